@@ -278,7 +278,7 @@ func TestAnActivatorReportsItsFunction(t *testing.T) {
 	require.Error(t, asked.Works(t.Context(), "10.0.0.2"))
 }
 
-func TestAnActivatorThatDoesNotAnswerAsItShouldIsNone(t *testing.T) {
+func TestAnUnexpectedActivatorResponseIsAnError(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })

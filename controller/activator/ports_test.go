@@ -61,7 +61,7 @@ func after(port, count int32) int32 {
 }
 
 // Nodes and clients may still send requests for the previous Function there.
-func TestAPortThatIsGivenBackRests(t *testing.T) {
+func TestAReleasedActivatorPortIsNotReusedAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPorts()
 	first, err := p.allocate(named("shop", 1), "uid", free, noon())
@@ -173,7 +173,7 @@ func (b *bench) listing(function types.NamespacedName) (activation.Listing, bool
 	return activation.ListingOf(slice)
 }
 
-func TestAFunctionForWhichNoPortIsLeftIsNamedAndDisturbsNoOther(t *testing.T) {
+func TestAFunctionWithoutAPortGetsAnEventAndAffectsNoOther(t *testing.T) {
 	t.Parallel()
 	price, cart := types.NamespacedName{Namespace: "greedy", Name: "price"}, types.NamespacedName{Namespace: "shop", Name: "cart"}
 	b := newBench(t, price, cart)

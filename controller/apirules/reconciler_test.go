@@ -146,7 +146,7 @@ func TestCreatingItsServiceMakesAnAPIRuleReady(t *testing.T) {
 	f.await(rule, v2.StateError, "not found")
 }
 
-func TestAHostThatIsFreedGoesToTheNext(t *testing.T) {
+func TestAFreedHostGoesToTheNextAPIRule(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.service(f.tenant, "price")

@@ -87,7 +87,7 @@ func TestHTTPRouteConditionsAreInTheStatus(t *testing.T) {
 	f.await(rule, v2.StateWarning, "has not accepted")
 }
 
-func TestHTTPRoutesAndGrantsGoWhenTheyAreNotWanted(t *testing.T) {
+func TestUnwantedHTTPRoutesAndGrantsAreDeleted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.service(f.tenant, "price")
@@ -128,7 +128,7 @@ func TestHTTPRoutesAndGrantsGoWhenTheyAreNotWanted(t *testing.T) {
 	require.Eventually(t, func() bool { return len(f.grants()) == 0 }, timeout, soon)
 }
 
-func TestAnHTTPRouteOfAnotherOwnerIsLeftAsItIs(t *testing.T) {
+func TestAForeignHTTPRouteStaysUnchanged(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.service(f.tenant, "price")
@@ -152,7 +152,7 @@ func TestAnHTTPRouteOfAnotherOwnerIsLeftAsItIs(t *testing.T) {
 	f.awaitRoute("price", "price."+f.domain)
 }
 
-func TestGrantsThatWereLeftBehindGoAtTheStart(t *testing.T) {
+func TestOrphanedGrantsAreDeletedAtTheStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	entrance := f.service(f.release, "rouse-gateway-http")

@@ -123,7 +123,7 @@ func TestRulesOfV1alpha2AreNotEvadedByV1alpha1(t *testing.T) {
 	}
 }
 
-func TestNonsenseIsAnsweredAndNothingIsKeptOfIt(t *testing.T) {
+func TestInvalidConversionReviewsAreRejectedWithoutLeaks(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t)
 	for name, tc := range map[string]struct {
@@ -192,7 +192,7 @@ func reviewOf(objects string) string {
 }
 
 // What is decoded takes many times the bytes that it came as: these took 280 MiB and more of the controller's 256.
-func TestWhatABodyBecomesIsBoundedAndNotOnlyItsBytes(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
+func TestDecodedConversionReviewsAreBounded(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	h := newHandler(t)
 	const code = `"source":"a","runtime":"nodejs22"`
 	dense := func(form string) string { return strings.Repeat(form, maxBody/len(form)/2) }
@@ -287,7 +287,7 @@ func FuzzHandler(f *testing.F) {
 	})
 }
 
-func TestARenewedCertificateIsShownAndABrokenRenewalKeepsTheOneBefore(t *testing.T) {
+func TestABrokenCertificateRenewalKeepsThePreviousCertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	options := Options{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}

@@ -484,7 +484,7 @@ func TestBoundSecretsThatAreMissingAreNamed(t *testing.T) {
 	require.Empty(t, s.missingBindings)
 }
 
-func TestTheCacheHoldsOfPodsWhatIsBoundToThem(t *testing.T) {
+func TestTheCacheKeepsBindingsOfPods(t *testing.T) {
 	t.Parallel()
 	deployment := &appsv1.Deployment{}
 	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "function", Env: []corev1.EnvVar{{Name: "FUNC_HANDLER_SOURCE", Value: "code"}}}}

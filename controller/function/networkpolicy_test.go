@@ -118,7 +118,7 @@ func startsNothingUnbounded(w *fixture) {
 	require.True(w.t, metav1.IsControlledBy(w.networkPolicy(fn), fn))
 }
 
-func TestNetworkPoliciesGoWhereTheyAreSwitchedOff(t *testing.T) {
+func TestDisabledNetworkPoliciesAreDeleted(t *testing.T) {
 	var w *fixture
 	var policy, users *networkingv1.NetworkPolicy
 	t.Run("on", func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestNetworkPoliciesGoWhereTheyAreSwitchedOff(t *testing.T) {
 	})
 }
 
-func TestPodsThatHaveNotFollowedYetMayCallWhereTheyDidBefore(t *testing.T) {
+func TestPodsBeforeTheirRolloutReachFormerAddresses(t *testing.T) {
 	const before, after = "10.0.0.8/32", "10.0.0.9/32"
 	options := testOptions()
 	boundsFunctions(&options)
@@ -228,7 +228,7 @@ const (
 		`,"ports":[8080]},"dnsPorts":[53]}`
 )
 
-func TestRulesOfNetworkPoliciesAreAFlag(t *testing.T) {
+func TestNetworkPolicyFlagIsValidated(t *testing.T) {
 	t.Parallel()
 	flags := func() (*Options, *pflag.FlagSet) {
 		options, set := testOptions(), pflag.NewFlagSet("controller", pflag.ContinueOnError)

@@ -81,7 +81,7 @@ func TestASettingsFileOverridesFlags(t *testing.T) {
 	require.Len(t, live.changed, 1)
 }
 
-func TestFormerAddressesAreTheLastFew(t *testing.T) {
+func TestFormerAddressesAreBounded(t *testing.T) {
 	t.Parallel()
 	options := testOptions()
 	options.PublisherAddress, options.TraceCollectorEndpoint = "http://p/publish", "http://a"

@@ -132,7 +132,7 @@ func TestEqualRegistryQueriesShareOneRequest(t *testing.T) {
 	})
 }
 
-func TestServersOfOneNamespaceTakeNoMoreThanTheyLeaveFree(t *testing.T) {
+func TestRegistryQueriesAreSharedByNamespace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, s := start(t, usual()), &servers{}
@@ -149,7 +149,7 @@ func TestServersOfOneNamespaceTakeNoMoreThanTheyLeaveFree(t *testing.T) {
 	})
 }
 
-func TestAServerThatDoesNotAnswerIsAnError(t *testing.T) {
+func TestARegistryQueryTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, s := start(t, usual()), &servers{}

@@ -246,7 +246,7 @@ func TestANamespaceWithManyFunctionsLetsOthersFollow(t *testing.T) {
 	require.Equal(t, inNamespace("many", 3), slots.next(4, now))
 }
 
-func TestAFunctionWhosePodsDoNotStartKeepsNoSlot(t *testing.T) {
+func TestARolloutSlotExpires(t *testing.T) {
 	t.Parallel()
 	slots, now := newRolloutSlots(), noon()
 	stuck, next := inNamespace("stuck", 1)[0], inNamespace("shop", 1)[0]

@@ -28,7 +28,7 @@ func written(manager string) []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
 }
 
-func TestCachesKeepWhatIsReadOfServices(t *testing.T) {
+func TestTheCacheReducesServices(t *testing.T) {
 	t.Parallel()
 	service := func(labels, annotations map[string]string) *corev1.Service {
 		return &corev1.Service{
@@ -115,7 +115,7 @@ func neighbours(count int) []client.Object {
 	return objects
 }
 
-func TestWhatAReconciliationReadsDoesNotGrowWithTheNeighbours(t *testing.T) {
+func TestReconciliationReadsAreIndexed(t *testing.T) {
 	t.Parallel()
 	own := newFunction(scaled(0, 3))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: own.Namespace, Name: "own", Labels: resources.SelectorLabels(own)}}
@@ -137,7 +137,7 @@ func TestWhatAReconciliationReadsDoesNotGrowWithTheNeighbours(t *testing.T) {
 	require.Equal(t, 3, read(20))
 }
 
-func TestASecretConcernsThoseThatUseItAndReadsNoOthers(t *testing.T) {
+func TestASecretEnqueuesOnlyItsFunctionsByIndex(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, true, neighbours(20)...)
 	counted := &listing{Client: b.client}

@@ -287,7 +287,7 @@ func choosesAProfileByTheNodes(w *fixture) {
 	}
 }
 
-func TestPodsGetATokenWherePublishersAreAskedForOne(t *testing.T) {
+func TestPodsGetATokenWhenThePublisherRequiresOne(t *testing.T) {
 	runManager(t, simultaneous, func(o *Options) { o.PublisherAudience = "rouse-eventbridge" })
 	w := newFixture(t)
 	deployment := w.deployment(w.create())

@@ -261,7 +261,7 @@ func TestANonceAsksAtOnceAndOnlyWhenItChanges(t *testing.T) {
 	})
 }
 
-func TestNoncesThatChangeQuicklyAskOnceInTheLeastInterval(t *testing.T) {
+func TestRequestedGitChecksAreRateLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &counter{}
@@ -393,7 +393,7 @@ func TestSlowServersOfManyNamespacesDelayAFirstCommitByOneRoundAtMost(t *testing
 }
 
 // Who has no place left must not hold up others by being interested in the same repository.
-func TestARepositoryOfTwoNamespacesIsCheckedForWhoeverHasAPlace(t *testing.T) {
+func TestASharedRepositoryIsCheckedByTheFirstNamespaceWithASlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &silent{of: 29 * time.Second}
@@ -443,7 +443,7 @@ func TestAServerThatHangsDelaysNoRealRepositoryOfAnotherNamespace(t *testing.T) 
 	require.LessOrEqual(t, ended.Load(), int64(maxChecks), "it did not wait for the hundred")
 }
 
-func TestARepositoryThatIsSlowIsAskedLessUntilItTakesAPartOfTheTime(t *testing.T) {
+func TestASlowRepositoryTakesABoundedShareOfTheTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &silent{of: 5 * time.Second}

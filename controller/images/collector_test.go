@@ -164,7 +164,7 @@ func TestOnlyUnusedImagesAreDeleted(t *testing.T) {
 	require.Len(t, w.excluded, 2, "where nothing is unused no build is kept from beginning")
 }
 
-func TestImagesOfAFunctionThatBuildsStayAndOthersGo(t *testing.T) {
+func TestImagesOfABuildingFunctionStay(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, 0)
 	w.building = map[types.NamespacedName]bool{{Namespace: "shop", Name: "price"}: true}
@@ -222,7 +222,7 @@ func TestFailuresInOneNamespaceKeepNoOthersGarbage(t *testing.T) {
 	require.False(t, w.has(t, price+":"+tag("old")))
 }
 
-func TestATagThatNamesAnotherImageMeanwhileStays(t *testing.T) {
+func TestAMovedTagStays(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, 0)
 	reference := price + ":" + tag("old")

@@ -117,7 +117,7 @@ func TestPartsThatSomebodyChangesOrDeletesAreRepaired(t *testing.T) {
 	}, timeout, soon)
 }
 
-func TestASecondServerlessSaysWhichOneIsServedAndTakesItsPlace(t *testing.T) {
+func TestASecondServerlessNamesTheServedOneAndReplacesItLater(t *testing.T) {
 	f := newFixture(t)
 	f.start()
 	first := f.create(f.namespace, operatorv1alpha1.ServerlessSpec{})
@@ -142,7 +142,7 @@ func TestASecondServerlessSaysWhichOneIsServedAndTakesItsPlace(t *testing.T) {
 	require.Equal(t, operatorv1alpha1.ServedTrue, status.Served)
 }
 
-func TestObjectsOfOthersAreLeftAsTheyAre(t *testing.T) {
+func TestForeignObjectsStayUnchanged(t *testing.T) {
 	f := newFixture(t)
 	f.start()
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: resources.ConfigName}, Data: map[string]string{"a": "b"}}
@@ -158,7 +158,7 @@ func TestObjectsOfOthersAreLeftAsTheyAre(t *testing.T) {
 	f.status(f.namespace, hasState(operatorv1alpha1.StateProcessing))
 }
 
-func TestOutsideOfItsNamespacesTheOperatorSaysWhatToDo(t *testing.T) {
+func TestAServerlessInAnotherNamespaceNamesTheRemedy(t *testing.T) {
 	f := newFixture(t)
 	f.installation.Namespaces = []string{cluster.Environment(t).Namespace(t)}
 	f.start()
@@ -313,7 +313,7 @@ func TestAddingANodeKeepsTheDefaultPreset(t *testing.T) {
 	f.status(f.namespace, func(s *operatorv1alpha1.ServerlessStatus) bool { return s.DefaultRuntimePodPreset == "L" })
 }
 
-func TestValuesWithoutASenseLeaveInForceWhatWasBefore(t *testing.T) {
+func TestInvalidServerlessValuesKeepThePreviousSettings(t *testing.T) {
 	f := newFixture(t)
 	f.start()
 	one := f.create(f.namespace, operatorv1alpha1.ServerlessSpec{LogLevel: "warn"})

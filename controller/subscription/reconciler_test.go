@@ -470,7 +470,7 @@ func TestASubscriptionGetsNoEventsThatTheOperatorDoesNotAllowItsNamespace(t *tes
 	require.Positive(t, count)
 }
 
-func TestASinkThatCanTakeNoEventsIsReportedUntilItIsMended(t *testing.T) {
+func TestAnInvalidSinkIsReportedUntilItIsFixed(t *testing.T) {
 	w := newFixture(t)
 	service := w.createSink()
 	sub := w.create("orders", func(spec *eventingv1alpha2.SubscriptionSpec) { spec.Sink += ":8080/in" })

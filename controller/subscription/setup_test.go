@@ -57,7 +57,7 @@ func listed(t *testing.T, count int) *listing {
 	return &listing{Reader: builder.Build()}
 }
 
-func TestAServiceConcernsTheSubscriptionsThatLeadToItAndReadsNoOthers(t *testing.T) {
+func TestAServiceEnqueuesOnlyItsSubscriptionsByIndex(t *testing.T) {
 	t.Parallel()
 	reader := listed(t, 50)
 	of := subscriptionsOf(reader)

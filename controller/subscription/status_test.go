@@ -150,7 +150,7 @@ func TestPause(t *testing.T) {
 	require.Equal(t, retryInterval, pause(broker.ErrInsufficientResources))
 }
 
-func TestALimitThatIsTooLargeIsCutAndTheStatusSaysSo(t *testing.T) {
+func TestAnExcessiveMaxInFlightIsCappedAndReported(t *testing.T) {
 	t.Parallel()
 	sub := &eventingv1alpha2.Subscription{}
 	sub.Spec.Config = map[string]string{"maxInFlightMessages": "1000000"}

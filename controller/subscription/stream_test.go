@@ -114,7 +114,7 @@ func TestAStreamThatEventingManagerUsesMayBeUsedAllTheSame(t *testing.T) {
 	w.awaitReady(w.create("orders"))
 }
 
-func TestAConsumerThatIsDeletedByHandIsBackAtOnce(t *testing.T) {
+func TestADeletedConsumerIsRecreatedAtOnce(t *testing.T) {
 	w := newFixture(t)
 	w.createSink()
 	sub := w.create("orders")
@@ -129,7 +129,7 @@ func TestAConsumerThatIsDeletedByHandIsBackAtOnce(t *testing.T) {
 	}
 }
 
-func TestOfEventsThatAreTakenAfterTheirStreamWasDeletedNoneIsLost(t *testing.T) {
+func TestEventsPublishedAfterStreamDeletionAreKept(t *testing.T) {
 	losesNone(t, newFixture(t))
 }
 

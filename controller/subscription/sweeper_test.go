@@ -104,7 +104,7 @@ func TestRetriesOfADeletedSubscriptionAreDroppedHoweverLateTheyWereStored(t *tes
 	}, timeout, tick)
 }
 
-func TestAPushConsumerThatKymaLeftIsWarnedOfOnce(t *testing.T) {
+func TestAnAbandonedPushConsumerIsWarnedOfOnce(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
 	theirs := kymaConsumer(t, server)

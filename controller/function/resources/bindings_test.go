@@ -83,7 +83,7 @@ func TestSecretsOfBindingsAreFoundByAnnotation(t *testing.T) {
 	}))
 }
 
-func TestToleratedIsWhatARuntimeOfBindingsWrote(t *testing.T) {
+func TestToleratedCoversBindingRuntimeFields(t *testing.T) {
 	t.Parallel()
 	field, key := fieldpath.FieldNameElement, fieldpath.KeyByFields
 	inSpec := func(parts ...any) fieldpath.Path {
@@ -140,7 +140,7 @@ func TestTemplatesWithoutBindingsTolerateOnlyTheRoot(t *testing.T) {
 		fieldpath.KeyByFields("name", "SERVICE_BINDING_ROOT"))))
 }
 
-func TestConflictIsWhatBothClaim(t *testing.T) {
+func TestConflictNamesFieldsThatFunctionAndBindingClaim(t *testing.T) {
 	t.Parallel()
 	function := func(change func(*corev1ac.ContainerApplyConfiguration)) *corev1ac.PodSpecApplyConfiguration {
 		container := corev1ac.Container().WithName("function").WithEnv(corev1ac.EnvVar().WithName("OWN").WithValue("1"))

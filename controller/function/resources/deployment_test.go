@@ -148,7 +148,7 @@ func tokenFileOf(container corev1ac.ContainerApplyConfiguration) string {
 	return ""
 }
 
-func TestAFunctionThatPublishesHereHasAToken(t *testing.T) {
+func TestOnlyFunctionsOfThisPublisherHaveAToken(t *testing.T) {
 	t.Parallel()
 	env := func(variables ...corev1.EnvVar) option {
 		return func(fn *v1alpha2.Function) { fn.Spec.Env = variables }

@@ -198,7 +198,7 @@ func service() any {
 	return Service(function(func(fn *v1alpha2.Function) { fn.Labels = map[string]string{"team": "sales"} }))
 }
 
-func TestAServiceSaysUntilWhenItsFunctionIsDebugged(t *testing.T) {
+func TestAServiceCarriesTheDebugAnnotation(t *testing.T) {
 	t.Parallel()
 	const until = "2026-05-01T12:00:00Z"
 	for name, tc := range map[string]struct {

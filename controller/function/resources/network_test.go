@@ -77,7 +77,7 @@ func TestNetworkPoliciesAreAsInTheGoldenFiles(t *testing.T) {
 	}
 }
 
-func TestAPolicyOpensWhatAURLOfTheInstallationNamesAndNoMore(t *testing.T) {
+func TestNetworkPolicyAllowsOnlyTheInstallationsURLs(t *testing.T) {
 	t.Parallel()
 	for url, tc := range map[string]struct {
 		peer networkingv1.NetworkPolicyPeer
@@ -144,7 +144,7 @@ func TestNoFunctionWidensItsNetworkPolicy(t *testing.T) {
 	require.False(t, selected.Matches(labels.Set(JobLabels(hostile))), "builds are not")
 }
 
-func TestNobodyIsLetInByTheLabelsOfItsPods(t *testing.T) {
+func TestPodLabelsAloneAllowNoCaller(t *testing.T) {
 	t.Parallel()
 	bridge := map[string]string{"app.kubernetes.io/name": "rouse", "app.kubernetes.io/component": "eventbridge"}
 	for name, tc := range map[string]struct {

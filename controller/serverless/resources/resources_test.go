@@ -178,7 +178,7 @@ func TestOmittedServerlessValuesAreDefaulted(t *testing.T) {
 	}
 }
 
-func TestValuesWithoutASenseAreRefusedWithTheFieldAndTheWayOut(t *testing.T) {
+func TestInvalidServerlessValuesNameFieldAndRemedy(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		spec operatorv1alpha1.ServerlessSpec
