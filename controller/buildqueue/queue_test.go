@@ -127,7 +127,7 @@ func TestACollectorHasAFunctionForItselfAndNoOtherBuildWaits(t *testing.T) {
 		return errors.Join(err, errors.New("a failure"))
 	})
 	require.True(t, done)
-	require.ErrorContains(t, err, "what it says")
+	require.ErrorContains(t, err, "a failure")
 	require.Equal(t, named("shop/price"), client.ObjectKeyFromObject((<-q.Calls()).Object), "it is called at once")
 	require.True(t, enter("shop/price"))
 }

@@ -192,18 +192,8 @@ func indexReferences(object client.Object) []string {
 // followers finds the Functions that follow an object of a kind.
 func followers(reader client.Reader, kind string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []reconcile.Request {
-		functions := &v1alpha2.FunctionList{}
-		err := reader.List(ctx, functions, client.InNamespace(object.GetNamespace()),
-			client.MatchingFields{referenceIndex: referent{kind, object.GetName()}.String()}, client.UnsafeDisableDeepCopy)
-		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "list the functions that follow an object")
-			return nil
-		}
-		requests := make([]reconcile.Request, 0, len(functions.Items))
-		for i := range functions.Items {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&functions.Items[i])})
-		}
-		return requests
+		return functionRequests(ctx, reader, everyFunction, client.InNamespace(object.GetNamespace()),
+			client.MatchingFields{referenceIndex: referent{kind, object.GetName()}.String()})
 	})
 }
 

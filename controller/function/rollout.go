@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -104,23 +103,14 @@ func settingsFollowers(changed <-chan struct{}, reader client.Reader) source.Sou
 				case <-ctx.Done():
 					return
 				case <-changed:
-					enqueueAll(ctx, reader, queue)
+					for _, request := range functionRequests(ctx, reader, everyFunction) {
+						queue.Add(request)
+					}
 				}
 			}
 		}()
 		return nil
 	})
-}
-
-func enqueueAll(ctx context.Context, reader client.Reader, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	functions := &v1alpha2.FunctionList{}
-	if err := reader.List(ctx, functions, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "list functions that follow changed settings")
-		return
-	}
-	for i := range functions.Items {
-		queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&functions.Items[i])})
-	}
 }
 
 // rollouts grants the slots in which Functions follow changed settings. It is safe for concurrent use.

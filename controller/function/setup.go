@@ -139,19 +139,28 @@ func functionOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 // scaledFunctions finds the Functions that depend on whether KEDA is installed.
 func scaledFunctions(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, _ client.Object) []reconcile.Request {
-		functions := &v1alpha2.FunctionList{}
-		if err := reader.List(ctx, functions); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "list functions")
-			return nil
-		}
-		var requests []reconcile.Request
-		for i := range functions.Items {
-			if functions.Items[i].Spec.ScaleConfig != nil {
-				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&functions.Items[i])})
-			}
-		}
-		return requests
+		return functionRequests(ctx, reader, func(fn *v1alpha2.Function) bool { return fn.Spec.ScaleConfig != nil })
 	}
+}
+
+func everyFunction(*v1alpha2.Function) bool { return true }
+
+// functionRequests returns a request for each Function of the cache that matches the options and the condition.
+func functionRequests(
+	ctx context.Context, reader client.Reader, matches func(*v1alpha2.Function) bool, options ...client.ListOption,
+) []reconcile.Request {
+	functions := &v1alpha2.FunctionList{}
+	if err := reader.List(ctx, functions, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list the Functions to reconcile after a change")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range functions.Items {
+		if fn := &functions.Items[i]; matches(fn) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(fn)})
+		}
+	}
+	return requests
 }
 
 // concerns reports for which Functions a Secret may choose the registry.
@@ -163,7 +172,7 @@ func builders(reader client.Reader, concerns concerns) handler.EventHandler {
 		if own := functionOfPod(ctx, secret); own != nil {
 			return own
 		}
-		within := []client.ListOption{client.UnsafeDisableDeepCopy}
+		var within []client.ListOption
 		switch everywhere, here := concerns(client.ObjectKeyFromObject(secret)); {
 		case everywhere:
 		case here:
@@ -171,16 +180,7 @@ func builders(reader client.Reader, concerns concerns) handler.EventHandler {
 		default:
 			within = append(within, client.InNamespace(secret.GetNamespace()), client.MatchingFields{secretIndex: secret.GetName()})
 		}
-		functions := &v1alpha2.FunctionList{}
-		if err := reader.List(ctx, functions, within...); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "list the functions that are built with a secret")
-			return nil
-		}
-		requests := make([]reconcile.Request, len(functions.Items))
-		for i := range functions.Items {
-			requests[i].NamespacedName = client.ObjectKeyFromObject(&functions.Items[i])
-		}
-		return requests
+		return functionRequests(ctx, reader, everyFunction, within...)
 	})
 }
 

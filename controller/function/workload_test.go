@@ -106,7 +106,7 @@ func TestRollback(t *testing.T) {
 		},
 		"previous without a history": {
 			to: "previous", history: []client.Object{replicaSet(fn, 1, own)}, wantNothing: true, wantReason: "RollbackFailed",
-			wantMessage: "asks for the previous version, but there is none. Remove the annotation",
+			wantMessage: "requests the previous version, but there is none. Remove the annotation",
 		},
 	}
 	for name, tc := range tests {
