@@ -158,7 +158,7 @@ func overrideHint(s *scope) string {
 		return err.Error()
 	}
 	if known.Kyma == nil {
-		return fmt.Sprintf("Kyma's contract does not support %s; set the annotation %s to %s",
+		return fmt.Sprintf("images of %s cannot follow Kyma's contract; set the annotation %s to %s",
 			known.Title, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
 	}
 	return fmt.Sprintf("spec.runtimeImageOverride names %s, which must contain, by Kyma's contract, a server that %s and listens on "+

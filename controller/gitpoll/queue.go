@@ -36,8 +36,8 @@ type entry struct {
 	at  int
 }
 
-// outside means that the element is not in the heap
-const outside = -1 // of the heap
+// outside means that the element is not in the heap.
+const outside = -1
 
 // add records the interest of a Function of a namespace in a repository.
 func (q *queue) add(namespace string, repository *tracked) {

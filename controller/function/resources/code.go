@@ -156,7 +156,7 @@ func kymaOf(code Code) (*language.Language, error) {
 		return nil, err
 	}
 	if known.Kyma == nil {
-		return nil, fmt.Errorf("Kyma's contract does not support %s: set the annotation %s to %s",
+		return nil, fmt.Errorf("images of %s cannot follow Kyma's contract: set the annotation %s to %s",
 			known.Title, v1alpha2.AnnotationRuntimeContract, v1alpha2.RuntimeContractRouse)
 	}
 	return known, nil
