@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
@@ -99,4 +100,76 @@ func (o *Options) Validate() error {
 		own = errors.Join(own, errors.New("--journal-events must not be negative"))
 	}
 	return errors.Join(own, validateDeliveryBytes(o.DeliveryBytes), o.Ingress.Validate(), o.Storage.Validate(), o.Quota.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Sinks.Validate(), o.Tracing.Validate(), o.Admin.Validate())
+}
+
+// Retries say how often and after which waits an event is delivered again, where its Subscription does not. Zero leaves what the options
+// say.
+type Retries struct {
+	MaxAttempts         int
+	Backoff, MaxBackoff time.Duration
+}
+
+// SetRetries changes them for all attempts that end from now on.
+func (b *Bridge) SetRetries(r Retries) { b.deliveries.retries.Store(&r) }
+
+// retriesOf are those of a route at each moment.
+func (d *deliveries) retriesOf(own routing.Delivery) func() (int, dispatch.Backoff) {
+	return func() (int, dispatch.Backoff) {
+		o := d.options.Dispatch
+		if r := d.retries.Load(); r != nil {
+			o = r.over(o)
+		}
+		o = dispatchOptions(o, own)
+		return o.MaxAttempts, o.Backoff
+	}
+}
+
+// over changes options. Of a wait and its maximum that do not fit each other the wait counts.
+func (r Retries) over(o dispatch.Options) dispatch.Options {
+	if r.MaxAttempts > 0 {
+		o.MaxAttempts = r.MaxAttempts
+	}
+	if r.MaxBackoff > 0 {
+		o.Backoff.Max = r.MaxBackoff
+	}
+	if r.Backoff > 0 {
+		o.Backoff.Base = r.Backoff
+	}
+	o.Backoff.Max = max(o.Backoff.Max, o.Backoff.Base)
+	return o
+}
+
+// dispatchOptions are the process's options with what a Subscription says for itself.
+func dispatchOptions(o dispatch.Options, own routing.Delivery) dispatch.Options {
+	if own.MaxAttempts > 0 {
+		o.MaxAttempts = own.MaxAttempts
+	}
+	o.Backoff = backoffOf(o.Backoff, own.Backoff)
+	o.EventsPerSecond = own.EventsPerSecond
+	o.OrderedBy = own.OrderedBy
+	o.TTL = own.TTL
+	if own.Timeout > 0 {
+		o.Timeout = own.Timeout
+	}
+	return o
+}
+
+func backoffOf(b dispatch.Backoff, own routing.Backoff) dispatch.Backoff {
+	switch own.Policy {
+	case eventingv1alpha2.BackoffLinear:
+		b.Growth = dispatch.Linear
+	case eventingv1alpha2.BackoffConstant:
+		b.Growth = dispatch.Constant
+	case eventingv1alpha2.BackoffExponential:
+		b.Growth = dispatch.Exponential
+	}
+	if own.Delay > 0 {
+		b.Base = own.Delay
+		b.Max = max(b.Max, own.Delay)
+	}
+	if own.MaxDelay > 0 {
+		b.Max = own.MaxDelay
+		b.Base = min(b.Base, own.MaxDelay)
+	}
+	return b
 }

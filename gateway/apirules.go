@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
+	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/gateway/activator"
 	"github.com/rouse-run/rouse/gateway/apirules"
 	"github.com/rouse-run/rouse/gateway/entrance"
@@ -88,4 +94,103 @@ func (a *apiRules) report() apirule.Report {
 		report.APIRules[name.String()] = told
 	}
 	return report
+}
+
+// plainKeys remembers which keys of issuers come without TLS: who can change what the network carries can sign tokens by them.
+type plainKeys struct {
+	log logr.Logger
+
+	mu    sync.Mutex
+	known map[string]struct{}
+}
+
+// note logs each URI once while a rule names it.
+func (p *plainKeys) note(exposures []apirule.Exposure) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.known
+	p.known = map[string]struct{}{}
+	for i := range exposures {
+		for _, rule := range exposures[i].Rules {
+			for _, uri := range plainURIs(rule.Spec) {
+				_, again := before[uri]
+				if _, seen := p.known[uri]; !seen && !again {
+					p.log.Info("keys of an issuer come without TLS", "namespace", exposures[i].APIRule.Namespace,
+						"apirule", exposures[i].APIRule.Name, "host", hostOf(uri))
+				}
+				p.known[uri] = struct{}{}
+			}
+		}
+	}
+}
+
+func (p *plainKeys) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.known)
+}
+
+func plainURIs(rule *v2.Rule) []string {
+	var tokens []*v2.JWT
+	if rule.JWT != nil {
+		tokens = append(tokens, rule.JWT)
+	}
+	if rule.ExtAuth != nil && rule.ExtAuth.Restrictions != nil {
+		tokens = append(tokens, rule.ExtAuth.Restrictions)
+	}
+	var uris []string
+	for _, token := range tokens {
+		for _, issuer := range token.Authentications {
+			if issuer != nil && len(issuer.JWKSURI) > len("http:") && strings.EqualFold(issuer.JWKSURI[:len("http:")], "http:") {
+				uris = append(uris, issuer.JWKSURI)
+			}
+		}
+	}
+	return uris
+}
+
+// hostOf leaves out what may be secret.
+func hostOf(uri string) string {
+	parsed, err := url.Parse(uri)
+	if err != nil {
+		return ""
+	}
+	return parsed.Host
+}
+
+// keysCollector counts the URIs of issuers' keys by what is known of them.
+type keysCollector struct {
+	keys  *jwt.Keys
+	plain *plainKeys
+}
+
+var (
+	keyURIs = prometheus.NewDesc("rouse_gateway_jwks_uris",
+		"URIs of issuers' keys: fresh, stale when the last answer was no key set, or missing while there never was one.", []string{"state"}, nil)
+	plainKeyURIs = prometheus.NewDesc("rouse_gateway_jwks_plain_uris", "URIs of issuers' keys without TLS that rules name.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c keysCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- keyURIs
+	to <- plainKeyURIs
+}
+
+// Collect implements prometheus.Collector.
+func (c keysCollector) Collect(to chan<- prometheus.Metric) {
+	counts := map[string]int{"fresh": 0, "stale": 0, "missing": 0}
+	for _, state := range c.keys.States() {
+		switch {
+		case state.Keys == 0:
+			counts["missing"]++
+		case state.Err != nil:
+			counts["stale"]++
+		default:
+			counts["fresh"]++
+		}
+	}
+	for state, count := range counts {
+		to <- prometheus.MustNewConstMetric(keyURIs, prometheus.GaugeValue, float64(count), state)
+	}
+	to <- prometheus.MustNewConstMetric(plainKeyURIs, prometheus.GaugeValue, float64(c.plain.count()))
 }

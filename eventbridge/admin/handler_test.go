@@ -24,6 +24,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/failure"
+	"github.com/rouse-run/rouse/internal/skew"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -516,4 +517,61 @@ func FuzzAnyRequestHasAJSONAnswer(f *testing.F) {
 			require.NoError(t, store.selection.Validate())
 		}
 	})
+}
+
+func TestClientsThatAreNotServedAnyMoreAreToldWhichVersionIsNeeded(t *testing.T) {
+	t.Parallel()
+	h := newHandler(t, &fakeStore{}, logr.Discard())
+	h.side = skew.Side{Level: 4, Oldest: 3, Version: "v0.4.0"}
+	from := func(level string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set(skew.Header, "level="+level+"; oldest=1; version=v0.2.0") }
+	}
+	for name, tc := range map[string]struct {
+		change func(*http.Request)
+		want   int
+	}{
+		"an older one that is served":    {from("3"), http.StatusOK},
+		"a later one":                    {from("5"), http.StatusOK},
+		"one that is too old":            {from("2"), http.StatusBadRequest},
+		"one that says nothing, as curl": {func(*http.Request) {}, http.StatusOK},
+		"one that says nonsense":         {func(r *http.Request) { r.Header.Set(skew.Header, "x") }, http.StatusOK},
+	} {
+		answered := ask(h, http.MethodGet, "/v1/subscriptions", "", tc.change)
+		require.Equal(t, tc.want, answered.Code, name)
+		require.Equal(t, h.side.String(), answered.Header().Get(skew.Header), name)
+		if tc.want != http.StatusOK {
+			require.Contains(t, answered.Body.String(), "use rouse v0.4.0", name)
+		}
+	}
+}
+
+func TestStrangersDoNotLearnTheVersion(t *testing.T) {
+	t.Parallel()
+	answered := ask(newHandler(t, &fakeStore{}, logr.Discard()), http.MethodGet, "/v1/subscriptions", "",
+		func(r *http.Request) { r.Header.Del("Authorization") })
+	require.Equal(t, http.StatusUnauthorized, answered.Code)
+	require.Empty(t, answered.Header().Get(skew.Header))
+}
+
+func TestDeadLetterSelectionRefusesInvalidNames(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		selection Selection
+		want      string
+	}{
+		"a wildcard for a namespace":     {Selection{Namespace: "*"}, "namespace:"},
+		"a dot in a namespace":           {Selection{Namespace: "a.b"}, "namespace:"},
+		"a wildcard for a Subscription":  {Selection{Namespace: "a", Subscription: ">"}, "subscription:"},
+		"an empty token":                 {Selection{Namespace: "a", Subscription: "b..c"}, "subscription:"},
+		"a Subscription of no namespace": {Selection{Subscription: "b"}, "say its namespace"},
+		"a name with dots":               {Selection{Namespace: "a", Subscription: "b.c"}, ""},
+		"nothing":                        {Selection{}, ""},
+	} {
+		err := tc.selection.Validate()
+		if tc.want == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, tc.want, name)
+		}
+	}
 }

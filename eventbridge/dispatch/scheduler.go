@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -223,4 +224,176 @@ func (d *scheduler) clear(closeIt bool) []*job {
 		d.timer.Stop()
 	}
 	return left
+}
+
+// window is how many deliveries at a time a sink is trusted with. A sink that can take nothing gets one at a time, after
+// growing pauses; when it answers again the window doubles with each round, so that not all that waited comes at once.
+type window struct {
+	most     int
+	limit    int
+	failures int // in a row
+	pauses   int // in a row
+	answers  uint64
+}
+
+const (
+	// tolerated failures in a row say nothing about the sink: some events always fail.
+	tolerated     = 10
+	firstPause    = 100 * time.Millisecond
+	longestPause  = time.Second
+	maxPauseShift = 4
+)
+
+func newWindow(most int) window { return window{most: most, limit: most} }
+
+func (w *window) answered() {
+	w.failures, w.pauses = 0, 0
+	w.answers++
+	w.limit = min(w.limit+1, w.most)
+}
+
+// strained returns how long the sink is to be left alone, 0 for not at all.
+func (w *window) strained() time.Duration {
+	w.failures++
+	if w.pauses == 0 && w.failures < max(tolerated, w.limit) {
+		return 0
+	}
+	pause := min(firstPause<<min(w.pauses, maxPauseShift), longestPause)
+	w.failures, w.limit = 0, 1
+	w.pauses++
+	return pause
+}
+
+// rate spreads deliveries over time: one each interval, and a tenth of a second's worth at once after a rest.
+type rate struct {
+	interval time.Duration // 0 for no limit
+	burst    time.Duration
+	free     time.Time // when the next one is due
+}
+
+func newRate(perSecond int) rate {
+	if perSecond <= 0 {
+		return rate{}
+	}
+	return rate{interval: time.Second / time.Duration(perSecond), burst: time.Second / 10}
+}
+
+// reserve returns 0 and counts one, or returns how long to wait.
+func (r *rate) reserve(now time.Time) time.Duration {
+	if r.interval == 0 {
+		return 0
+	}
+	if oldest := now.Add(-r.burst); r.free.Before(oldest) {
+		r.free = oldest
+	}
+	if wait := r.free.Sub(now); wait > 0 {
+		return wait
+	}
+	r.free = r.free.Add(r.interval)
+	return 0
+}
+
+// inFlight is the set of messages that are held. One timer extends them all, and only while there are some: a timer
+// for each message would cost more than the delivery of a short one.
+type inFlight struct {
+	interval time.Duration
+	failed   func(error)
+
+	mu       sync.Mutex
+	messages map[Message]time.Time // when each was last extended
+	timer    *time.Timer           // nil while nothing is held
+	extends  sync.WaitGroup
+	stopped  bool
+}
+
+func newInFlight(interval time.Duration, failed func(error)) *inFlight {
+	return &inFlight{interval: interval, failed: failed, messages: map[Message]time.Time{}}
+}
+
+func (f *inFlight) add(msg Message) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.messages[msg] = time.Now()
+	if f.timer == nil && !f.stopped {
+		f.timer = time.AfterFunc(f.interval, f.extend)
+	}
+}
+
+func (f *inFlight) remove(msg Message) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.messages, msg)
+}
+
+// lapsed reports whether a held message was not extended for so long that the broker may have given it to another replica.
+func (f *inFlight) lapsed(msg Message) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	extendedAt, held := f.messages[msg]
+	return held && time.Since(extendedAt) >= 2*f.interval
+}
+
+// extended notes that a message was extended.
+func (f *inFlight) extended(msg Message, at time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, held := f.messages[msg]; held {
+		f.messages[msg] = at
+	}
+}
+
+func (f *inFlight) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.messages)
+}
+
+// extend extends what is held, and goes on while something is.
+func (f *inFlight) extend() {
+	held, ok := f.begin()
+	if !ok {
+		return
+	}
+	defer f.extends.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), f.interval)
+	defer cancel()
+	for _, msg := range held {
+		begun := time.Now()
+		if err := msg.Extend(ctx); err != nil {
+			f.failed(err)
+			continue
+		}
+		f.extended(msg, begun)
+	}
+}
+
+// begin reports false when nothing is held or all is over.
+func (f *inFlight) begin() ([]Message, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped {
+		return nil, false
+	}
+	if len(f.messages) == 0 {
+		f.timer = nil
+		return nil, false
+	}
+	held := make([]Message, 0, len(f.messages))
+	for msg := range f.messages {
+		held = append(held, msg)
+	}
+	f.timer.Reset(f.interval)
+	f.extends.Add(1)
+	return held, true
+}
+
+// stop waits until nothing is being extended.
+func (f *inFlight) stop() {
+	f.mu.Lock()
+	f.stopped = true
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	f.mu.Unlock()
+	f.extends.Wait()
 }

@@ -3,8 +3,12 @@ package identity
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -174,4 +178,41 @@ func (k *Kubernetes) undecided(ctx context.Context, err error) error {
 		k.logged.Do(func() { k.log.Error(err, "the API server does not say who may use the admin API") })
 	}
 	return ErrRightUndecided
+}
+
+// Audience is what a token can be for alone: with it nothing else can be done in the cluster, whoever sees it on its way.
+const Audience = "rouse-admin"
+
+// audienceOf says for which audience a token is to be reviewed: for Audience if it claims to be for that, else for the API server,
+// whose tokens kubeconfigs have. Whether the claim is true the review says.
+func audienceOf(token string) string {
+	parts := strings.Split(token, ".")
+	const ofJWT = 3
+	if len(parts) != ofJWT {
+		return ""
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var claims struct {
+		Audiences audiences `json:"aud"`
+	}
+	if json.Unmarshal(payload, &claims) != nil || !slices.Contains(claims.Audiences, Audience) {
+		return ""
+	}
+	return Audience
+}
+
+// audiences are one string or several.
+type audiences []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *audiences) UnmarshalJSON(text []byte) error {
+	var one string
+	if json.Unmarshal(text, &one) == nil {
+		*a = audiences{one}
+		return nil
+	}
+	return json.Unmarshal(text, (*[]string)(a)) //nolint:wrapcheck // a token that cannot be read is no failure
 }

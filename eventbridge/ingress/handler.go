@@ -2,11 +2,15 @@ package ingress
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/internal/cloudevent"
@@ -140,3 +144,117 @@ func (h *handler) settle(pass *chain.Pass, ev *cloudevent.Event, err error, took
 	}
 	return resp
 }
+
+var (
+	// ErrUnauthenticated is an Authorize's answer to a client without a valid token.
+	ErrUnauthenticated = errors.New("publishing needs the header Authorization: Bearer <token>, with a token of a ServiceAccount for this eventbridge")
+	// ErrUndecided is its answer while the API server cannot review a token.
+	ErrUndecided = errors.New("the token cannot be checked now")
+	// ErrForbidden is a Permission's answer to an event that its holder may not publish.
+	ErrForbidden = errors.New("this may not be published")
+)
+
+// Authorize returns what the holder of a token, "" for none, may publish: ErrUnauthenticated, ErrUndecided or a Permission.
+type Authorize func(ctx context.Context, token string) (Permission, error)
+
+// Permission returns ErrForbidden for an event that may not be published, under its own type and, if that is not empty,
+// an old one. It sets the Publisher of one that may.
+type Permission func(ev *cloudevent.Event, oldType string) error
+
+func anything(*cloudevent.Event, string) error { return nil }
+
+// errOtherOrigin refuses what a page of another site has a browser send.
+var errOtherOrigin = fmt.Errorf("%w: a web page of another origin sends it, with a content type for which browsers ask nobody; "+
+	"publish with application/json or application/cloudevents+json, through a gateway whose CORS policy allows the page", ErrForbidden)
+
+var sameOrigin = http.NewCrossOriginProtection()
+
+// checkOrigin refuses what any web page may have a browser send without a preflight, which no publish path answers. A browser says
+// where a request comes from; other clients say nothing.
+func checkOrigin(r *http.Request) error {
+	switch mediaType(r.Header.Get("Content-Type")) {
+	case "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data":
+		if sameOrigin.Check(r) != nil {
+			return errOtherOrigin
+		}
+	}
+	return nil
+}
+
+// permission asks before anything of the body is read.
+func (h *handler) permission(r *http.Request) (Permission, error) {
+	if err := checkOrigin(r); err != nil {
+		return nil, err
+	}
+	if h.authorize == nil {
+		return anything, nil
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		token = ""
+	}
+	return h.authorize(r.Context(), strings.TrimSpace(token))
+}
+
+// Options bound what publishers may send.
+type Options struct {
+	MaxRequestSize     int64 // bytes of an event as it is sent: of a request's body, or of its part in a batch
+	MaxBatchSize       int64 // bytes of a batch, which may also be as large as one event
+	MaxBatchEvents     int   // events of a batch
+	MaxBytesInFlight   int64 // bytes of all requests that are being stored
+	MaxConnections     int   // publishers' connections, for the server of the handler
+	MaxEventTypeSeries int   // types and sources that have series of their own
+}
+
+// DefaultOptions takes events up to 64 KiB, in batches up to 1 MiB.
+func DefaultOptions() Options {
+	return Options{
+		MaxRequestSize:     64 << 10,
+		MaxBatchSize:       1 << 20,
+		MaxBatchEvents:     256,
+		MaxBytesInFlight:   64 << 20,
+		MaxConnections:     2048,
+		MaxEventTypeSeries: 500,
+	}
+}
+
+// BindFlags adds the flags; what o holds is their default.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.Int64Var(&o.MaxRequestSize, "max-request-size", o.MaxRequestSize,
+		"largest event in bytes, as it is sent; NATS has to take it too (max_payload)")
+	fs.Int64Var(&o.MaxBatchSize, "max-batch-size", o.MaxBatchSize, "largest batch of events in bytes")
+	fs.IntVar(&o.MaxBatchEvents, "max-batch-events", o.MaxBatchEvents, "most events of a batch, and not more than --publish-max-pending")
+	fs.Int64Var(&o.MaxBytesInFlight, "publish-max-bytes", o.MaxBytesInFlight,
+		"bytes of events that may wait to be stored at a time; further requests get 429")
+	fs.IntVar(&o.MaxConnections, "publish-max-connections", o.MaxConnections,
+		"connections of publishers at a time; for a further one those are closed that have waited longest for their publisher")
+	fs.IntVar(&o.MaxEventTypeSeries, "event-type-series", o.MaxEventTypeSeries,
+		"how many pairs of type and source are counted by name in the metrics; the others are one")
+}
+
+// Validate reports everything that is wrong with the options.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.MaxRequestSize < 1 {
+		errs = append(errs, errors.New("--max-request-size must be at least 1"))
+	}
+	if o.MaxBatchSize < 1 {
+		errs = append(errs, errors.New("--max-batch-size must be at least 1"))
+	}
+	if o.MaxBatchEvents < 1 {
+		errs = append(errs, errors.New("--max-batch-events must be at least 1"))
+	}
+	if o.MaxBytesInFlight < o.largestBody() {
+		errs = append(errs, errors.New("--publish-max-bytes must be at least --max-request-size and --max-batch-size"))
+	}
+	if o.MaxConnections < 1 {
+		errs = append(errs, errors.New("--publish-max-connections must be at least 1"))
+	}
+	if o.MaxEventTypeSeries < 0 {
+		errs = append(errs, errors.New("--event-type-series must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// largestBody is how large a batch may be: at least as large as one event, so that no event fits alone only.
+func (o *Options) largestBody() int64 { return max(o.MaxBatchSize, o.MaxRequestSize) }

@@ -1,9 +1,12 @@
 package sink
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -12,9 +15,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/tracecontext"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/endpoint"
 	"github.com/rouse-run/rouse/internal/httplimit"
@@ -189,4 +195,179 @@ func (s *Sink) replies(deadline time.Time) replyReader {
 func notConnected(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// Endpoints watches where a Service can be reached.
+type Endpoints interface {
+	// Watch calls apply with all endpoints of the Service's port, at once and after each change, one call
+	// at a time, until ctx ends. Endpoints that are not ready are among them.
+	Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error
+}
+
+// Openness shows whether a gate is open.
+type Openness interface {
+	// Set is called with 1 when the gate opens and with 0 when it closes.
+	Set(value float64)
+}
+
+// Deps are what a Sink works with.
+type Deps struct {
+	Network   *Network
+	Endpoints Endpoints // not asked about an external sink
+	Openness  Openness  // of the gate; may be nil
+	Budget    Budget    // for large replies; nil for as much as they take
+	Log       logr.Logger
+}
+
+// Ways to reach a Service.
+const (
+	// EndpointsPods sends to the pods themselves.
+	EndpointsPods = "pods"
+	// EndpointsService sends to the Service and leaves the choice to the network, as a mesh wants it.
+	EndpointsService = "service"
+)
+
+// maxReplySize is what NATS takes at most.
+const maxReplySize = 64 << 20
+
+// Options bound how sinks are called.
+type Options struct {
+	Timeout       time.Duration // one delivery, from connect to the end of the answer
+	DialTimeout   time.Duration // one connect of a delivery
+	ProbeInterval time.Duration // between connects to an address that is not up yet
+	Endpoints     string        // EndpointsPods or EndpointsService
+	CAFile        string        // certificates that are trusted beside the system's; empty for none
+	MaxReplySize  int64         // bytes of an event that a sink may answer with
+}
+
+// DefaultOptions leaves a handler three minutes.
+func DefaultOptions() Options {
+	return Options{
+		Timeout:       190 * time.Second,
+		DialTimeout:   2 * time.Second,
+		ProbeInterval: 25 * time.Millisecond,
+		Endpoints:     EndpointsPods,
+		MaxReplySize:  1 << 20,
+	}
+}
+
+// BindFlags adds the --sink-* flags and --max-reply-size.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&o.Timeout, "sink-timeout", o.Timeout, "how long a sink may take to answer")
+	fs.DurationVar(&o.DialTimeout, "sink-dial-timeout", o.DialTimeout, "how long connecting to a sink may take")
+	fs.DurationVar(&o.ProbeInterval, "sink-probe-interval", o.ProbeInterval,
+		"how often a starting Function is dialled until it accepts a connection")
+	fs.StringVar(&o.Endpoints, "sink-endpoints", o.Endpoints,
+		"where events are sent: pods (straight to the least loaded), or service (to the Service's own address, for a mesh)")
+	fs.StringVar(&o.CAFile, "sink-ca", o.CAFile, "file with certificates that sinks are trusted by, beside the system's")
+	fs.Int64Var(&o.MaxReplySize, "max-reply-size", o.MaxReplySize, "largest event in bytes that a sink may answer with")
+}
+
+// Validate names every bound that cannot work.
+func (o *Options) Validate() error {
+	_, errCA := trusted(o.CAFile)
+	errs := []error{errCA}
+	if o.Timeout <= 0 {
+		errs = append(errs, errors.New("--sink-timeout must be positive"))
+	}
+	if o.DialTimeout <= 0 {
+		errs = append(errs, errors.New("--sink-dial-timeout must be positive"))
+	}
+	if o.ProbeInterval < time.Millisecond {
+		errs = append(errs, errors.New("--sink-probe-interval must be at least 1ms"))
+	}
+	if o.Endpoints != EndpointsPods && o.Endpoints != EndpointsService {
+		errs = append(errs, fmt.Errorf("--sink-endpoints must be %s or %s", EndpointsPods, EndpointsService))
+	}
+	if o.MaxReplySize < 1 || o.MaxReplySize > maxReplySize {
+		errs = append(errs, fmt.Errorf("--max-reply-size must be between 1 and %d", maxReplySize))
+	}
+	return errors.Join(errs...)
+}
+
+// pod is what a sink keeps for each of its addresses.
+type pod struct {
+	url      url.URL // of the sink at this address
+	connPool connPool
+}
+
+// closeIdle closes the connections that are kept. Those of addresses that are gone expire.
+func (p *pod) closeIdle() { p.connPool.close() }
+
+// newPods makes the pool of a sink's addresses.
+func newPods(sink *url.URL, deps Deps) *endpoint.Pool[*pod] {
+	options, openness, log := deps.Network.options, deps.Openness, deps.Log
+	return endpoint.NewPool(endpoint.Options[*pod]{
+		Value: func(address string) *pod {
+			p := &pod{url: *sink}
+			p.url.Host = address
+			return p
+		},
+		OnGate: func(change endpoint.Change) {
+			report(sink, change, log)
+			show(openness, change.Open)
+		},
+		AwaitReady:   options.Endpoints == EndpointsService,
+		DialInterval: options.ProbeInterval,
+		Dialer:       deps.Network.prober,
+	})
+}
+
+// report logs that the gate has opened or closed.
+func report(sink *url.URL, change endpoint.Change, log logr.Logger) {
+	shown := routing.ShownSink(sink.String())
+	if change.Open {
+		log.Info("gate opened", "sink", shown, "address", change.Address, "waited", change.Waited.String(), "closedFor", change.Lasted.String())
+	} else {
+		log.Info("gate closed", "sink", shown, "address", change.Address, "openFor", change.Lasted.String())
+	}
+}
+
+// show sets the openness, if there is one.
+func show(openness Openness, open bool) {
+	switch {
+	case openness == nil:
+	case open:
+		openness.Set(1)
+	default:
+		openness.Set(0)
+	}
+}
+
+// headers of a usual event.
+const headers = 12
+
+// via tells a Function's pod that the bridge counts the call, too.
+var via = []string{activation.ViaEventbridge}
+
+// newRequest writes an event in binary mode in the sink's name, addressed to where it goes.
+func (s *Sink) newRequest(ctx context.Context, to *url.URL, ev *cloudevent.Event) *http.Request {
+	req := (&http.Request{
+		Method: http.MethodPost, URL: to, Host: s.url.Host, Header: make(http.Header, headers),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
+	ev.SetHeader(req.Header)
+	tracecontext.Inject(req.Header)
+	if s.login != nil {
+		req.Header["Authorization"] = s.login
+	}
+	if !s.target.External {
+		req.Header[activation.HeaderVia] = via
+	}
+	if len(ev.Data) == 0 {
+		return req
+	}
+	req.ContentLength = int64(len(ev.Data))
+	req.Body = io.NopCloser(bytes.NewReader(ev.Data)) // net/http knows it, and writes it together with the header
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(ev.Data)), nil }
+	return req
+}
+
+// loginOf is the header for a user and password in the URL.
+func loginOf(sink *url.URL) []string {
+	if sink.User == nil {
+		return nil
+	}
+	password, _ := sink.User.Password()
+	return []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(sink.User.Username()+":"+password))}
 }

@@ -4,14 +4,24 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/http/httputil"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/httplimit"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 const (
@@ -132,4 +142,262 @@ func (x *exchange) finish() {
 		x.outcome = served
 	}
 	x.all.metrics.finished(x.outcome, code, time.Since(x.began))
+}
+
+// deadline ends the context of a request when its time is over. It stands still while the caller's body is awaited.
+type deadline struct {
+	cancel context.CancelCauseFunc
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	began   time.Time     // when it began to run last
+	left    time.Duration // at that time
+	running bool
+	ended   bool // it does not run again
+}
+
+func startDeadline(ctx context.Context, timeout time.Duration) (context.Context, *deadline) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return ctx, &deadline{
+		cancel: cancel, began: time.Now(), left: timeout, running: true,
+		timer: time.AfterFunc(timeout, func() { cancel(context.DeadlineExceeded) }),
+	}
+}
+
+// pause stops the clock. A time that is over stays over.
+func (d *deadline) pause() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running && d.timer.Stop() {
+		d.left -= time.Since(d.began)
+	}
+	d.running = false
+}
+
+func (d *deadline) resume() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ended {
+		d.began, d.running = time.Now(), true
+		d.timer.Reset(d.left)
+	}
+}
+
+// remaining is the time that is left.
+func (d *deadline) remaining() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.running {
+		return d.left
+	}
+	return d.left - time.Since(d.began)
+}
+
+// unlimited lets a request take as long as it likes.
+func (d *deadline) unlimited() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.timer.Stop()
+	d.running, d.ended = false, true
+}
+
+// stop releases what belongs to the context, at the end of the request.
+func (d *deadline) stop() {
+	d.unlimited()
+	d.cancel(context.Canceled)
+}
+
+// body is that of a request. While it is awaited, the time of the request stands still.
+type body struct {
+	*forward.Body
+	left    *deadline
+	trailer http.Header // of the request: the server fills it after the body
+	to      *rule
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	b.left.pause()
+	defer b.left.resume()
+	n, err := b.Body.Read(p)
+	if err != nil {
+		removeJudged(b.trailer, b.to)
+	}
+	return n, err
+}
+
+const (
+	dialTimeout    = 2 * time.Second
+	idlePerService = 64
+
+	dialAttempts = 3
+	dialPause    = 25 * time.Millisecond
+
+	refusesConnections = "upstream connect error"
+	brokeOff           = "upstream disconnected before it answered"
+)
+
+// services forwards to Services that are no Functions, at their pods.
+type services struct {
+	transport *http.Transport
+}
+
+func newServices(endpoints Endpoints, guard dialguard.Guard) *services {
+	return &services{transport: &http.Transport{
+		DialContext:            httplimit.CountHeads((&pods{endpoints, guard}).dial),
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    idlePerService,
+		IdleConnTimeout:        forward.IdleConnTimeout,
+		MaxResponseHeaderBytes: 2 * httplimit.MaxHeadBytes, // connections count
+	}}
+}
+
+// forward answers from a Service.
+func (s *services) forward(x *exchange, r *http.Request, to apirule.Backend) {
+	// Bodies flow in both directions at once.
+	_ = http.NewResponseController(x.w).EnableFullDuplex()
+	var head httplimit.HeadAccount
+	x.all.deps.Heads.Open(&head, to.Service.Namespace)
+	defer head.Close()
+	address := serviceAddress(&to)
+	proxy := httputil.ReverseProxy{
+		Rewrite:       func(p *httputil.ProxyRequest) { toAddress(p, address) },
+		Transport:     &dialing{transport: s.transport, trailer: r.Trailer, head: &head},
+		FlushInterval: -1, // answers may be streams
+		ModifyResponse: func(answer *http.Response) error {
+			forward.RemoveOwn(answer.Header)
+			forward.CleanTrailer(answer)
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) { x.failed(r, err) },
+		ErrorLog:     forward.Silent,
+		BufferPool:   forward.Buffers,
+	}
+	proxy.ServeHTTP(x.w, r)
+}
+
+// toAddress leaves a request as the rule has made it, but for its way.
+func toAddress(p *httputil.ProxyRequest, address string) {
+	out := p.Out
+	out.URL.Scheme, out.URL.Host, out.URL.RawQuery = "http", address, p.In.URL.RawQuery
+	out.Host = p.In.Host
+	for _, name := range forwarded {
+		if values, ok := p.In.Header[name]; ok {
+			out.Header[name] = values
+		}
+	}
+	addHop(out.Header, p.In.RemoteAddr)
+	out.Header.Del("Expect") // who waits to be asked for a body is asked here
+}
+
+// failed answers for a Service that does not.
+func (x *exchange) failed(r *http.Request, err error) {
+	if ranOut(r.Context()) {
+		return
+	}
+	if status, text := x.body.Failure(); status != 0 {
+		x.refuse(unfinished, status, text)
+		return
+	}
+	if r.Context().Err() != nil { // the caller has gone
+		return
+	}
+	switch refused := forward.RefusedHead(err); {
+	case forward.IsDial(err):
+		x.refuse(unreachable, http.StatusServiceUnavailable, refusesConnections)
+	case refused != "":
+		x.refuse(unreachable, http.StatusBadGateway, refused)
+	default:
+		x.refuse(unreachable, http.StatusBadGateway, brokeOff)
+	}
+}
+
+// dialing tries again when a connection could not be made, so that nothing was sent.
+type dialing struct {
+	transport http.RoundTripper
+	trailer   http.Header // of the request: the server fills it after the body
+	head      *httplimit.HeadAccount
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d *dialing) RoundTrip(r *http.Request) (*http.Response, error) {
+	for attempt := 1; ; attempt++ {
+		out := r.Clone(d.head.With(r.Context()))
+		out.Trailer = d.trailer
+		if r.Body != nil {
+			out.Body = io.NopCloser(r.Body) // a failed dial has not read it, and must not close it
+		}
+		answer, err := forward.RoundTrip(d.transport, out, d.head)
+		if err == nil || attempt == dialAttempts || !forward.IsDial(err) || errors.Is(err, dialguard.ErrDenied) {
+			return answer, err
+		}
+		select {
+		case <-r.Context().Done():
+			return nil, err
+		case <-time.After(dialPause):
+		}
+	}
+}
+
+var errNoPod = errors.New("the Service has no pod")
+
+// Endpoints watches where a Service can be reached.
+type Endpoints interface {
+	// Watch calls apply with the endpoints of the Service's port, at once and after each change, one call at a time, until ctx ends.
+	Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error
+}
+
+// pods connects to the pods of Services. The cluster IP of a Service leads wherever its EndpointSlices say, also to pods of other
+// namespaces, for who may write those: endpoints are what is known to be its own.
+type pods struct {
+	endpoints Endpoints
+	guard     dialguard.Guard
+}
+
+// serviceAddress names a Service and its port for dial. Connections are kept by it, so no Service gets those of another one that had
+// its cluster IP before.
+func serviceAddress(to *apirule.Backend) string {
+	return net.JoinHostPort(to.Service.Name+"."+to.Service.Namespace, strconv.Itoa(int(to.Port)))
+}
+
+// dial connects to one of the pods behind an address of serviceAddress, as a Service does for each connection.
+func (p *pods) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, stop := context.WithTimeout(ctx, dialTimeout)
+	defer stop()
+	pod, err := p.choose(ctx, address)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
+	return p.guard.Dialer(dialTimeout).DialContext(ctx, network, pod)
+}
+
+func (p *pods) choose(ctx context.Context, address string) (string, error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", err
+	}
+	port, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return "", err
+	}
+	name, namespace, _ := strings.Cut(host, ".")
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var all []routing.Endpoint
+	err = p.endpoints.Watch(ctx, types.NamespacedName{Namespace: namespace, Name: name}, int32(port), func(current []routing.Endpoint) {
+		all = current
+		stop()
+	})
+	if err != nil {
+		return "", err
+	}
+	// As a Service does: where none is ready, one that ends may take it.
+	usable := slices.DeleteFunc(slices.Clone(all), func(e routing.Endpoint) bool { return !e.Ready || e.Terminating })
+	if len(usable) == 0 {
+		usable = slices.DeleteFunc(slices.Clone(all), func(e routing.Endpoint) bool { return !e.Terminating })
+	}
+	if len(usable) == 0 {
+		return "", errNoPod
+	}
+	return usable[rand.IntN(len(usable))].Address, nil //nolint:gosec // nothing is secret about it
 }

@@ -12,7 +12,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/rouse-run/rouse/gateway/forward"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/httplimit"
 )
@@ -111,5 +114,133 @@ func (e *Entrance) awaitHandlers() {
 	case <-returned:
 	case <-time.After(e.options.DrainTimeout):
 		e.deps.Log.Info("upgraded connections did not end in time", "running", e.requests.Held())
+	}
+}
+
+type connKey struct{}
+
+// withConn remembers on which connection a request comes.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, connOf(c))
+}
+
+// bounded hands requests over within their bounds, and without what their clients must not say.
+func (e *Entrance) bounded(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from, _ := r.Context().Value(connKey{}).(*conn)
+		if from == nil {
+			http.Error(w, "the request has no connection", http.StatusInternalServerError)
+			return
+		}
+		if r.Method == "PRI" { // net/http leaves the preface of HTTP/2 to handlers, where it is spoken in the clear
+			w.Header().Set("Connection", "close")
+			http.Error(w, "HTTP/2 is spoken over TLS alone", http.StatusBadRequest)
+			return
+		}
+		client, ok := e.begin(w, r, from)
+		if !ok {
+			w.Header().Set("Retry-After", "1")
+			w.Header().Set(activation.HeaderRefused, activation.RefusedOverload)
+			http.Error(w, "too many requests of this address, or of all, are being answered", http.StatusServiceUnavailable)
+			return
+		}
+		defer client.end()
+		e.handlers.Add(1)
+		defer e.handlers.Done()
+		w = &measuredWriter{w, client}
+		// The server's own limit is for the whole of a request, and would end streams.
+		if r.ContentLength == 0 {
+			_ = client.setReadDeadline(time.Time{})
+		} else {
+			limited := newBody(r, client, e.options.BodyTimeout, e.options.ReadTimeout)
+			defer limited.finish()
+			r.Body, w = limited, &limitedWriter{w, limited}
+		}
+		if r.ProtoMajor > 1 {
+			stream := newStreamWriter(w, e.options.ReadTimeout)
+			defer stream.finish()
+			w = stream
+		}
+		cleanHeaders(r.Header, from.key.Unshared, from.secure)
+		handler.ServeHTTP(w, r.WithContext(forward.With(r.Context(), &client.caller)))
+	})
+}
+
+// begin gives a request a place, if need be that of a slower one.
+func (e *Entrance) begin(w http.ResponseWriter, r *http.Request, from *conn) (*request, bool) {
+	client := &request{from: from, http1: r.ProtoMajor == 1, controller: http.NewResponseController(w)}
+	client.caller = forward.Caller{Client: client, Key: from.key}
+	if from.key.Unshared {
+		client.caller.Key = e.proxies.clientOf(r.Header, from.key)
+	}
+	ok, evicted := e.requests.Take(&client.Place, client, client.caller.Key)
+	e.metrics.full(whatRequest, evicted, !ok)
+	if ok && !client.http1 {
+		from.add(client)
+	}
+	return client, ok
+}
+
+// What clients have a share of, the label of refused and evicted.
+const (
+	whatConnection = "connection"
+	whatRequest    = "request"
+)
+
+type metrics struct {
+	refused  *prometheus.CounterVec
+	evicted  *prometheus.CounterVec
+	failures prometheus.Counter
+}
+
+func newMetrics(registerer prometheus.Registerer, certificates *certificates, requests *httplimit.Places) *metrics {
+	factory := promauto.With(registerer)
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rouse_gateway_entrance_requests", Help: "Requests from outside that are being answered.",
+	}, func() float64 { return float64(requests.Held()) })
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rouse_gateway_tls_certificates", Help: "Certificates that are served.",
+	}, func() float64 { return float64(len(certificates.all())) })
+	registerer.MustRegister(expiries{certificates})
+	m := &metrics{
+		refused: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "rouse_gateway_entrance_refused_total", Help: "Connections and requests from outside that were more than an address, or all, may have.",
+		}, []string{"what"}),
+		evicted: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "rouse_gateway_entrance_evicted_total", Help: "Connections and requests from outside that were ended for further ones, as their clients were slowest.",
+		}, []string{"what"}),
+		failures: factory.NewCounter(prometheus.CounterOpts{
+			Name: "rouse_gateway_tls_failed_reloads_total", Help: "Certificates that were found broken, of which each is counted once.",
+		}),
+	}
+	for _, what := range []string{whatConnection, whatRequest} {
+		m.refused.WithLabelValues(what)
+		m.evicted.WithLabelValues(what)
+	}
+	return m
+}
+
+// full counts what further clients have cost others, or themselves.
+func (m *metrics) full(what string, evicted int, refused bool) {
+	if evicted > 0 {
+		m.evicted.WithLabelValues(what).Add(float64(evicted))
+	}
+	if refused {
+		m.refused.WithLabelValues(what).Inc()
+	}
+}
+
+// expiries tells until when each certificate is valid. There are as many as the operator has named.
+type expiries struct{ of *certificates }
+
+var expiry = prometheus.NewDesc("rouse_gateway_tls_certificate_expiry_timestamp_seconds", "When a certificate that is served ends.", []string{"folder"}, nil)
+
+// Describe implements prometheus.Collector.
+func (e expiries) Describe(to chan<- *prometheus.Desc) { to <- expiry }
+
+// Collect implements prometheus.Collector.
+func (e expiries) Collect(to chan<- prometheus.Metric) {
+	for _, each := range e.of.all() {
+		to <- prometheus.MustNewConstMetric(expiry, prometheus.GaugeValue, float64(each.leaf.NotAfter.UnixNano())/float64(time.Second), each.folder)
 	}
 }

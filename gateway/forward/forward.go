@@ -1,13 +1,26 @@
+// Package caller identifies who sends a request: by which address it counts, and how it is ended when it is too slow.
+//
+// Behind a proxy that is trusted, the address is the one that the proxy has seen. Any other proxy counts as one caller.
 package forward
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"io"
 	"log"
 	"net"
+	"net/http"
 	"net/http/httputil"
+	"net/netip"
+	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/fair"
+	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 const (
@@ -42,3 +55,335 @@ func (b *bufferPool) Get() []byte {
 
 // Put implements httputil.BufferPool.
 func (b *bufferPool) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer)) }
+
+// LeastRate is how many bytes of a body a second a caller has to send, beyond the time for which it may send nothing.
+const LeastRate = 1 << 10
+
+// ipv6Network is the part of an IPv6 address that one customer of a provider has.
+const ipv6Network = 64
+
+// Caller is who sends a request.
+type Caller struct {
+	httplimit.Client
+
+	Key httplimit.Key
+}
+
+// KeyOf returns the key of an address, in IPv6 that of its network.
+func KeyOf(address netip.Addr) httplimit.Key {
+	address = address.WithZone("").Unmap()
+	if address.Is6() {
+		if network, err := address.Prefix(ipv6Network); err == nil {
+			return httplimit.Key{Name: network.String()}
+		}
+	}
+	return httplimit.Key{Name: address.String()}
+}
+
+// KeyOfConn returns the key of the address at the other end.
+func KeyOfConn(c net.Conn) httplimit.Key { return keyOfPort(c.RemoteAddr().String()) }
+
+// keyOfPort returns the key of an address with a port.
+func keyOfPort(address string) httplimit.Key {
+	if found, err := netip.ParseAddrPort(address); err == nil {
+		return KeyOf(found.Addr())
+	}
+	return httplimit.Key{Name: address}
+}
+
+type contextKey struct{}
+
+// With adds the caller of a request to its context.
+func With(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, contextKey{}, c)
+}
+
+// Of returns the caller of a request: the one of its context, or whoever is at the other end of its connection.
+func Of(r *http.Request) Caller {
+	if found, ok := r.Context().Value(contextKey{}).(*Caller); ok {
+		return *found
+	}
+	return Caller{unmeasured{}, keyOfPort(r.RemoteAddr)}
+}
+
+// unmeasured is a caller whose pace is not known: it is never evicted.
+type unmeasured struct{}
+
+func (unmeasured) WaitsSince(int64) int64 { return 0 }
+func (unmeasured) Evict()                 {}
+
+// headMemory is what the long heads of all answers may take that are under way.
+const headMemory = 32 << 20
+
+// Heads bounds the heads of the answers of backends, by namespace.
+type Heads struct{ memory *fair.Pool }
+
+// NewHeads is for all answers of a process.
+func NewHeads() *Heads { return &Heads{fair.NewPool(fair.Limits{Total: headMemory})} }
+
+// Open begins the account of a request to a backend of a namespace.
+func (h *Heads) Open(account *httplimit.HeadAccount, namespace string) {
+	account.Open(h.memory, namespace)
+}
+
+// RoundTrip sends a request with the context of an account, whose answer has no more of a head than it may. The transport counts.
+func RoundTrip(transport http.RoundTripper, r *http.Request, account *httplimit.HeadAccount) (*http.Response, error) {
+	answer, err := transport.RoundTrip(r)
+	if refused := account.Refused(); err != nil && refused != nil {
+		return nil, refused
+	} else if err != nil {
+		return nil, err
+	}
+	if err := httplimit.CheckHead(answer.Header); err != nil {
+		_ = answer.Body.Close()
+		return nil, err
+	}
+	return answer, nil
+}
+
+// RefusedHead is why the head of an answer was refused; empty where that is not why a request failed.
+func RefusedHead(err error) string {
+	if refused, ok := errors.AsType[httplimit.HeadError](err); ok {
+		return refused.Error()
+	}
+	return ""
+}
+
+// CleanTrailer takes away headers of Rouse's own from the trailer of an answer, which is known when its body has ended.
+func CleanTrailer(answer *http.Response) {
+	if len(answer.TransferEncoding) > 0 { // an answer without chunks has none
+		RemoveOwn(answer.Trailer)
+		answer.Body = &trailed{answer.Body, answer}
+	}
+}
+
+type trailed struct {
+	io.ReadCloser
+	of *http.Response
+}
+
+// Read implements io.Reader.
+func (t *trailed) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		RemoveOwn(t.of.Trailer)
+		if many := httplimit.CheckHead(t.of.Trailer); many != nil {
+			return n, many
+		}
+	}
+	return n, err
+}
+
+// OwnPrefix is that of the headers by which parts of Rouse know each other.
+const OwnPrefix = "Rouse-"
+
+// Writer writes an answer, and knows whether it has begun.
+type Writer struct {
+	http.ResponseWriter
+
+	body *Body // of the request; nil: it has none
+	last bool  // the connection ends with the answer
+	code int
+}
+
+// NewWriter answers on w.
+func NewWriter(w http.ResponseWriter) *Writer {
+	return &Writer{ResponseWriter: w, last: w.Header().Get("Connection") == "close"}
+}
+
+// Await has the answer end the connection if it begins before the body of the request is over: what is left of that would be read
+// as the next request.
+func (w *Writer) Await(body *Body) { w.body = body }
+
+// Code is the status of the answer; 0: none yet.
+func (w *Writer) Code() int { return w.code }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *Writer) WriteHeader(code int) {
+	if code < http.StatusOK && code != http.StatusSwitchingProtocols {
+		cleanInterim(w.Header())
+		w.ResponseWriter.WriteHeader(code)
+		return
+	}
+	if w.code != 0 {
+		return
+	}
+	w.code = code
+	if code != http.StatusSwitchingProtocols && (w.last || w.body != nil && w.body.http1 && !w.body.Whole()) {
+		w.Header().Set("Connection", "close")
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// cleanInterim leaves of an answer 1xx, which httputil.ReverseProxy forwards as it came, what a backend may say to a caller.
+func cleanInterim(header http.Header) {
+	RemoveOwn(header)
+	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Te", "Trailer", "Upgrade"} {
+		delete(header, name)
+	}
+}
+
+// RemoveOwn takes away headers by which parts of Rouse know each other, also those that servers take for them.
+func RemoveOwn(header http.Header) {
+	for name := range header {
+		if len(name) >= len(OwnPrefix) && strings.EqualFold(strings.ReplaceAll(name[:len(OwnPrefix)], "_", "-"), OwnPrefix) {
+			delete(header, name)
+		}
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.begin()
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *Writer) begin() {
+	if w.code == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+}
+
+// FlushError is what http.ResponseController asks for.
+func (w *Writer) FlushError() error {
+	w.begin()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Hijack implements http.Hijacker. Only connections that are upgraded are taken over.
+func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, both, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.code = http.StatusSwitchingProtocols
+	}
+	return conn, both, err
+}
+
+// Unwrap has http.ResponseController find the rest.
+func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// AbortUnlessAnswered ends a request without an answer: a handler that returns would answer it with 200.
+func (w *Writer) AbortUnlessAnswered() {
+	if w.code == 0 {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// restTimeout bounds for how long the rest of a body is read that nobody wants.
+const restTimeout = time.Second
+
+var errEnded = errors.New("the request has been answered")
+
+// Body is that of a request. It may take as long as it likes, while its caller sends as much as he has to.
+type Body struct {
+	under   io.ReadCloser
+	w       http.ResponseWriter
+	timeout time.Duration
+	http1   bool
+	whole   atomic.Bool
+	last    atomic.Bool // the deadline is not put off any more
+
+	reading sync.Mutex
+	pace    httplimit.Meter
+	until   time.Time // the deadline
+	err     error     // why no more is read
+}
+
+// NewBody bounds for how long the caller of a request may send nothing of its body, and be behind caller.LeastRate. The server's own limit is for the whole of a
+// request, and would end streams.
+func NewBody(r *http.Request, w http.ResponseWriter, timeout time.Duration) *Body {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	b := &Body{under: r.Body, w: w, timeout: timeout, pace: httplimit.Meter{Rate: LeastRate}, http1: r.ProtoMajor == 1}
+	b.whole.Store(r.Body == nil || r.ContentLength == 0)
+	return b
+}
+
+// Read implements io.Reader.
+func (b *Body) Read(p []byte) (int, error) {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	late := b.pace.Begin(time.Now()).Add(b.timeout)
+	if !b.last.Load() && (late.Before(b.until) || late.Sub(b.until) > b.timeout/4) { // rather than at each read
+		b.until = late
+		b.endAt(late)
+	}
+	n, err := b.read(p)
+	b.pace.End(time.Now(), n)
+	return n, err
+}
+
+func (b *Body) read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.under.Read(p)
+	if err != nil {
+		b.err = err
+	}
+	if errors.Is(err, io.EOF) {
+		b.whole.Store(true)
+		b.endAt(time.Time{}) // a caller may be silent while he waits for his answer
+	}
+	return n, err
+}
+
+func (b *Body) endAt(t time.Time) { _ = http.NewResponseController(b.w).SetReadDeadline(t) }
+
+// Whole reports whether the body has been read to its end.
+func (b *Body) Whole() bool { return b.whole.Load() }
+
+// Failure is what a caller is told whose body did not come to its end; 0 when that may still come. It waits for the read that
+// is under way: net/http ends the context of a request before such a read returns.
+func (b *Body) Failure() (status int, text string) {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	switch {
+	case b.err == nil || b.whole.Load():
+		return 0, ""
+	case errors.Is(b.err, os.ErrDeadlineExceeded):
+		return http.StatusRequestTimeout, "the body of the request did not come in time"
+	default:
+		return http.StatusBadRequest, "the body of the request is malformed, or ended before its length"
+	}
+}
+
+// End is called after the answer, and when there is none. The connection of a body that did not reach its end is over: with
+// reading and writing at the same time net/http would read the rest as the next request. A little of it is read all the same, so
+// that the caller reads his answer.
+func (b *Body) End() {
+	if b.whole.Load() {
+		return
+	}
+	if b.http1 {
+		endConnection(b.w)
+	}
+	b.last.Store(true)
+	b.endAt(time.Now().Add(restTimeout))
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if b.err == nil {
+		b.err = errEnded
+		_ = b.under.Close()
+	}
+}
+
+// Close implements io.Closer. The body is over with its request.
+func (b *Body) Close() error { return nil }
+
+// endConnection has net/http close the connection of a request after its answer, also where the header of that is out already:
+// so it does for a body that is larger than a handler allows.
+func endConnection(w http.ResponseWriter) {
+	for {
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		w = wrapper.Unwrap()
+	}
+	_, _ = http.MaxBytesReader(w, io.NopCloser(oneByte{}), 0).Read(make([]byte, 1))
+}
+
+// oneByte is larger than nothing.
+type oneByte struct{}
+
+func (oneByte) Read(p []byte) (int, error) { return min(1, len(p)), nil }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -145,4 +148,179 @@ func (v *Validator) verify(ctx context.Context, t *token, candidates []int) (fou
 		return found, ""
 	}
 	return candidate{}, why
+}
+
+// maxVerified bounds the tokens that are remembered. An entry has about 200 bytes.
+const maxVerified = 10_000
+
+// tokenID is a token as one rule sees it, in one place.
+type tokenID struct {
+	validator uint64
+	place     int
+	hash      [sha256.Size]byte
+}
+
+// decision is what was found out about a token whose signature was right.
+type decision struct {
+	lifetime
+
+	authentication int
+	generation     uint64 // of the keys that verified it
+	allowed        bool
+}
+
+// verifiedTokens remembers decisions, of each namespace the latest ones. It is for speed alone: who fills it makes others verify again,
+// but for those of namespaces that have no more than their share.
+type verifiedTokens struct {
+	mu        sync.Mutex
+	decisions map[tokenID]decision
+	order     map[string][]tokenID // by namespace, the oldest first
+	limit     int
+}
+
+func newVerifiedTokens(limit int) *verifiedTokens {
+	return &verifiedTokens{decisions: map[tokenID]decision{}, order: map[string][]tokenID{}, limit: limit}
+}
+
+func (v *verifiedTokens) get(id tokenID) (decision, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	d, found := v.decisions[id]
+	return d, found
+}
+
+func (v *verifiedTokens) put(namespace string, id tokenID, d decision) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, found := v.decisions[id]; !found {
+		if len(v.decisions) == v.limit {
+			v.forget(v.giving(namespace))
+		}
+		v.order[namespace] = append(v.order[namespace], id)
+	}
+	v.decisions[id] = d
+}
+
+// giving is the namespace that has one forgotten for another: itself when it has its share, and else the one that has most.
+func (v *verifiedTokens) giving(namespace string) string {
+	if len(v.order[namespace]) > v.limit/len(v.order) {
+		return namespace
+	}
+	most := namespace
+	for each, ids := range v.order {
+		if len(ids) > len(v.order[most]) {
+			most = each
+		}
+	}
+	return most
+}
+
+// forget drops the oldest.
+func (v *verifiedTokens) forget(namespace string) {
+	ids := v.order[namespace]
+	delete(v.decisions, ids[0])
+	if v.order[namespace] = ids[1:]; len(ids) == 1 {
+		delete(v.order, namespace)
+	}
+}
+
+// problem is why a token is not valid. It is the body of the answer, in Envoy's words where Envoy has some.
+type problem string
+
+const (
+	badForm            problem = "Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections"
+	badHeaderEncoding  problem = "Jwt header is an invalid Base64url encoded"
+	badHeader          problem = "Jwt header is an invalid JSON"
+	badAlgorithm       problem = "Jwt header [alg] field is required and must be a string"
+	unknownAlgorithm   problem = "Jwt header [alg] is not supported"
+	badKeyID           problem = "Jwt header [kid] field is not a string"
+	badPayloadEncoding problem = "Jwt payload is an invalid Base64url encoded"
+	badPayload         problem = "Jwt payload is an invalid JSON"
+	badIssuer          problem = "Jwt payload [iss] field is not a string"
+	badSubject         problem = "Jwt payload [sub] field is not a string"
+	badAudience        problem = "Jwt payload [aud] field is not a string or string list"
+	expNoInteger       problem = "Jwt payload [exp] field is not an integer"
+	expOutOfRange      problem = "Jwt payload [exp] field is not a positive 64 bit integer"
+	nbfNoInteger       problem = "Jwt payload [nbf] field is not an integer"
+	nbfOutOfRange      problem = "Jwt payload [nbf] field is not a positive 64 bit integer"
+	badSignatureText   problem = "Jwt signature is an invalid Base64url encoded"
+	unknownIssuer      problem = "Jwt issuer is not configured"
+	expired            problem = "Jwt is expired"
+	notYetValid        problem = "Jwt not yet valid"
+	severalTokens      problem = "Found multiple Jwt tokens"
+	unknownKey         problem = "Jwks doesn't have key to match kid or alg from Jwt"
+	badSignature       problem = "Jwt verification fails"
+	keysMissing        problem = "Jwks remote fetch is failed"
+
+	// Envoy has no words for these.
+	tooLong       problem = "Jwt is longer than 8192 bytes"
+	extension     problem = "Jwt header [crit] and [b64] are not supported"
+	expiryMissing problem = "Jwt payload [exp] field is required"
+
+	// busy is no problem of the token.
+	busy problem = "Too many tokens of this namespace wait to be verified"
+)
+
+const (
+	accessDenied   = "RBAC: access denied"
+	malformedQuery = "The query is malformed: write % as %25 and ; as %3B"
+	// maxRealmPath is how much of a path a challenge repeats.
+	maxRealmPath = 256
+)
+
+// Result is the decision on a request. Its zero value denies.
+type Result struct {
+	Allowed bool
+	// Unchecked are headers of a request that is allowed which could be taken for a token, and were not checked. They are not to be
+	// forwarded.
+	Unchecked []string
+	// Status and Body are those of the answer where the request is not allowed.
+	Status int
+	Body   string
+	// Challenge is the value of the header WWW-Authenticate, or empty.
+	Challenge string
+}
+
+// Write answers a request that is not allowed.
+func (r Result) Write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain")
+	if r.Challenge != "" {
+		w.Header().Set("WWW-Authenticate", r.Challenge)
+	}
+	if r.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(r.Status)
+	_, _ = io.WriteString(w, r.Body) // a client that has gone needs no answer
+}
+
+func forbidden() Result { return Result{Status: http.StatusForbidden, Body: accessDenied} }
+
+func unauthorized(request *http.Request, why problem) Result {
+	return Result{
+		Status:    http.StatusUnauthorized,
+		Body:      string(why),
+		Challenge: `Bearer realm="` + realm(request) + `", error="invalid_token"`,
+	}
+}
+
+// realm is the URL of a request without its query, which may hold a token.
+func realm(request *http.Request) string {
+	scheme := request.URL.Scheme
+	if scheme != "http" && scheme != "https" {
+		scheme = "http"
+		if request.TLS != nil {
+			scheme = "https"
+		}
+	}
+	path := request.URL.EscapedPath()
+	return strings.Map(quotable, scheme+"://"+request.Host+path[:min(len(path), maxRealmPath)])
+}
+
+// quotable drops what would end or escape a quoted string.
+func quotable(r rune) rune {
+	if r < '!' || r > '~' || r == '"' || r == '\\' {
+		return -1
+	}
+	return r
 }

@@ -1,5 +1,14 @@
 package differential
 
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
 // difference is one that is meant.
 type difference struct {
 	// subject is what the requests have in common, envoy and rouse are what each does with them, and why says why it stays.
@@ -351,4 +360,15 @@ var differences = []difference{
 		requests: []string{`^two equal lengths`},
 		parts:    []string{status, body, contentType},
 	},
+}
+
+func TestEveryDifferenceIsDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/apirule.md")
+	require.NoError(t, err)
+	rows := strings.Split(string(page), "\n")
+	for _, d := range differences {
+		row := "| " + d.subject + " | " + d.envoy + " | " + d.rouse + " | " + d.why + " |"
+		require.True(t, slices.Contains(rows, row), "docs/apirule.md needs the row %s", row)
+	}
 }
