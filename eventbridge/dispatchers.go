@@ -21,61 +21,61 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// deliveries is the set of running dispatchers: one per Subscription, and one more for the dead letters of each that
-// names a sink for them.
-type deliveries struct {
+// dispatchers runs one dispatcher per Subscription, and one more for the dead letters of each Subscription that names a
+// dead-letter sink.
+type dispatchers struct {
 	deps        Deps
 	options     Options
 	dispatch    *dispatch.Metrics
 	deadLetters *dispatch.Metrics
 	gates       *prometheus.GaugeVec
 	kyma        *kymaCounts
-	filtering   *filtering
+	filters     *filters
 	access      *publishAccess // nil without rules
 	chains      *chain.Chains
 	replying    *fair.Pool
 	network     *sink.Network
 	quotas      *quota.Monitor // nil without Deps.Quota
 	enforcers   *quotaEnforcers
-	budgets     *budgets
+	memory      *deliveryMemory
 	replicas    *replicas
-	retries     atomic.Pointer[Retries] // nil: those of the options
+	retries     atomic.Pointer[Retries] // nil: the options' values
 
-	running map[deliveryKey]*delivery // only apply touches it
+	running map[dispatcherKey]*runningDispatcher // only apply touches it
 	all     sync.WaitGroup
 }
 
-// deliveryKey names a dispatcher.
-type deliveryKey struct {
+// dispatcherKey identifies a dispatcher.
+type dispatcherKey struct {
 	subscription types.NamespacedName
 	deadLetters  bool
 }
 
-func keyOf(route routing.Route) deliveryKey {
-	return deliveryKey{subscription: route.Subscription, deadLetters: route.OfDeadLetters}
+func keyOf(route routing.Route) dispatcherKey {
+	return dispatcherKey{subscription: route.Subscription, deadLetters: route.OfDeadLetters}
 }
 
-// delivery is one running dispatcher.
-type delivery struct {
+// runningDispatcher is a dispatcher and what it was started for.
+type runningDispatcher struct {
 	plan routing.Route
-	life *life
+	life *subscriptionLife
 	stop context.CancelCauseFunc
 	done chan struct{}
 }
 
-// life is that of a Subscription, in which dispatchers follow each other. Their running calls may take their time until
-// it ends.
-type life struct {
+// subscriptionLife is the lifetime of a Subscription, during which dispatchers replace each other. Their running calls
+// may continue until it ends.
+type subscriptionLife struct {
 	ended       <-chan struct{}
 	end         context.CancelFunc
 	dispatchers sync.WaitGroup
 }
 
-// planOf leaves out of a route what no dispatcher depends on: the controller changes consumers in place.
+// planOf removes from a route the fields that no dispatcher depends on: the controller changes consumers in place.
 func planOf(route routing.Route) routing.Route {
 	route.Subjects, route.Types = nil, nil
 	route.Delivery.StartFrom = routing.StartFrom{}
-	route.DeadLetters = nil // they have a dispatcher of their own
+	route.DeadLetters = nil // dead letters have a dispatcher of their own
 	return route
 }
 
@@ -84,8 +84,8 @@ var (
 	errChanged = errors.New("subscription changed")
 )
 
-func newDeliveries(deps Deps, options Options, access *publishAccess, replicas *replicas) *deliveries {
-	d := &deliveries{
+func newDispatchers(deps Deps, options Options, access *publishAccess, replicas *replicas) *dispatchers {
+	d := &dispatchers{
 		deps:        deps,
 		options:     options,
 		dispatch:    dispatch.NewMetrics(deps.Registry),
@@ -93,15 +93,15 @@ func newDeliveries(deps Deps, options Options, access *publishAccess, replicas *
 		gates: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rouse_eventbridge_gate_open", Help: "1 while the sink of a Subscription can take deliveries.",
 		}, []string{"namespace", "subscription"}),
-		kyma:      newKymaCounts(deps),
-		filtering: newFiltering(deps.Registry, fair.NewBudget(filterBytes, ownFilterBytes), deps.Log.WithName("filter")),
-		access:    access,
-		chains:    chain.New(deps.ChainKey, options.Dispatch.MaxCaused),
-		replying:  newReplyPlaces(),
-		network:   sink.NewNetwork(options.Sink),
-		budgets:   newBudgets(options.DeliveryBytes, deps.Registry),
-		replicas:  replicas,
-		running:   map[deliveryKey]*delivery{},
+		kyma:     newKymaCounts(deps),
+		filters:  newFilters(deps.Registry, fair.NewBudget(filterBytes, ownFilterBytes), deps.Log.WithName("filter")),
+		access:   access,
+		chains:   chain.New(deps.ChainKey, options.Dispatch.MaxCaused),
+		replying: newReplyPlaces(),
+		network:  sink.NewNetwork(options.Sink),
+		memory:   newDeliveryMemory(options.DeliveryBytes, deps.Registry),
+		replicas: replicas,
+		running:  map[dispatcherKey]*runningDispatcher{},
 	}
 	d.enforcers = newQuotaEnforcers(d)
 	if deps.Quota != nil {
@@ -118,9 +118,9 @@ func newDeliveries(deps Deps, options Options, access *publishAccess, replicas *
 	return d
 }
 
-// run follows the routes until ctx ends, and returns when everything is drained.
-func (d *deliveries) run(ctx context.Context) {
-	d.all.Go(func() { d.deps.Store.ForwardRetries(ctx, d.budgets.retries) })
+// run follows the routes until ctx ends and returns after the drain.
+func (d *dispatchers) run(ctx context.Context) {
+	d.all.Go(func() { d.deps.Store.ForwardRetries(ctx, d.memory.retries) })
 	d.persist(ctx, "watch Subscriptions", func(ctx context.Context) error {
 		return d.deps.Routes.Watch(ctx, func(routes []routing.Route) { d.apply(ctx, routes) })
 	})
@@ -128,12 +128,12 @@ func (d *deliveries) run(ctx context.Context) {
 	d.network.Close()
 }
 
-// apply starts, replaces and stops dispatchers so that there is one for each route. One that is replaced receives nothing
-// more, and its running calls block no others. Only ordered delivery goes on after the last of them.
-func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
+// apply starts, replaces and stops dispatchers so that each route has one. A replaced dispatcher receives nothing more,
+// and its running calls do not delay its successor. Only ordered delivery waits until they have completed.
+func (d *dispatchers) apply(ctx context.Context, routes []routing.Route) {
 	d.kyma.apply(routes)
 	d.enforcers.setRoutes(routes)
-	wanted := make(map[deliveryKey]bool, len(routes))
+	wanted := make(map[dispatcherKey]bool, len(routes))
 	for route := range routing.WithDeadLetters(routes) {
 		key := keyOf(route)
 		wanted[key] = true
@@ -146,26 +146,26 @@ func (d *deliveries) apply(ctx context.Context, routes []routing.Route) {
 	}
 	for key, current := range d.running {
 		if !wanted[key] {
-			current.plan = routing.Route{} // so that a Subscription of the same name has a life of its own
+			current.plan = routing.Route{} // a Subscription of the same name starts a new life
 			current.stop(errRemoved)
 			current.life.end()
 			select {
 			case <-current.done:
 				delete(d.running, key)
-			default: // it drains; one of the same name has to wait for it
+			default: // it drains; a successor of the same name waits for it
 			}
 		}
 	}
 }
 
-// follow starts a dispatcher in place of the current one, if there is one.
-func (d *deliveries) follow(ctx context.Context, current *delivery, route, plan routing.Route) *delivery {
+// follow starts a dispatcher in place of current, which may be nil.
+func (d *dispatchers) follow(ctx context.Context, current *runningDispatcher, route, plan routing.Route) *runningDispatcher {
 	if current == nil {
 		return d.start(ctx, newLife(ctx), route, plan, nil)
 	}
 	current.stop(errChanged)
 	switch {
-	case current.plan.Consumer == "": // one of the same name was removed, and drains
+	case current.plan.Consumer == "": // one of the same name was removed and drains
 		return d.start(ctx, newLife(ctx), route, plan, current.done)
 	case plan.Delivery.OrderedBy != "" || current.plan.Delivery.OrderedBy != "":
 		return d.start(ctx, current.life, route, plan, current.done)
@@ -174,22 +174,22 @@ func (d *deliveries) follow(ctx context.Context, current *delivery, route, plan 
 	}
 }
 
-func newLife(ctx context.Context) *life {
+func newLife(ctx context.Context) *subscriptionLife {
 	ctx, end := context.WithCancel(ctx)
-	return &life{ended: ctx.Done(), end: end}
+	return &subscriptionLife{ended: ctx.Done(), end: end}
 }
 
-// start runs a dispatcher, after the one before it has drained if there is one to wait for.
-func (d *deliveries) start(ctx context.Context, life *life, route, plan routing.Route, before <-chan struct{}) *delivery {
+// start runs a dispatcher after the channel before, which may be nil, is closed.
+func (d *dispatchers) start(ctx context.Context, life *subscriptionLife, route, plan routing.Route, before <-chan struct{}) *runningDispatcher {
 	ctx, stop := context.WithCancelCause(ctx)
-	started := &delivery{plan: plan, life: life, stop: stop, done: make(chan struct{})}
+	started := &runningDispatcher{plan: plan, life: life, stop: stop, done: make(chan struct{})}
 	life.dispatchers.Add(1)
 	d.all.Go(func() {
 		defer close(started.done)
 		if before != nil {
 			<-before
 		}
-		d.deliver(ctx, life.ended, route)
+		d.runOne(ctx, life.ended, route)
 		stop(nil)
 		life.dispatchers.Done()
 		if errors.Is(context.Cause(ctx), errRemoved) {
@@ -200,29 +200,29 @@ func (d *deliveries) start(ctx context.Context, life *life, route, plan routing.
 	return started
 }
 
-// forget drops the metrics of a route that is gone.
-func (d *deliveries) forget(route routing.Route) {
+// forget drops the metrics of a removed route.
+func (d *dispatchers) forget(route routing.Route) {
 	if route.OfDeadLetters {
 		d.deadLetters.Forget(subscriptionOf(route))
 		return
 	}
 	d.dispatch.Forget(subscriptionOf(route))
-	d.filtering.forget(subscriptionOf(route))
+	d.filters.forget(subscriptionOf(route))
 	if d.quotas != nil {
 		d.quotas.Forget(route.Subscription)
 	}
 	d.gates.DeleteLabelValues(route.Subscription.Namespace, route.Subscription.Name)
 }
 
-// persist runs work again whenever it fails, until ctx ends.
-func (d *deliveries) persist(ctx context.Context, what string, work func(context.Context) error) {
+// persist restarts work when it fails, with backoff, until ctx ends.
+func (d *dispatchers) persist(ctx context.Context, what string, work func(context.Context) error) {
 	backoff := dispatch.Backoff{Base: time.Second, Max: 30 * time.Second, Jitter: 0.2}
 	for failures := 1; ; failures++ {
 		err := work(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		d.deps.Log.Error(err, "trying again", "task", what)
+		d.deps.Log.Error(err, "task failed, retrying", "task", what)
 		select {
 		case <-ctx.Done():
 			return
@@ -231,16 +231,17 @@ func (d *deliveries) persist(ctx context.Context, what string, work func(context
 	}
 }
 
-// deliver runs one dispatcher until ctx ends and it has drained. Its sink outlives the drain, which is bounded from when
-// the Subscription's life ends. The drain of an ordered route, which its next dispatcher waits for, is bounded from its beginning.
-func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route routing.Route) {
+// runOne runs one dispatcher until ctx ends and it has drained. Its sink outlives the drain. The drain is bounded from
+// the end of the Subscription's life, and for an ordered route, whose next dispatcher waits for it, from the end of
+// ctx.
+func (d *dispatchers) runOne(ctx context.Context, ended <-chan struct{}, route routing.Route) {
 	log := d.logOf(route)
 	if route.OfDeadLetters {
 		log = log.WithValues("deadLetters", true)
 	}
-	share := d.filtering.share(route.Subscription.Namespace)
+	share := d.filters.share(route.Subscription.Namespace)
 	defer share.Close()
-	events, replies := d.budgets.of(route)
+	events, replies := d.memory.of(route)
 	if route.Paused {
 		log.Info("paused")
 		d.hold(ctx, share, events, route, log)
@@ -248,18 +249,18 @@ func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route r
 	}
 	to, err := sink.New(
 		sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, External: route.External, Timeout: route.Delivery.Timeout},
-		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, Openness: d.openness(ctx, route), Budget: replies, Log: log})
+		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, Openness: d.openness(ctx, route), ReplyMemory: replies, Log: log})
 	if err != nil {
-		log.Error(err, "the sink cannot be served")
+		log.Error(err, "cannot use the sink")
 		d.hold(ctx, share, events, route, log)
 		return
 	}
-	deps, options, err := d.dispatcher(route, share, ctx.Done(), events)
-	if errors.Is(err, ErrStopped) {
+	deps, options, err := d.dispatchDeps(route, share, ctx.Done(), events)
+	if errors.Is(err, errStopped) {
 		return
 	}
 	if err != nil {
-		log.Error(err, "the filter cannot be used") // the Subscription's status reports it to the user
+		log.Error(err, "cannot compile the filter") // the Subscription's status reports it to the user
 		d.hold(ctx, share, events, route, log)
 		return
 	}
@@ -275,8 +276,9 @@ func (d *deliveries) deliver(ctx context.Context, ended <-chan struct{}, route r
 	sinkRuns.Wait()
 }
 
-// logOf names what the lines of a route are about, so that the Subscription and the Function behind the Service can be debugged alone.
-func (d *deliveries) logOf(route routing.Route) logr.Logger {
+// logOf returns the route's logger. Its names let log levels be set for one Subscription or for the Function behind the
+// Service.
+func (d *dispatchers) logOf(route routing.Route) logr.Logger {
 	log := d.deps.Log.WithName("delivery").WithValues("subscription", route.Subscription.String())
 	if route.Service.Name != "" {
 		log = log.WithValues("service", route.Service.String())
@@ -284,13 +286,13 @@ func (d *deliveries) logOf(route routing.Route) logr.Logger {
 	return log
 }
 
-// hold delivers nothing until ctx ends. Limits hold nevertheless: what is over them becomes a dead letter, also where the
-// filter cannot decide whether it would have been delivered.
-func (d *deliveries) hold(ctx context.Context, share *filterShare, memory *fair.Share, route routing.Route, log logr.Logger) {
-	deps, options, err := d.dispatcher(route, share, ctx.Done(), memory)
+// hold delivers nothing until ctx ends. Limits still apply: events over a limit become dead letters, even where the
+// filter cannot be evaluated.
+func (d *dispatchers) hold(ctx context.Context, share *filterShare, memory *fair.Share, route routing.Route, log logr.Logger) {
+	deps, options, err := d.dispatchDeps(route, share, ctx.Done(), memory)
 	if err != nil {
 		route.Filter = nil
-		deps, options, err = d.dispatcher(route, share, ctx.Done(), memory)
+		deps, options, err = d.dispatchDeps(route, share, ctx.Done(), memory)
 	}
 	if err != nil || route.OfDeadLetters || options.TTL == 0 && deps.Quota == nil {
 		<-ctx.Done()
@@ -300,7 +302,7 @@ func (d *deliveries) hold(ctx context.Context, share *filterShare, memory *fair.
 	dispatch.New(deps, options).Run(ctx)
 }
 
-// closedGate is one that never opens.
+// closedGate never opens.
 type closedGate struct{}
 
 // Wait implements dispatch.Gate.
@@ -309,9 +311,9 @@ func (closedGate) Wait(ctx context.Context) (<-chan struct{}, error) {
 	return nil, ctx.Err()
 }
 
-// openness shows whether the sink of the events can take them, until ctx ends: then another may be the sink. That of
-// dead letters blocks no events.
-func (d *deliveries) openness(ctx context.Context, route routing.Route) sink.Openness {
+// openness exports whether the sink accepts deliveries, until ctx ends and another dispatcher does. Dead-letter sinks
+// are not exported.
+func (d *dispatchers) openness(ctx context.Context, route routing.Route) sink.Openness {
 	if route.OfDeadLetters {
 		return nil
 	}
@@ -328,9 +330,9 @@ type openness func(value float64)
 // Set implements sink.Openness.
 func (o openness) Set(value float64) { o(value) }
 
-// dispatcher returns what is delivered and how. A dead letter never becomes another, whatever its sink answers: it is tried
-// again with the waits of the installation, because those of the Subscription are meant for another sink.
-func (d *deliveries) dispatcher(
+// dispatchDeps returns the dependencies and the options of a route's dispatcher. A dead letter never becomes another
+// one: it is retried endlessly with the installation's backoff, because the Subscription's is meant for another sink.
+func (d *dispatchers) dispatchDeps(
 	route routing.Route, share *filterShare, stop <-chan struct{}, memory *fair.Share,
 ) (dispatch.Deps, dispatch.Options, error) {
 	deps := dispatch.Deps{
@@ -344,7 +346,7 @@ func (d *deliveries) dispatcher(
 		deps.Retries = d.retriesOf(routing.Delivery{})
 		return deps, options, nil
 	}
-	picked, err := d.filtering.compile(route, share, stop)
+	picked, err := d.filters.compile(route, share, stop)
 	if err != nil {
 		return deps, dispatch.Options{}, err
 	}
@@ -364,8 +366,8 @@ func (d *deliveries) dispatcher(
 	return deps, dispatchOptions(options, route.Delivery), nil
 }
 
-// tracer is nil, and not an interface that holds nil, when there are no spans to make.
-func (d *deliveries) tracer() dispatch.Tracer {
+// tracer returns a nil interface without a tracer.
+func (d *dispatchers) tracer() dispatch.Tracer {
 	if d.deps.Tracer == nil {
 		return nil
 	}

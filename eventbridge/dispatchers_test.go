@@ -455,7 +455,7 @@ func TestARedriveBeginsTheTimeOfAnEventAgain(t *testing.T) {
 func TestRetriesChangeWhereASubscriptionSaysNothing(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions()
-	d := &deliveries{options: options}
+	d := &dispatchers{options: options}
 	none, own := d.retriesOf(routing.Delivery{}), d.retriesOf(routing.Delivery{MaxAttempts: 3, Backoff: routing.Backoff{Delay: time.Minute}})
 	attempts, backoff := none()
 	require.Equal(t, options.Dispatch.MaxAttempts, attempts)

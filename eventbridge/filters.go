@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	// filterBytes are what compiled filters may take, as filter.Bytes counts it, and ownFilterBytes what that of each
-	// Subscription may take beside: usual ones are less. A long one is a mebibyte.
+	// filterBytes bounds the memory of all compiled filters, as filter.Bytes counts it, and ownFilterBytes is what each
+	// Subscription may use in addition: enough for usual filters. A long filter takes a mebibyte.
 	filterBytes    = 32 << 20
 	ownFilterBytes = 16 << 10
 )
 
-// filtering runs the filters of all Subscriptions, within bounds of processor time and of memory.
-type filtering struct {
-	pool   *FilterPool
+// filters evaluates the filters of all Subscriptions within bounds of processor time and memory.
+type filters struct {
+	pool   *filterPool
 	memory *fair.Budget
 	used   *prometheus.CounterVec
 	waits  *prometheus.CounterVec
 	log    logr.Logger
 }
 
-func newFiltering(registerer prometheus.Registerer, memory *fair.Budget, log logr.Logger) *filtering {
+func newFilters(registerer prometheus.Registerer, memory *fair.Budget, log logr.Logger) *filters {
 	subscription := []string{"namespace", "subscription"}
-	f := &filtering{
-		pool:   NewFilterPool(),
+	f := &filters{
+		pool:   newFilterPool(),
 		memory: memory,
 		log:    log,
 		used: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -57,50 +57,50 @@ func newFiltering(registerer prometheus.Registerer, memory *fair.Budget, log log
 	return f
 }
 
-// filterShare is what the filter of a route has: a share of processor time, and one of memory.
+// filterShare is the processor time and the memory of a route's filter.
 type filterShare struct {
-	*Lane
+	*filterLane
 
 	memory *fair.Share
 	taken  int64
 }
 
-// share returns the share of a route in a namespace. It has to be closed.
-func (f *filtering) share(namespace string) *filterShare {
-	return &filterShare{Lane: f.pool.Lane(namespace), memory: f.memory.Share(namespace)}
+// share returns the share of a route in a namespace. The caller closes it.
+func (f *filters) share(namespace string) *filterShare {
+	return &filterShare{filterLane: f.pool.lane(namespace), memory: f.memory.Share(namespace)}
 }
 
-// Close gives everything back.
+// Close releases the memory and the lane.
 func (p *filterShare) Close() {
 	p.memory.Release(p.taken)
-	p.Lane.Close()
+	p.filterLane.Close()
 }
 
-// keep is false where there is no memory for a compiled filter.
+// keep reports whether there is memory for a compiled filter.
 func (p *filterShare) keep(bytes int64) bool {
 	p.memory.Release(p.taken)
 	p.taken = p.memory.Acquire(bytes, bytes)
 	return p.taken == bytes
 }
 
-// forget drops the series of a Subscription that is gone.
-func (f *filtering) forget(s dispatch.Subscription) {
+// forget drops the series of a removed Subscription.
+func (f *filters) forget(s dispatch.Subscription) {
 	f.used.DeleteLabelValues(s.Namespace, s.Name)
 	f.waits.DeleteLabelValues(s.Namespace, s.Name)
 }
 
-// boundFilter is a filter with the lane that costly evaluations of it go through.
+// boundFilter is a filter and the lane in which costly evaluations of it run.
 type boundFilter struct {
-	filter      *filter.Filter // nil where there is no memory for it: then it is compiled for each event
+	filter      *filter.Filter // nil without memory for it: it is compiled for each event
 	written     *eventingv1alpha2.Filter
-	lane        *Lane
-	stop        <-chan struct{} // closed when the Subscription is not delivered any more
+	lane        *filterLane
+	stop        <-chan struct{} // closed when the Subscription is no longer delivered
 	used, waits prometheus.Counter
 }
 
-// compile makes the filter of a route in the route's own share of time. The filter is nil without one, and not an
-// interface that holds nil.
-func (f *filtering) compile(route routing.Route, share *filterShare, stop <-chan struct{}) (dispatch.Filter, error) {
+// compile compiles the filter of a route in the route's share of processor time. It returns a nil interface for a route
+// without a filter.
+func (f *filters) compile(route routing.Route, share *filterShare, stop <-chan struct{}) (dispatch.Filter, error) {
 	if route.Filter == nil {
 		return nil, nil //nolint:nilnil // no filter is no error
 	}
@@ -120,17 +120,17 @@ func (f *filtering) compile(route routing.Route, share *filterShare, stop <-chan
 	}
 	of := subscriptionOf(route)
 	if !share.keep(compiled.Bytes()) {
-		f.log.Info("the filters of a namespace take much memory, this one is compiled for each event", "subscription", of.String(),
+		f.log.Info("the namespace's compiled filters exceed their memory, compiling this filter for each event", "subscription", of.String(),
 			"bytes", compiled.Bytes())
 		compiled = nil
 	}
 	return &boundFilter{
-		filter: compiled, written: route.Filter, lane: share.Lane, stop: stop,
+		filter: compiled, written: route.Filter, lane: share.filterLane, stop: stop,
 		used: f.used.WithLabelValues(of.Namespace, of.Name), waits: f.waits.WithLabelValues(of.Namespace, of.Name),
 	}, nil
 }
 
-// Match implements dispatch.Filter. Light work is done at once.
+// Match implements dispatch.Filter. Light work runs in place.
 func (b *boundFilter) Match(ev *cloudevent.Event) (matches bool, err error) {
 	if !b.enter(ev) {
 		return b.matchQueued(ev, b.stop)
@@ -138,7 +138,7 @@ func (b *boundFilter) Match(ev *cloudevent.Event) (matches bool, err error) {
 	return b.matchInPlace(ev)
 }
 
-// soon is how long each event of a flood may wait for its filter.
+// soon bounds how long each event of a flood waits for its filter.
 const soon = 50 * time.Millisecond
 
 // MatchSoon implements dispatch.PromptFilter.
@@ -151,7 +151,7 @@ func (b *boundFilter) MatchSoon(ev *cloudevent.Event) (matches bool, err error) 
 	return b.matchQueued(ev, ctx.Done())
 }
 
-// enter reports whether the work looks light. If it does, matchInPlace has to follow.
+// enter reports whether the work looks light. If it does, the caller continues with matchInPlace.
 func (b *boundFilter) enter(ev *cloudevent.Event) bool {
 	return b.filter != nil && b.filter.WorkAhead(ev) <= filter.Light && b.lane.Enter()
 }
@@ -187,47 +187,47 @@ func (b *boundFilter) matchQueued(ev *cloudevent.Event, stop <-chan struct{}) (m
 	return matches, err
 }
 
-// ErrStopped means that the caller stopped before the work began.
-var ErrStopped = errors.New("stopped before the work began")
+// errStopped means that the caller stopped before the work began.
+var errStopped = errors.New("stopped before the work began")
 
-// suspension is how long a tenant does nothing in place after light work of it turned out heavy.
+// suspension is how long a tenant does no work in place after its light work turned out heavy.
 const suspension = 10 * time.Second
 
-// FilterPool hands out permits. It is safe for concurrent use.
-type FilterPool struct {
-	rests   bool  // a permit stays away for as long as it was used
-	inPlace int32 // light work of one tenant at a time
+// filterPool issues permits for costly work. It is safe for concurrent use.
+type filterPool struct {
+	rests   bool  // a permit rests for as long as it was used
+	inPlace int32 // bound of concurrent light work per tenant
 	permits *fair.Pool
 
 	mu      sync.Mutex
 	tenants map[string]*tenant
 }
 
-// tenant shares the pool with others.
+// tenant is a namespace that shares the pool with others.
 type tenant struct {
 	name      string
 	inPlace   atomic.Int32
 	suspended atomic.Bool
-	lanes     int // the pool's lock is held
+	lanes     int // guarded by the pool's mutex
 }
 
-// NewFilterPool makes a Pool for all processors that the process may use.
-func NewFilterPool() *FilterPool { return newPool(runtime.GOMAXPROCS(0)) }
+// newFilterPool returns a pool for all processors that the process may use.
+func newFilterPool() *filterPool { return newFilterPoolFor(runtime.GOMAXPROCS(0)) }
 
-// newPool leaves half of the processors alone. Of a single one it leaves half of the time alone.
-func newPool(processors int) *FilterPool {
+// newFilterPoolFor leaves half of the processors unused. Of a single one it leaves half of the time unused.
+func newFilterPoolFor(processors int) *filterPool {
 	permits := int64(max(processors/2, 1))
-	return &FilterPool{
+	return &filterPool{
 		rests:   processors == 1,
 		inPlace: int32(min(2*processors, 1024)),
-		// A lane waits once, so the queue is bounded by the lanes. What is left over by others may all be used.
+		// A lane waits once, so the lanes bound the queue. A tenant may use what others leave.
 		permits: fair.NewPool(fair.Limits{Total: permits, PerKey: permits, Waiting: math.MaxInt64}),
 		tenants: map[string]*tenant{},
 	}
 }
 
-// Lane adds a lane to a tenant; Close takes it away.
-func (p *FilterPool) Lane(name string) *Lane {
+// lane adds a lane to a tenant; Close removes it.
+func (p *filterPool) lane(name string) *filterLane {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.tenants[name]
@@ -236,10 +236,10 @@ func (p *FilterPool) Lane(name string) *Lane {
 		p.tenants[name] = t
 	}
 	t.lanes++
-	return &Lane{pool: p, tenant: t, slot: make(chan struct{}, 1)}
+	return &filterLane{pool: p, tenant: t, slot: make(chan struct{}, 1)}
 }
 
-func (p *FilterPool) leave(t *tenant) {
+func (p *filterPool) leave(t *tenant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t.lanes--; t.lanes == 0 {
@@ -248,15 +248,16 @@ func (p *FilterPool) leave(t *tenant) {
 }
 
 // acquire waits for a permit.
-func (p *FilterPool) acquire(t *tenant, stop <-chan struct{}) error {
+func (p *filterPool) acquire(t *tenant, stop <-chan struct{}) error {
 	if err := p.permits.Acquire(stop, t.name, 1); err != nil {
-		return ErrStopped
+		return errStopped
 	}
 	return nil
 }
 
-// finish charges a tenant for the time that it had a permit, and gives the permit on, of a single processor after a rest.
-func (p *FilterPool) finish(t *tenant, took time.Duration) {
+// finish charges a tenant for the time that it held a permit and releases the permit, on a single processor after a
+// rest.
+func (p *filterPool) finish(t *tenant, took time.Duration) {
 	if p.rests && took > 0 {
 		time.AfterFunc(took, func() { p.release(t, took) })
 		return
@@ -264,12 +265,12 @@ func (p *FilterPool) finish(t *tenant, took time.Duration) {
 	p.release(t, took)
 }
 
-func (p *FilterPool) release(t *tenant, took time.Duration) {
+func (p *filterPool) release(t *tenant, took time.Duration) {
 	p.permits.Charge(t.name, int64(took))
 	p.permits.Release(t.name, 1)
 }
 
-// suspend keeps a tenant from working in place for a while.
+// suspend disables work in place for a tenant for a while.
 func (t *tenant) suspend() {
 	if t.suspended.CompareAndSwap(false, true) {
 		time.AfterFunc(suspension, func() { t.suspended.Store(false) })
@@ -277,29 +278,29 @@ func (t *tenant) suspend() {
 }
 
 const (
-	// share is the part of one processor that a lane may use over time: one of so many.
+	// share is the divisor of one processor that a lane may use over time.
 	share = 4
-	// burst is what a lane may use at once after a rest.
+	// burst is the processor time that a lane may use at once after a rest.
 	burst = 250 * time.Millisecond
-	// trusted is how much work in a row has to be light before it may be done in place.
+	// trusted is how many light evaluations in a row are needed before work runs in place.
 	trusted = 8
 )
 
-// Lane is one source of work.
-type Lane struct {
-	pool   *FilterPool
+// filterLane is one source of work: the filter of one Subscription.
+type filterLane struct {
+	pool   *filterPool
 	tenant *tenant
 	slot   chan struct{} // holds one element while work of the lane waits or runs in Run
-	light  atomic.Int32  // work in a row that was light, up to trusted
+	light  atomic.Int32  // light evaluations in a row, up to trusted
 
-	paid time.Time // when what was used is paid back; only the holder of the slot touches it
+	paid time.Time // when the used time is paid back; guarded by slot
 }
 
-// Close takes the lane from its tenant. Nothing may be done in it then.
-func (l *Lane) Close() { l.pool.leave(l.tenant) }
+// Close removes the lane from its tenant. The lane must not be used afterwards.
+func (l *filterLane) Close() { l.pool.leave(l.tenant) }
 
-// Enter reports whether light work may be done at once. If it may, Leave has to follow.
-func (l *Lane) Enter() bool {
+// Enter reports whether light work may run in place. If so, the caller must call Leave.
+func (l *filterLane) Enter() bool {
 	if l.light.Load() < trusted || l.tenant.suspended.Load() {
 		return false
 	}
@@ -310,8 +311,8 @@ func (l *Lane) Enter() bool {
 	return true
 }
 
-// Leave ends what Enter began, and says whether it was heavy after all.
-func (l *Lane) Leave(heavy bool) {
+// Leave ends what Enter began. heavy reports that the work was not light after all.
+func (l *filterLane) Leave(heavy bool) {
 	l.tenant.inPlace.Add(-1)
 	if heavy {
 		l.light.Store(0)
@@ -319,17 +320,17 @@ func (l *Lane) Leave(heavy bool) {
 	}
 }
 
-// Run does work on the caller's goroutine once the lane has a permit. The work reports whether it was heavy. The caller may
-// stop before it begins, then it is not done.
-func (l *Lane) Run(stop <-chan struct{}, work func() (heavy bool)) error {
+// Run does work on the caller's goroutine once the lane has a permit. The work reports whether it was heavy. Run
+// returns errStopped when stop is closed before the work begins.
+func (l *filterLane) Run(stop <-chan struct{}, work func() (heavy bool)) error {
 	select {
 	case l.slot <- struct{}{}:
 	case <-stop:
-		return ErrStopped
+		return errStopped
 	}
 	defer func() { <-l.slot }()
 	if !l.afford(stop) {
-		return ErrStopped
+		return errStopped
 	}
 	if err := l.pool.acquire(l.tenant, stop); err != nil {
 		return err
@@ -345,8 +346,8 @@ func (l *Lane) Run(stop <-chan struct{}, work func() (heavy bool)) error {
 	return nil
 }
 
-// afford waits until the lane has no more to pay back than a burst. It reports false when the caller stopped first.
-func (l *Lane) afford(stop <-chan struct{}) bool {
+// afford waits until the lane's debt is at most a burst. It returns false when stop is closed first.
+func (l *filterLane) afford(stop <-chan struct{}) bool {
 	wait := time.Until(l.paid.Add(-(share - 1) * burst))
 	if wait <= 0 {
 		return true
@@ -361,14 +362,14 @@ func (l *Lane) afford(stop <-chan struct{}) bool {
 	}
 }
 
-func (l *Lane) pay(began time.Time, took time.Duration) {
+func (l *filterLane) pay(began time.Time, took time.Duration) {
 	if l.paid.Before(began) {
 		l.paid = began
 	}
 	l.paid = l.paid.Add(share * took)
 }
 
-func (l *Lane) note(heavy bool) {
+func (l *filterLane) note(heavy bool) {
 	if heavy {
 		l.light.Store(0)
 	} else if l.light.Load() < trusted {

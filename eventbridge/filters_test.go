@@ -84,7 +84,7 @@ func TestACostlyFilterDelaysNoOtherTenant(t *testing.T) {
 
 func TestMatchSoonDoesNotWaitLongForTheFilter(t *testing.T) {
 	t.Parallel()
-	f := newFiltering(prometheus.NewRegistry(), fair.NewBudget(1<<20, 4<<10), logr.Discard())
+	f := newFilters(prometheus.NewRegistry(), fair.NewBudget(1<<20, 4<<10), logr.Discard())
 	share := f.share("shop")
 	defer share.Close()
 	route := orders(sinkURL)
@@ -111,7 +111,7 @@ func TestCompiledFiltersStayWithinTheirMemoryBudget(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
 	memory := fair.NewBudget(size, 4<<10)
-	f := newFiltering(prometheus.NewRegistry(), memory, logr.Discard())
+	f := newFilters(prometheus.NewRegistry(), memory, logr.Discard())
 	long := &eventingv1alpha2.Filter{CEL: "event.id == 'yes'" + strings.Repeat(" && event.id != 'no'", 190)}
 	kept, compiled := 0, 0
 	var shares []*filterShare
@@ -170,12 +170,12 @@ func TestNoMoreWorkRunsThanHalfOfTheProcessors(t *testing.T) {
 	t.Parallel()
 	for processors, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 16: 8} {
 		synctest.Test(t, func(t *testing.T) {
-			pool := newPool(processors)
+			pool := newFilterPoolFor(processors)
 			var mu sync.Mutex
 			running, most := 0, 0
 			var all sync.WaitGroup
 			for range 50 {
-				lane := pool.Lane("blue")
+				lane := pool.lane("blue")
 				all.Go(func() {
 					defer lane.Close()
 					require.NoError(t, lane.Run(neverFilter, func() bool {
@@ -200,9 +200,9 @@ func TestNoMoreWorkRunsThanHalfOfTheProcessors(t *testing.T) {
 func TestASingleProcessorRestsAsLongAsItWorked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		pool, began := newPool(1), time.Now()
+		pool, began := newFilterPoolFor(1), time.Now()
 		for range 10 {
-			lane := pool.Lane("blue")
+			lane := pool.lane("blue")
 			require.NoError(t, lane.Run(neverFilter, working(10*time.Millisecond)))
 			lane.Close()
 		}
@@ -213,7 +213,7 @@ func TestASingleProcessorRestsAsLongAsItWorked(t *testing.T) {
 func TestALaneUsesAQuarterOfAProcessorOverTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lane := newPool(16).Lane("blue")
+		lane := newFilterPoolFor(16).lane("blue")
 		defer lane.Close()
 		began := time.Now()
 		for time.Since(began) < burst {
@@ -231,10 +231,10 @@ func TestALaneUsesAQuarterOfAProcessorOverTime(t *testing.T) {
 func TestATenantWithAThousandLanesGetsNoMoreThanOneWithOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		pool, stop := newPool(2), make(chan struct{})
+		pool, stop := newFilterPoolFor(2), make(chan struct{})
 		var all sync.WaitGroup
 		for range 1000 {
-			hostile := pool.Lane("red")
+			hostile := pool.lane("red")
 			all.Go(func() {
 				defer hostile.Close()
 				for hostile.Run(stop, working(100*time.Millisecond)) == nil {
@@ -242,7 +242,7 @@ func TestATenantWithAThousandLanesGetsNoMoreThanOneWithOne(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		honest := pool.Lane("blue")
+		honest := pool.lane("blue")
 		for range 20 {
 			began := time.Now()
 			require.NoError(t, honest.Run(neverFilter, working(time.Millisecond)))
@@ -259,12 +259,12 @@ func TestATenantWithAThousandLanesGetsNoMoreThanOneWithOne(t *testing.T) {
 func TestLanesOfATenantTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		pool, stop := newPool(2), make(chan struct{})
+		pool, stop := newFilterPoolFor(2), make(chan struct{})
 		var mu sync.Mutex
-		done, end := map[*Lane]int{}, time.Now().Add(time.Second)
+		done, end := map[*filterLane]int{}, time.Now().Add(time.Second)
 		var all sync.WaitGroup
 		for range 10 {
-			lane := pool.Lane("blue")
+			lane := pool.lane("blue")
 			for range 5 {
 				all.Go(func() {
 					for lane.Run(stop, working(time.Millisecond)) == nil {
@@ -289,7 +289,7 @@ func TestLanesOfATenantTakeTurns(t *testing.T) {
 
 func TestWorkIsDoneInPlaceOnceItWasLightForAWhile(t *testing.T) {
 	t.Parallel()
-	lane := newPool(4).Lane("blue")
+	lane := newFilterPoolFor(4).lane("blue")
 	defer lane.Close()
 	for range trusted {
 		require.False(t, lane.Enter())
@@ -304,10 +304,10 @@ func TestWorkIsDoneInPlaceOnceItWasLightForAWhile(t *testing.T) {
 func TestHeavyWorkSuspendsInPlaceWorkOfItsTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		pool := newPool(4)
-		one, another, other := pool.Lane("red"), pool.Lane("red"), pool.Lane("blue")
+		pool := newFilterPoolFor(4)
+		one, another, other := pool.lane("red"), pool.lane("red"), pool.lane("blue")
 		for range trusted {
-			for _, lane := range []*Lane{one, another, other} {
+			for _, lane := range []*filterLane{one, another, other} {
 				require.NoError(t, lane.Run(neverFilter, func() bool { return false }))
 			}
 		}
@@ -326,8 +326,8 @@ func TestHeavyWorkSuspendsInPlaceWorkOfItsTenant(t *testing.T) {
 
 func TestLightWorkOfATenantAtATimeIsBounded(t *testing.T) {
 	t.Parallel()
-	pool := newPool(2)
-	lane := pool.Lane("blue")
+	pool := newFilterPoolFor(2)
+	lane := pool.lane("blue")
 	for range trusted {
 		require.NoError(t, lane.Run(neverFilter, func() bool { return false }))
 	}
@@ -342,15 +342,15 @@ func TestLightWorkOfATenantAtATimeIsBounded(t *testing.T) {
 func TestStoppedCallersDoNotWaitForAPermit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		pool := newPool(2)
-		busy, waits := pool.Lane("red"), pool.Lane("blue")
+		pool := newFilterPoolFor(2)
+		busy, waits := pool.lane("red"), pool.lane("blue")
 		var all sync.WaitGroup
 		all.Go(func() { require.NoError(t, busy.Run(neverFilter, working(time.Second))) })
 		synctest.Wait()
 		stop := make(chan struct{})
 		for range 2 { // one has the slot of the lane, the other waits for that
 			all.Go(func() {
-				require.ErrorIs(t, waits.Run(stop, func() bool { panic("it was stopped before") }), ErrStopped)
+				require.ErrorIs(t, waits.Run(stop, func() bool { panic("it was stopped before") }), errStopped)
 			})
 		}
 		synctest.Wait()
@@ -359,7 +359,7 @@ func TestStoppedCallersDoNotWaitForAPermit(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, time.Since(began))
 		all.Wait()
-		all.Go(func() { require.ErrorIs(t, busy.Run(stop, working(time.Second)), ErrStopped, "nor for its budget") })
+		all.Go(func() { require.ErrorIs(t, busy.Run(stop, working(time.Second)), errStopped, "nor for its budget") })
 		all.Wait()
 		requireAllFree(t, pool)
 	})
@@ -367,8 +367,8 @@ func TestStoppedCallersDoNotWaitForAPermit(t *testing.T) {
 
 func TestAPanicReleasesTheSlotAndThePermit(t *testing.T) {
 	t.Parallel()
-	pool := newPool(4)
-	lane := pool.Lane("blue")
+	pool := newFilterPoolFor(4)
+	lane := pool.lane("blue")
 	for range 3 {
 		require.Panics(t, func() { _ = lane.Run(neverFilter, func() bool { panic("a bug") }) })
 	}
@@ -376,7 +376,7 @@ func TestAPanicReleasesTheSlotAndThePermit(t *testing.T) {
 	requireAllFree(t, pool)
 }
 
-func requireAllFree(t *testing.T, pool *FilterPool) {
+func requireAllFree(t *testing.T, pool *filterPool) {
 	t.Helper()
 	used, waiting := pool.permits.Stats()
 	require.Zero(t, used+waiting)

@@ -21,39 +21,39 @@ import (
 
 const (
 	defaultDeliveryBytes = 64 << 20
-	// ownDeliveryBytes are what each Subscription has beside them: a Source without messages takes no more.
+	// ownDeliveryBytes is what each Subscription may use in addition: a Source without messages takes no more.
 	ownDeliveryBytes = 64 << 10
-	// leastDeliveryBytes are as many as the largest event of usual servers takes, four times.
+	// leastDeliveryBytes is four times the memory of the largest event of a server with default settings.
 	leastDeliveryBytes = 16 << 20
-	// repliesPart is the part, one of so many, that large replies may take beside the events.
+	// repliesPart is the divisor of the events' memory that large replies may take in addition.
 	repliesPart = 2
-	// retriesPart is the same for retries that are brought back.
+	// retriesPart is the same for due retries.
 	retriesPart = 4
 )
 
-// budgets bound the memory that deliveries may take. Replies have one of their own: they wait for memory while their events
-// hold some, which would never be free otherwise.
-type budgets struct {
+// deliveryMemory bounds the memory of deliveries. Replies have a budget of their own: they wait for memory while their
+// events hold some, which could deadlock on a shared budget.
+type deliveryMemory struct {
 	events, replies, retries *fair.Budget
 }
 
-func newBudgets(bytes int64, registerer prometheus.Registerer) *budgets {
-	r := &budgets{
+func newDeliveryMemory(bytes int64, registerer prometheus.Registerer) *deliveryMemory {
+	r := &deliveryMemory{
 		events:  fair.NewBudget(bytes, ownDeliveryBytes),
 		replies: fair.NewBudget(bytes/repliesPart, 0),
 		retries: fair.NewBudget(bytes/retriesPart, ownDeliveryBytes),
 	}
 	for name, memory := range map[string]*fair.Budget{"events": r.events, "replies": r.replies, "retries": r.retries} {
 		registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rouse_eventbridge_delivery_bytes", Help: "Memory that deliveries have taken or reserved, by what for.",
+			Name: "rouse_eventbridge_delivery_bytes", Help: "Memory that deliveries hold or reserve, by purpose.",
 			ConstLabels: prometheus.Labels{"of": name},
 		}, func() float64 { return float64(memory.Used()) }))
 	}
 	return r
 }
 
-// of are the shares of a route. The Subscriptions of a namespace have to leave as much to the others as they take.
-func (r *budgets) of(route routing.Route) (events, replies *fair.Share) {
+// of returns the shares of a route. The Subscriptions of a namespace take at most as much as they leave to others.
+func (r *deliveryMemory) of(route routing.Route) (events, replies *fair.Share) {
 	return r.events.Share(route.Subscription.Namespace), r.replies.Share(route.Subscription.Namespace)
 }
 
@@ -70,18 +70,18 @@ func validateDeliveryBytes(bytes int64) error {
 	return nil
 }
 
-// replicas counts the bridges that share the limits of deliveries. While one joins or leaves and not all know it, they
-// deliver more or less than a limit; the server bounds what they hold together at any time.
+// replicas counts the bridges that share the limits of deliveries. While one joins or leaves, they may deliver more or
+// less than a limit; the server always bounds what they hold together.
 type replicas struct {
-	service   types.NamespacedName // empty where this is the only one
+	service   types.NamespacedName // empty for a single replica
 	endpoints sink.Endpoints
 	count     atomic.Int64
 }
 
-// publishPort is the one of the Service.
+// publishPort is the port of the bridges' Service.
 const publishPort = 80
 
-// run counts until ctx ends.
+// run watches the Service's endpoints until ctx ends.
 func (r *replicas) run(ctx context.Context) error {
 	if r.service.Name == "" {
 		<-ctx.Done()
@@ -90,7 +90,7 @@ func (r *replicas) run(ctx context.Context) error {
 	return r.endpoints.Watch(ctx, r.service, publishPort, func(all []routing.Endpoint) {
 		delivering := 0
 		for _, endpoint := range all {
-			if endpoint.Ready || endpoint.Terminating { // it ends its running calls
+			if endpoint.Ready || endpoint.Terminating { // a terminating replica still completes its calls
 				delivering++
 			}
 		}
@@ -98,7 +98,7 @@ func (r *replicas) run(ctx context.Context) error {
 	})
 }
 
-// limitOf is what this replica may deliver and hold of a route; nil where the server bounds both.
+// limitOf returns what this replica may deliver and hold of a route; nil where the server bounds both.
 func (r *replicas) limitOf(route routing.Route) dispatch.HoldLimit {
 	if route.Ahead() == 0 {
 		return nil
@@ -114,7 +114,7 @@ func parseService(text string) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
-// overQuota is how a dispatcher asks for the limit of its Subscription.
+// overQuota adapts a Subscription's limit to dispatch.Quota.
 type overQuota struct{ *quota.Limit }
 
 // Over implements dispatch.Quota.
@@ -122,20 +122,20 @@ func (q overQuota) Over(msg dispatch.Message) bool {
 	return q.Limit.Over(msg.Pending())
 }
 
-// quotaEnforcers give up events of consumers that keep too much of the stream while no dispatcher can receive from them:
-// their Subscription is invalid, or deleted, or wants another kind of consumer than it has. They depend on the consumer
-// alone, so no spec can prevent them.
+// quotaEnforcers dead-letter the oldest events of consumers that exceed their share of the stream while no dispatcher
+// can receive from them: their Subscription is invalid, deleted, or needs another kind of consumer. Enforcers depend on
+// the consumer alone, so no spec can prevent them.
 type quotaEnforcers struct {
-	deliveries *deliveries
+	dispatchers *dispatchers
 
 	mu    sync.Mutex
-	known map[types.NamespacedName]bool // whether the route of a Subscription wants an order; nil before there are routes
+	known map[types.NamespacedName]bool // whether the route of a Subscription is ordered; nil before there are routes
 
 	working map[types.NamespacedName]*quotaEnforcer // only reconcile touches it
 	all     sync.WaitGroup
 }
 
-// quotaEnforcer is the dispatcher of one consumer, which delivers nothing.
+// quotaEnforcer is a dispatcher of one consumer that delivers nothing.
 type quotaEnforcer struct {
 	ordered bool
 	limit   *quota.Limit
@@ -144,11 +144,11 @@ type quotaEnforcer struct {
 	done    chan struct{}
 }
 
-func newQuotaEnforcers(d *deliveries) *quotaEnforcers {
-	return &quotaEnforcers{deliveries: d, working: map[types.NamespacedName]*quotaEnforcer{}}
+func newQuotaEnforcers(d *dispatchers) *quotaEnforcers {
+	return &quotaEnforcers{dispatchers: d, working: map[types.NamespacedName]*quotaEnforcer{}}
 }
 
-// setRoutes sets the routes that have dispatchers, before these begin.
+// setRoutes sets the routes that have dispatchers, before these start.
 func (c *quotaEnforcers) setRoutes(routes []routing.Route) {
 	known := make(map[types.NamespacedName]bool, len(routes))
 	for _, route := range routes {
@@ -159,12 +159,12 @@ func (c *quotaEnforcers) setRoutes(routes []routing.Route) {
 	c.known = known
 }
 
-// reconcile starts and stops enforcers for the consumers that keep too much now.
+// reconcile starts and stops enforcers for the consumers that exceed their share.
 func (c *quotaEnforcers) reconcile(ctx context.Context, over []quota.Held) {
 	wanted := c.unserved(over)
 	for name, current := range c.working {
 		held, still := wanted[name]
-		if still && !current.stopped && held.Ordered == current.ordered && c.deliveries.quotas.Limit(name) == current.limit {
+		if still && !current.stopped && held.Ordered == current.ordered && c.dispatchers.quotas.Limit(name) == current.limit {
 			continue
 		}
 		current.stop()
@@ -183,7 +183,7 @@ func (c *quotaEnforcers) reconcile(ctx context.Context, over []quota.Held) {
 	}
 }
 
-// unserved are those from which no dispatcher can receive.
+// unserved returns the consumers from which no dispatcher can receive.
 func (c *quotaEnforcers) unserved(over []quota.Held) map[types.NamespacedName]quota.Held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,48 +196,48 @@ func (c *quotaEnforcers) unserved(over []quota.Held) map[types.NamespacedName]qu
 	return found
 }
 
-// forget drops the limit and the metrics of a Subscription that is not served, and gets no other enforcer.
+// forget drops the limit and the metrics of a Subscription without a dispatcher and without another enforcer.
 func (c *quotaEnforcers) forget(name types.NamespacedName, again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, served := c.known[name]; !served && !again {
-		c.deliveries.quotas.Forget(name)
-		c.deliveries.dispatch.Forget(dispatch.Subscription{Namespace: name.Namespace, Name: name.Name})
+		c.dispatchers.quotas.Forget(name)
+		c.dispatchers.dispatch.Forget(dispatch.Subscription{Namespace: name.Namespace, Name: name.Name})
 	}
 }
 
 func (c *quotaEnforcers) start(ctx context.Context, held quota.Held) *quotaEnforcer {
 	ctx, stop := context.WithCancel(ctx)
 	started := &quotaEnforcer{
-		ordered: held.Ordered, limit: c.deliveries.quotas.Limit(held.Subscription), stop: stop, done: make(chan struct{}),
+		ordered: held.Ordered, limit: c.dispatchers.quotas.Limit(held.Subscription), stop: stop, done: make(chan struct{}),
 	}
 	c.all.Go(func() {
 		defer close(started.done)
-		c.deliveries.enforceQuota(ctx, held)
+		c.dispatchers.enforceQuota(ctx, held)
 	})
 	return started
 }
 
-// wait returns when all have ended, after the context of the last reconcile has.
+// wait returns when all enforcers have ended, which requires that the context of the last reconcile has ended.
 func (c *quotaEnforcers) wait() { c.all.Wait() }
 
-// enforceQuota makes dead letters of what a consumer keeps above its limit, until ctx ends.
-func (d *deliveries) enforceQuota(ctx context.Context, held quota.Held) {
+// enforceQuota dead-letters what a consumer holds above its limit, until ctx ends.
+func (d *dispatchers) enforceQuota(ctx context.Context, held quota.Held) {
 	route := routing.Route{
 		Subscription: held.Subscription, UID: held.UID,
 		Consumer:    routing.ConsumerName(held.Subscription.Namespace, held.Subscription.Name),
 		MaxInFlight: eventingv1alpha2.DefaultMaxInFlight,
-		External:    true, // which Service it would be is not known
+		External:    true, // the Service is not known
 	}
 	if held.Ordered {
-		route.Delivery.OrderedBy = "id" // any would do: nothing is delivered
+		route.Delivery.OrderedBy = "id" // any key will do: nothing is delivered
 	}
 	log := d.logOf(route)
-	log.Info("the Subscription cannot be served and keeps more than its namespace's share, so its oldest events become dead letters")
-	memory, _ := d.budgets.of(route)
-	deps, options, err := d.dispatcher(route, nil, ctx.Done(), memory)
+	log.Info("the Subscription has no dispatcher and its namespace exceeds its share of the stream, its oldest events become dead letters")
+	memory, _ := d.memory.of(route)
+	deps, options, err := d.dispatchDeps(route, nil, ctx.Done(), memory)
 	if err != nil {
-		return // only a filter can be wrong
+		return // only an invalid filter fails
 	}
 	deps.Gate, deps.Log = closedGate{}, log
 	dispatch.New(deps, options).Run(ctx)

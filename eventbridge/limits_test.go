@@ -443,7 +443,7 @@ func TestQuotaIsEnforcedWhileCallsHangAfterASubscriptionChanged(t *testing.T) {
 func TestAQuotaEnforcerRunsOnlyForConsumersWithoutADispatcher(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	d := newDeliveries(Deps{Store: w.store, Quota: w.store, Registry: prometheus.NewRegistry(), Log: logr.Discard()}, DefaultOptions(), nil, &replicas{})
+	d := newDispatchers(Deps{Store: w.store, Quota: w.store, Registry: prometheus.NewRegistry(), Log: logr.Discard()}, DefaultOptions(), nil, &replicas{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer d.enforcers.wait()
 	defer cancel()
@@ -479,7 +479,7 @@ func TestAQuotaEnforcerRunsOnlyForConsumersWithoutADispatcher(t *testing.T) {
 func TestAQuotaEnforcerThatDrainsIsReplacedWhenItIsWantedAgain(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	d := newDeliveries(Deps{Store: w.store, Quota: w.store, Registry: prometheus.NewRegistry(), Log: logr.Discard()}, DefaultOptions(), nil, &replicas{})
+	d := newDispatchers(Deps{Store: w.store, Quota: w.store, Registry: prometheus.NewRegistry(), Log: logr.Discard()}, DefaultOptions(), nil, &replicas{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer d.enforcers.wait()
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// storedRecord is that of an event which the stream has confirmed just now.
+// storedRecord returns the record of an event that the stream has just confirmed.
 func storedRecord(ev *cloudevent.Event, began time.Time) journal.Record {
 	now := time.Now()
 	r := journal.Record{Time: now, Kind: journal.Stored, Began: began, Took: now.Sub(began)}
@@ -23,8 +23,8 @@ func storedRecord(ev *cloudevent.Event, began time.Time) journal.Record {
 	return r
 }
 
-// recorder adds what becomes of one route's events to the journal; nil without one.
-func (d *deliveries) recorder(route routing.Route) func(dispatch.Message, dispatch.Settled) {
+// recorder returns a function that adds the outcomes of one route's events to the journal; nil without a journal.
+func (d *dispatchers) recorder(route routing.Route) func(dispatch.Message, dispatch.Settled) {
 	if d.deps.Journal == nil {
 		return nil
 	}
@@ -40,7 +40,8 @@ func (d *deliveries) recorder(route routing.Route) func(dispatch.Message, dispat
 	}
 }
 
-// settledRecord completes the record of a delivery. What was returned has not happened.
+// settledRecord completes the record of a delivery. It returns false for a message that was returned: nothing happened
+// to it.
 func settledRecord(r journal.Record, s dispatch.Settled) (journal.Record, bool) {
 	r.Time, r.Began, r.Took = s.Began.Add(s.Took), s.Began, s.Took
 	r.Attempt, r.Status = s.Attempt, s.Status
@@ -69,7 +70,7 @@ func identify(r *journal.Record, ev *cloudevent.Event) {
 	r.Cause, r.Trace = ev.Extension(dispatch.ExtensionCause), tracecontext.ID(ev)
 }
 
-// sinkName is how a record names a sink: never with a login.
+// sinkName returns the name of a sink for records, without credentials.
 func sinkName(route routing.Route) string {
 	if !route.External {
 		return route.Service.String()
@@ -81,7 +82,7 @@ func sinkName(route routing.Route) string {
 	return u.Host
 }
 
-// kymaCounts counts deliveries under the names that Kyma's dashboards ask for.
+// kymaCounts counts deliveries under the metric names of Kyma's dashboards.
 type kymaCounts struct {
 	metrics *dispatch.KymaMetrics
 
@@ -89,7 +90,7 @@ type kymaCounts struct {
 	bound map[types.NamespacedName]*kymaRoute
 }
 
-// kymaRoute counts for one Subscription as it is now.
+// kymaRoute counts for one Subscription in its current state.
 type kymaRoute struct {
 	sink   string
 	types  []routing.TypeMapping
@@ -103,7 +104,7 @@ func newKymaCounts(deps Deps) *kymaCounts {
 	}
 }
 
-// apply begins to count for the routes that are new or have other types, and forgets those that are gone.
+// apply starts counting for routes that are new or changed, and forgets removed ones.
 func (k *kymaCounts) apply(routes []routing.Route) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -132,7 +133,7 @@ func (k *kymaCounts) bind(route routing.Route) *kymaRoute {
 	return bound
 }
 
-// observer counts the attempts of one Subscription.
+// observer returns a function that counts the attempts of one Subscription.
 func (k *kymaCounts) observer(name types.NamespacedName) func(dispatch.Message, *cloudevent.Event, dispatch.Answer, time.Duration) {
 	return func(msg dispatch.Message, _ *cloudevent.Event, answer dispatch.Answer, took time.Duration) {
 		k.mu.RLock()

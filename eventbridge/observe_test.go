@@ -207,7 +207,7 @@ func TestWithoutTracingATracePassesAsItCame(t *testing.T) {
 	require.Equal(t, published, price.Await(t, 1)[0].Header.Get("Traceparent"))
 
 	deps := Deps{Store: w.store, Registry: prometheus.NewRegistry()}
-	require.Nil(t, newDeliveries(deps, DefaultOptions(), nil, &replicas{}).tracer())
+	require.Nil(t, newDispatchers(deps, DefaultOptions(), nil, &replicas{}).tracer())
 }
 
 func TestDeliveriesAreCountedAsKymaCounts(t *testing.T) {

@@ -18,12 +18,12 @@ import (
 	"github.com/rouse-run/rouse/internal/tracing"
 )
 
-// Options of a Bridge and its parts.
+// Options configures a Bridge and its parts.
 type Options struct {
-	Listen         string        // address of the publish endpoint and of health
+	Listen         string        // address of the publish endpoint and of health probes
 	MetricsAddress string        // address of the metrics
 	ShutdownDelay  time.Duration // between failing readiness and refusing events
-	DrainTimeout   time.Duration // how long requests that are being answered then may take
+	DrainTimeout   time.Duration // bounds requests that are in progress when the process stops
 	Ingress        ingress.Options
 	Storage        quota.StorageOptions
 	Quota          quota.Options
@@ -32,16 +32,16 @@ type Options struct {
 	Sinks          routing.Policy // where events may go, and who may subscribe and publish
 	Tracing        tracing.Options
 	Admin          admin.Options
-	Service        types.NamespacedName // that all replicas are behind; empty where this is the only one
-	DeliveryBytes  int64                // memory for events that are being delivered
-	ChainKeyFile   string               // of the key that the caller reads; empty for one of this replica's own
-	JournalEvents  int                  // records of the Journal that the caller makes, 0 for no Journal
+	Service        types.NamespacedName // Service of all replicas; empty for a single one
+	DeliveryBytes  int64                // memory for events in delivery
+	ChainKeyFile   string               // file of the key, read by the caller; empty for a random key
+	JournalEvents  int                  // size of the Journal, which the caller creates; 0 disables it
 }
 
-// defaultJournalEvents take about 8 MiB, and 50 MiB when all texts are as long as they may be.
+// defaultJournalEvents take about 8 MiB, and 50 MiB when all their strings have the maximum length.
 const defaultJournalEvents = 20_000
 
-// DefaultOptions are those of a replica in a cluster.
+// DefaultOptions returns the defaults of a replica in a cluster.
 func DefaultOptions() Options {
 	return Options{
 		Listen:         ":8080",
@@ -87,7 +87,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	o.Admin.BindFlags(fs)
 }
 
-// Validate names every option that cannot work.
+// Validate reports every invalid option.
 func (o *Options) Validate() error {
 	var own error
 	if o.ShutdownDelay < 0 {
@@ -102,18 +102,17 @@ func (o *Options) Validate() error {
 	return errors.Join(own, validateDeliveryBytes(o.DeliveryBytes), o.Ingress.Validate(), o.Storage.Validate(), o.Quota.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Sinks.Validate(), o.Tracing.Validate(), o.Admin.Validate())
 }
 
-// Retries say how often and after which waits an event is delivered again, where its Subscription does not. Zero leaves what the options
-// say.
+// Retries is the default retry policy of Subscriptions without one. Zero values leave the options' values.
 type Retries struct {
 	MaxAttempts         int
 	Backoff, MaxBackoff time.Duration
 }
 
-// SetRetries changes them for all attempts that end from now on.
-func (b *Bridge) SetRetries(r Retries) { b.deliveries.retries.Store(&r) }
+// SetRetries changes the policy for all attempts that end from now on.
+func (b *Bridge) SetRetries(r Retries) { b.dispatchers.retries.Store(&r) }
 
-// retriesOf are those of a route at each moment.
-func (d *deliveries) retriesOf(own routing.Delivery) func() (int, dispatch.Backoff) {
+// retriesOf returns a function that returns the current policy of a route.
+func (d *dispatchers) retriesOf(own routing.Delivery) func() (int, dispatch.Backoff) {
 	return func() (int, dispatch.Backoff) {
 		o := d.options.Dispatch
 		if r := d.retries.Load(); r != nil {
@@ -124,7 +123,7 @@ func (d *deliveries) retriesOf(own routing.Delivery) func() (int, dispatch.Backo
 	}
 }
 
-// over changes options. Of a wait and its maximum that do not fit each other the wait counts.
+// over returns o with the policy's values. When a wait exceeds its maximum, the wait wins.
 func (r Retries) over(o dispatch.Options) dispatch.Options {
 	if r.MaxAttempts > 0 {
 		o.MaxAttempts = r.MaxAttempts
@@ -139,7 +138,7 @@ func (r Retries) over(o dispatch.Options) dispatch.Options {
 	return o
 }
 
-// dispatchOptions are the process's options with what a Subscription says for itself.
+// dispatchOptions returns the process's options overridden by the Subscription's.
 func dispatchOptions(o dispatch.Options, own routing.Delivery) dispatch.Options {
 	if own.MaxAttempts > 0 {
 		o.MaxAttempts = own.MaxAttempts

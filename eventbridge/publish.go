@@ -16,11 +16,12 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// observed gives every event a trace, makes spans of what is stored if a tracer is there, and has the journal remember it.
+// observed adds a trace to every event, creates spans if there is a tracer, and records stored events in the journal.
 type observed struct {
 	store   ingress.Publisher
 	tracer  *tracecontext.Tracer
@@ -35,7 +36,7 @@ func (o observed) Publish(ctx context.Context, ev *cloudevent.Event) error {
 	return err
 }
 
-// PublishLegacy implements ingress.Publisher. Both copies of an event are one span's.
+// PublishLegacy implements ingress.Publisher. Both copies of an event share one span.
 func (o observed) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error {
 	publishing := o.begin(ctx, ev)
 	err := o.store.PublishLegacy(ctx, ev, oldType)
@@ -56,12 +57,12 @@ func (o observed) PublishAll(ctx context.Context, events []*cloudevent.Event) []
 	return errs
 }
 
-// publishing is an event that is being stored.
+// publishing is an event while it is being stored.
 type publishing struct {
 	event   *cloudevent.Event
 	journal *journal.Journal
 	began   time.Time
-	span    func(error) // nil without one
+	span    func(error) // nil without a span
 }
 
 func (o observed) begin(ctx context.Context, ev *cloudevent.Event) publishing {
@@ -86,7 +87,7 @@ func (p publishing) end(err error) {
 	}
 }
 
-// bounded refuses new events while the free storage is reserved for stored ones.
+// bounded refuses new events while the remaining storage is reserved for stored ones.
 func bounded(publisher ingress.Publisher, storage *quota.StorageMonitor) ingress.Publisher {
 	if storage == nil {
 		return publisher
@@ -102,7 +103,7 @@ type boundedPublisher struct {
 // Publish implements ingress.Publisher.
 func (p boundedPublisher) Publish(ctx context.Context, ev *cloudevent.Event) error {
 	if p.storage.Full() {
-		return ingress.ErrNearlyFull
+		return failure.ErrNearlyFull
 	}
 	return p.publisher.Publish(ctx, ev)
 }
@@ -110,7 +111,7 @@ func (p boundedPublisher) Publish(ctx context.Context, ev *cloudevent.Event) err
 // PublishLegacy implements ingress.Publisher.
 func (p boundedPublisher) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error {
 	if p.storage.Full() {
-		return ingress.ErrNearlyFull
+		return failure.ErrNearlyFull
 	}
 	return p.publisher.PublishLegacy(ctx, ev, oldType)
 }
@@ -122,19 +123,20 @@ func (p boundedPublisher) PublishAll(ctx context.Context, events []*cloudevent.E
 	}
 	errs := make([]error, len(events))
 	for i := range errs {
-		errs[i] = ingress.ErrNearlyFull
+		errs[i] = failure.ErrNearlyFull
 	}
 	return errs
 }
 
-// publishAccess decides who may publish what, by the operator's rules.
+// publishAccess decides which account may publish which events, by the operator's rules.
 type publishAccess struct {
 	rules    routing.Access
 	verifier *identity.Verifier
 	denials  *prometheus.CounterVec
 }
 
-// newPublishAccess is nil where every client may publish everything. Without a reviewer no client can publish.
+// newPublishAccess returns nil when there are no rules and every client may publish everything. Without a reviewer no
+// client can publish.
 func newPublishAccess(rules routing.Access, reviewer identity.Reviewer, registerer prometheus.Registerer) *publishAccess {
 	if rules.Publish == nil {
 		return nil
@@ -153,7 +155,7 @@ func newPublishAccess(rules routing.Access, reviewer identity.Reviewer, register
 	return a
 }
 
-// authorizer is nil, and not a function that always allows, without rules.
+// authorizer returns nil without rules.
 func (a *publishAccess) authorizer() ingress.Authorize {
 	if a == nil {
 		return nil
@@ -185,7 +187,7 @@ func (a *publishAccess) authorize(ctx context.Context, token string) (ingress.Pe
 	}, nil
 }
 
-// reply reports whether the sinks of a namespace may reply with an event. One that they may not is never stored.
+// reply returns an error if the sinks of a namespace may not publish the event; such a reply is never stored.
 func (a *publishAccess) reply(namespace string, ev *cloudevent.Event) error {
 	if a == nil {
 		return nil
@@ -198,19 +200,20 @@ func (a *publishAccess) reply(namespace string, ev *cloudevent.Event) error {
 	return nil
 }
 
-// repliesAtATime are stored by a replica, of the events that may wait to be stored in all: those of publishers find places beside them.
+// repliesAtATime bounds how many replies a replica stores concurrently, so that publishers find room among the events
+// that wait for confirmation.
 const repliesAtATime = 256
 
 func newReplyPlaces() *fair.Pool {
-	return fair.NewPool(fair.Limits{Total: repliesAtATime, Waiting: math.MaxInt32}) // calls that have been answered, which other limits bound
+	return fair.NewPool(fair.Limits{Total: repliesAtATime, Waiting: math.MaxInt32}) // other limits bound the calls that produced the replies
 }
 
-// replies publishes what sinks answer with.
+// replies publishes the replies of sinks.
 type replies struct {
 	to        observed
 	access    *publishAccess
-	places    *fair.Pool // by namespace
-	namespace string     // whose sink it is
+	places    *fair.Pool // per namespace
+	namespace string     // of the sink
 }
 
 // Publish implements dispatch.Replies.
@@ -223,7 +226,7 @@ func (r replies) Publish(ctx context.Context, reply *cloudevent.Event) error {
 	}
 	defer r.places.Release(r.namespace, 1)
 	err := r.to.Publish(ctx, reply)
-	if _, invalid := errors.AsType[*ingress.InvalidEventError](err); invalid || errors.Is(err, ingress.ErrTooLarge) {
+	if _, invalid := errors.AsType[*failure.InvalidEventError](err); invalid || errors.Is(err, failure.ErrTooLarge) {
 		return fmt.Errorf("%w: %w", dispatch.ErrUnpublishable, err)
 	}
 	return err

@@ -15,31 +15,19 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// Store is where dead letters and Subscriptions are looked up. Its errors are, or wrap, those of this package where one fits.
+// Store is the store of dead letters and consumers. Its errors are or wrap those of package failure.
 type Store interface {
 	// List returns a page of dead letters.
 	List(ctx context.Context, query Query) (Page, error)
 	// Get returns one dead letter with its event.
 	Get(ctx context.Context, sequence uint64) (DeadLetterDetail, error)
-	// Redrive delivers dead letters again. The result counts also when there is an error.
+	// Redrive delivers dead letters again. The result is valid also with an error.
 	Redrive(ctx context.Context, selection Selection) (Redriven, error)
-	// Purge deletes dead letters. The count is right also when there is an error.
+	// Purge deletes dead letters. The count is valid also with an error.
 	Purge(ctx context.Context, selection Selection) (uint64, error)
-	// Subscriptions lists what each has to do.
+	// Subscriptions returns the backlog of each Subscription.
 	Subscriptions(ctx context.Context) ([]Subscription, error)
 }
-
-// Errors of a Store that answers distinguish.
-var (
-	// ErrNotFound means that there is no dead letter of that sequence.
-	ErrNotFound = errors.New("there is no such dead letter")
-	// ErrNoConsumer means that the Subscription cannot take events back.
-	ErrNoConsumer = errors.New("the Subscription has no consumer")
-	// ErrStorageFull means that there is no space for events that come back.
-	ErrStorageFull = errors.New("the stream is full")
-	// ErrUnavailable means that the store does not answer now.
-	ErrUnavailable = errors.New("the store does not answer")
-)
 
 // Selection picks dead letters. Its zero value picks all.
 type Selection struct {
@@ -49,7 +37,7 @@ type Selection struct {
 	Sequence     uint64
 }
 
-// Query asks for a page of a list.
+// Query selects a page of a list.
 type Query struct {
 	Selection
 	After uint64 // the sequence before the first one of the page
@@ -59,8 +47,8 @@ type Query struct {
 // Page is part of a list, in the order of sequences.
 type Page struct {
 	DeadLetters []DeadLetter `json:"deadletters"`
-	// Next is what to ask for After to get the next page, 0 at the end of the list. A page may be shorter than asked for and
-	// yet not be the last.
+	// Next is the value of After for the next page, 0 at the end of the list. A page may be shorter than the limit
+	// without being the last one.
 	Next uint64 `json:"next,omitempty"`
 }
 
@@ -70,19 +58,19 @@ type DeadLetter struct {
 	Namespace    string     `json:"namespace"`
 	Subscription string     `json:"subscription"`
 	Reason       string     `json:"reason"`  // a code
-	Message      string     `json:"message"` // the same as a sentence
+	Message      string     `json:"message"` // the reason as a sentence
 	Attempts     int        `json:"attempts"`
 	Status       int        `json:"status,omitempty"`
 	Excerpt      string     `json:"excerpt,omitempty"`
-	Time         time.Time  `json:"time"`                // when the event was given up, in UTC
-	Published    *time.Time `json:"published,omitempty"` // the event, in UTC; nil when it is not known
+	Time         time.Time  `json:"time"`                // when the event became a dead letter, in UTC
+	Published    *time.Time `json:"published,omitempty"` // when the event was published, in UTC; nil if unknown
 	Subject      string     `json:"subject,omitempty"`
 	ID           string     `json:"id,omitempty"`
 	Source       string     `json:"source,omitempty"`
 	Type         string     `json:"type,omitempty"`
 }
 
-// DeadLetterDetail has its event too, or bytes that are none.
+// DeadLetterDetail has the event too, or its bytes if they are not an event.
 type DeadLetterDetail struct {
 	DeadLetter
 
@@ -90,23 +78,23 @@ type DeadLetterDetail struct {
 	Body  []byte          `json:"body,omitempty"`
 }
 
-// Redriven is what became of a selection of dead letters.
+// Redriven is the result of a redrive.
 type Redriven struct {
 	// Redriven events are stored for their Subscriptions again.
 	Redriven uint64
-	// Failed dead letters are kept as they were; Problems has the reasons.
+	// Failed dead letters are unchanged; Problems has the reasons.
 	Failed uint64
-	// Remaining dead letters are kept for the selected Subscriptions now, whatever their reasons.
+	// Remaining dead letters of the selected Subscriptions, whatever their reasons.
 	Remaining uint64
 	// Problems has each reason of a failure once.
 	Problems []string
 }
 
-// Subscription is what one of them has to do.
+// Subscription is the backlog of a Subscription.
 type Subscription struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Consumer is false when there are only leftovers of a Subscription.
+	// Consumer is false when only leftovers of a Subscription exist.
 	Consumer       bool   `json:"consumer"`
 	Backlog        uint64 `json:"backlog"`        // not delivered yet
 	AckPending     uint64 `json:"ackPending"`     // in delivery
@@ -114,17 +102,17 @@ type Subscription struct {
 	DeadLetters    uint64 `json:"deadLetters"`
 }
 
-// Validate refuses names that no Subscription can have, and reasons that no dead letter has.
+// Validate rejects names that no Subscription can have, and reasons that no dead letter has.
 func (s Selection) Validate() error {
 	var errs []error
 	if s.Namespace != "" && len(validation.IsDNS1123Label(s.Namespace)) > 0 {
-		errs = append(errs, errors.New("namespace: it is not the name of a namespace"))
+		errs = append(errs, errors.New("namespace: not a valid name of a namespace"))
 	}
 	if s.Subscription != "" && len(validation.IsDNS1123Subdomain(s.Subscription)) > 0 {
-		errs = append(errs, errors.New("subscription: it is not the name of a Subscription"))
+		errs = append(errs, errors.New("subscription: not a valid name of a Subscription"))
 	}
 	if s.Subscription != "" && s.Namespace == "" {
-		errs = append(errs, errors.New("subscription: say its namespace too"))
+		errs = append(errs, errors.New("subscription: its namespace is missing, add namespace"))
 	}
 	if s.Reason != "" {
 		if _, err := failure.ParseDeadLetter(string(s.Reason)); err != nil {
@@ -134,7 +122,7 @@ func (s Selection) Validate() error {
 	return errors.Join(errs...)
 }
 
-// subscriptions lists what each has to do.
+// subscriptions returns the backlog of each Subscription.
 func (h *Handler) subscriptions(_ http.ResponseWriter, r *http.Request) (action, error) {
 	namespace, err := namespaceOf(r.URL.Query())
 	do := func(w http.ResponseWriter, r *http.Request, _ identity.User) error {
@@ -154,7 +142,7 @@ func (h *Handler) subscriptions(_ http.ResponseWriter, r *http.Request) (action,
 	return action{identity.ListSubscriptions(namespace), do}, err
 }
 
-// list shows a page of dead letters.
+// list returns a page of dead letters.
 func (h *Handler) list(_ http.ResponseWriter, r *http.Request) (action, error) {
 	query, err := queryOf(r.URL.Query())
 	do := func(w http.ResponseWriter, r *http.Request, _ identity.User) error {
@@ -171,7 +159,8 @@ func (h *Handler) list(_ http.ResponseWriter, r *http.Request) (action, error) {
 	return action{identity.ListDeadLetters(query.Namespace), do}, err
 }
 
-// get shows one dead letter. One of another namespace than the request names is none, so that sequences tell nobody about others.
+// get returns one dead letter. One of another namespace than requested is not found, so that sequences reveal nothing
+// about other namespaces.
 func (h *Handler) get(_ http.ResponseWriter, r *http.Request) (action, error) {
 	sequence, err := number("sequence", r.PathValue("sequence"))
 	if err != nil {
@@ -181,7 +170,7 @@ func (h *Handler) get(_ http.ResponseWriter, r *http.Request) (action, error) {
 	do := func(w http.ResponseWriter, r *http.Request, _ identity.User) error {
 		found, err := h.store.Get(r.Context(), sequence)
 		if err == nil && namespace != "" && found.Namespace != namespace {
-			err = ErrNotFound
+			err = failure.ErrDeadLetterNotFound
 		}
 		if err != nil {
 			return err
@@ -192,7 +181,7 @@ func (h *Handler) get(_ http.ResponseWriter, r *http.Request) (action, error) {
 	return action{identity.GetDeadLetter(namespace), do}, err
 }
 
-// runTimeout bounds a redrive or purge; what is left takes another request.
+// runTimeout bounds a redrive or purge; the rest takes another request.
 const runTimeout = 5 * time.Minute
 
 // redrive delivers dead letters again.
@@ -228,14 +217,14 @@ func (h *Handler) purge(w http.ResponseWriter, r *http.Request) (action, error) 
 	return action{identity.Purge(selection.Namespace), do}, err
 }
 
-// audit logs who did what, also when it ended with an error. An empty namespace is all of them.
+// audit logs who changed what, also after an error. An empty namespace means all namespaces.
 func (h *Handler) audit(what string, user identity.User, s Selection, counts ...any) {
 	h.log.Info(what, append([]any{
 		"user", user.Name, "namespace", s.Namespace, "subscription", s.Subscription, "reason", s.Reason, "sequence", s.Sequence,
 	}, counts...)...)
 }
 
-// turnError is the reason why a request was stopped, if that is others' turn.
+// turnError returns the reason why a request was stopped for the sake of others.
 func turnError(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errTurnOver) {
 		return errTurnOver
@@ -243,16 +232,17 @@ func turnError(ctx context.Context, err error) error {
 	return err
 }
 
-// finish answers with what was done, also when that ended with an error.
+// finish responds with the result so far, also after an error.
 func (h *Handler) finish(w http.ResponseWriter, text *string, err error, result any) {
 	status := http.StatusOK
 	if err != nil {
-		status, *text = h.judge(err)
+		status, *text = h.responseFor(err)
 	}
 	answer(w, status, result)
 }
 
-// withoutReadDeadline takes away the read deadline of a request, which would end it while it waits or is worked on: both have bounds of their own.
+// withoutReadDeadline removes the read deadline of a request, which would end it while it waits or runs: both have
+// bounds of their own.
 func withoutReadDeadline(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // tests' recorders have none
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // recorders of tests have none
 }

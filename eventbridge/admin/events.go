@@ -17,18 +17,18 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// slowest is how long a client may take to read a record.
+// slowest bounds how long a client may take to read a record.
 const slowest = 10 * time.Second
 
-// Journal remembers what happened to events.
+// Journal holds what happened to events.
 type Journal interface {
-	// Each calls yield with the records that are remembered, until it returns false.
+	// Each calls yield with the stored records until it returns false.
 	Each(query journal.Query, yield func(journal.Record) bool)
-	// Follow calls yield with those and with the ones that come, until ctx ends.
+	// Follow calls yield with the stored records and then with new ones, until ctx ends.
 	Follow(ctx context.Context, query journal.Query, yield func(journal.Record))
 }
 
-// events answers with a line of JSON for each record.
+// events responds with a line of JSON for each record.
 func (h *Handler) events(_ http.ResponseWriter, r *http.Request) (action, error) {
 	query, follow, err := eventsOf(r.URL.Query(), time.Now())
 	if err == nil && h.journal == nil {
@@ -46,7 +46,7 @@ func (h *Handler) events(_ http.ResponseWriter, r *http.Request) (action, error)
 	return action{identity.ListEvents(query.Namespace), func(w http.ResponseWriter, _ *http.Request, _ identity.User) error {
 		lines := newLines(w)
 		h.journal.Each(query, func(record journal.Record) bool {
-			return lines.write(record) == nil // a client that is gone, or too slow, does not matter
+			return lines.write(record) == nil // a client that is gone or too slow does not matter
 		})
 		return nil
 	}}, err
@@ -66,7 +66,7 @@ func (h *Handler) follow(ctx context.Context, w http.ResponseWriter, query journ
 	})
 }
 
-// lines writes records, each within its time.
+// lines writes records, each with its own deadline.
 type lines struct {
 	control *http.ResponseController
 	encoder *json.Encoder
@@ -87,10 +87,10 @@ func (l lines) write(record journal.Record) error {
 	return nil
 }
 
-// flush leaves it to the next write to find out that the client is gone.
+// flush leaves it to the next write to notice that the client is gone.
 func (l lines) flush() { _ = l.control.Flush() }
 
-// eventsOf reads what records are asked for.
+// eventsOf parses the query of a request.
 func eventsOf(values url.Values, now time.Time) (query journal.Query, follow bool, err error) {
 	texts := map[string]*string{
 		"id": &query.ID, "trace": &query.Trace, "cause": &query.Cause, "source": &query.Source, "type": &query.Type,
@@ -172,14 +172,14 @@ func problem(parameter, text string) error {
 }
 
 const (
-	// followAgain is how often a follower's right is looked at.
+	// followAgain is the interval in which a follower's right is reviewed.
 	followAgain = 30 * time.Second
-	// followFor bounds a follower whose token has ended meanwhile, which is not looked at again.
+	// followFor bounds a follower, whose token may have expired: only the right is reviewed again.
 	followFor = time.Hour
 )
 
-// whileAllowed is a context that ends when the user has no right any more. One failed check is forgiven, so that a restart of
-// the API server ends nothing.
+// whileAllowed returns a context that ends when the user loses the right. One failed review is tolerated, so that a
+// restart of the API server ends no follower.
 func (h *Handler) whileAllowed(ctx context.Context, user identity.User, right identity.Right) (_ context.Context, end func()) {
 	ctx, cancel := context.WithTimeout(ctx, followFor)
 	var checks sync.WaitGroup

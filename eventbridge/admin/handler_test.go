@@ -211,12 +211,15 @@ func TestStoreErrorsMapToHTTPStatuses(t *testing.T) {
 	var logged strings.Builder
 	log := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
 	for err, want := range map[error]int{
-		ErrNotFound:                 404,
-		ErrNoConsumer:               409,
-		ErrUnavailable:              503,
-		ErrStorageFull:              503,
-		context.Canceled:            503,
-		errors.New("secret detail"): 500,
+		failure.ErrDeadLetterNotFound: 404,
+		failure.ErrConsumerNotFound:   409,
+		failure.ErrNotConnected:       503,
+		failure.ErrNoStream:           503,
+		failure.ErrTimeout:            503,
+		failure.ErrBusy:               503,
+		failure.ErrStorageFull:        503,
+		context.Canceled:              503,
+		errors.New("secret detail"):   500,
 	} {
 		h := newHandler(t, &fakeStore{err: fmt.Errorf("redrive: %w", err)}, log)
 		for path, body := range map[string]string{

@@ -31,7 +31,7 @@ type selectionBody struct {
 	All          bool   `json:"all"`
 }
 
-// selectionOf reads the body of a request that changes something.
+// selectionOf decodes the body of a request that changes something.
 func selectionOf(w http.ResponseWriter, r *http.Request) (Selection, error) {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
@@ -71,7 +71,7 @@ func (s selectionBody) check() (Selection, error) {
 	return selected, invalid(selected.Validate())
 }
 
-// queryOf reads what a list is asked for.
+// queryOf parses the query of a list.
 func queryOf(values url.Values) (Query, error) {
 	query := Query{Limit: defaultLimit}
 	for name := range values {
@@ -103,7 +103,7 @@ func queryOf(values url.Values) (Query, error) {
 	return query, invalid(query.Validate())
 }
 
-// namespaceOf reads the one parameter that a request may have. It is empty for all namespaces.
+// namespaceOf parses the only parameter that a request may have. It is empty for all namespaces.
 func namespaceOf(values url.Values) (string, error) {
 	for name := range values {
 		if name != "namespace" {
@@ -129,13 +129,13 @@ func invalid(err error) error {
 	return httpError{http.StatusBadRequest, err.Error()}
 }
 
-// httpError is an answer that is known where the problem is found.
+// httpError is an error response.
 type httpError struct {
 	status int
 	text   string
 }
 
-// Error is what the client reads.
+// Error returns the text for the client.
 func (e httpError) Error() string { return e.text }
 
 type errorBody struct {
@@ -156,15 +156,15 @@ type purgedBody struct {
 }
 
 func (h *Handler) fail(w http.ResponseWriter, err error) {
-	status, text := h.judge(err)
+	status, text := h.responseFor(err)
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="rouse"`)
 	}
 	answer(w, status, errorBody{text})
 }
 
-// judge maps an error to an answer, and logs one that the answer does not explain.
-func (h *Handler) judge(err error) (status int, text string) {
+// responseFor maps an error to a response, and logs an error that the response does not explain.
+func (h *Handler) responseFor(err error) (status int, text string) {
 	known, isKnown := errors.AsType[httpError](err)
 	refused := refusalOf(err)
 	is := func(targets ...error) bool {
@@ -180,14 +180,14 @@ func (h *Handler) judge(err error) (status int, text string) {
 		return known.status, known.text
 	case refused != 0:
 		return refused, err.Error()
-	case is(ErrNotFound):
-		return http.StatusNotFound, ErrNotFound.Error()
-	case is(ErrNoConsumer):
+	case is(failure.ErrDeadLetterNotFound):
+		return http.StatusNotFound, failure.ErrDeadLetterNotFound.Error()
+	case is(failure.ErrConsumerNotFound):
 		return http.StatusConflict, "the Subscription has no consumer that takes events back: " +
 			"create the Subscription or wait until it is active; its dead letters are kept"
-	case is(ErrStorageFull):
+	case is(failure.ErrStorageFull):
 		return http.StatusServiceUnavailable, "the stream is full, try again when events are delivered; dead letters are kept"
-	case is(ErrUnavailable):
+	case is(failure.ErrNotConnected, failure.ErrNoStream, failure.ErrTimeout, failure.ErrBusy):
 		return http.StatusServiceUnavailable, "NATS does not answer, try again"
 	case is(context.Canceled, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, "it was stopped before its end, try again"
@@ -197,7 +197,7 @@ func (h *Handler) judge(err error) (status int, text string) {
 	}
 }
 
-// refusalOf is the status for who may not do what is asked, or cannot be known; 0 for other errors.
+// refusalOf returns the status for a user who is not authorized, or whose authorization failed; 0 for other errors.
 func refusalOf(err error) int {
 	if _, forbidden := errors.AsType[identity.ForbiddenError](err); forbidden {
 		return http.StatusForbidden
@@ -215,7 +215,7 @@ func answer(w http.ResponseWriter, status int, content any) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(content); err != nil { // an event that NATS gave back damaged
+	if err := encoder.Encode(content); err != nil { // an event that NATS returned damaged
 		status = http.StatusInternalServerError
 		body.Reset()
 		body.WriteString(`{"error":"the answer cannot be written as JSON"}` + "\n")
@@ -225,7 +225,7 @@ func answer(w http.ResponseWriter, status int, content any) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Now().Add(answerTimeout)) // tests' recorders have none
+	_ = control.SetWriteDeadline(time.Now().Add(answerTimeout)) // recorders of tests have none
 	w.WriteHeader(status)
 	_, _ = w.Write(body.Bytes()) // a client that is gone does not matter
 	_ = control.Flush()

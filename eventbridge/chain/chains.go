@@ -23,29 +23,29 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// Extension of a stored event is its place in its chain. Replicas write it, and no publisher.
+// Extension is the CloudEvents extension that holds a stored event's position in its chain. Only the bridge writes it.
 const Extension = "rousechain"
 
 const tracestate = "tracestate"
 
-// ErrExhausted means that a chain has as many events as one may cause.
+// ErrExhausted means that a chain has as many events as one event may cause.
 var ErrExhausted = errors.New("one event caused too many others")
 
 // Chains counts the events of all chains, and signs the passes of their deliveries.
 type Chains struct {
 	key    Key
-	budget budget
+	caused eventCounts
 }
 
-// New returns Chains that may have so many events in the name of each namespace. The zero Key is a random one.
+// New returns Chains with a limit of events for each namespace. The zero Key stands for a random one.
 func New(key Key, limit int) *Chains {
 	if key.signers == nil {
 		key = RandomKey()
 	}
-	return &Chains{key: key, budget: budget{limit: uint32(min(limit, math.MaxUint32)), namespaces: map[id]*counts{}}}
+	return &Chains{key: key, caused: eventCounts{limit: uint32(min(limit, math.MaxUint32)), namespaces: map[id]*counts{}}}
 }
 
-// Shown returns the pass of a request, nil if it has none that counts.
+// Shown returns the pass of a request, nil without a valid one.
 func (c *Chains) Shown(header http.Header) *Pass {
 	states := header["Tracestate"]
 	if len(states) == 0 {
@@ -57,8 +57,9 @@ func (c *Chains) Shown(header http.Header) *Pass {
 	return nil
 }
 
-// Admit makes a published event the next in the chain of a pass, and the first of a chain of its own without one. It returns ErrExhausted when the chain may
-// have no more. What the event itself says of a chain is dropped, except for the cause that the pass confirms.
+// Admit makes a published event the next one in the chain of a pass, and the first one of a new chain without a pass.
+// It returns ErrExhausted when the chain is at its limit. It drops what the event itself claims about its chain, except
+// for the cause that the pass confirms.
 func (c *Chains) Admit(p *Pass, ev *cloudevent.Event) error {
 	cause := ev.Extension(dispatch.ExtensionCause)
 	if cause != "" && (p == nil || idOf(cause) != p.event) {
@@ -85,10 +86,10 @@ func setOrDelete(ev *cloudevent.Event, name, value string) {
 	}
 }
 
-// extend writes the place of the next event behind p.
+// extend writes the position of the event after p.
 func (c *Chains) extend(p *place, ev *cloudevent.Event) error {
-	caused := c.budget.caused(p)
-	if caused >= c.budget.limit {
+	caused := c.caused.caused(p)
+	if caused >= c.caused.limit {
 		return fmt.Errorf("%w: the first event of its chain has caused %d in this namespace, as many as it may", ErrExhausted, caused)
 	}
 	next := *p
@@ -98,25 +99,26 @@ func (c *Chains) extend(p *place, ev *cloudevent.Event) error {
 	return nil
 }
 
-// Count is called when events that Admit has let in are stored. p may be nil.
+// Count counts stored events that Admit let in. p may be nil.
 func (c *Chains) Count(p *Pass, events int) {
 	if p != nil {
-		c.budget.count(&p.place, events)
+		c.caused.count(&p.place, events)
 	}
 }
 
-// Of returns the chains as those who deliver to a namespace need them.
+// Of returns the chains for the deliveries to a namespace.
 func (c *Chains) Of(namespace string) Deliveries {
 	return Deliveries{chains: c, namespace: idOf(namespace)}
 }
 
-// Deliveries continues chains by what is delivered to one namespace. It implements dispatch.Chain.
+// Deliveries extends chains by the deliveries to one namespace. It implements dispatch.Chain.
 type Deliveries struct {
 	chains    *Chains
 	namespace id
 }
 
-// Carry implements dispatch.Chain. What has no trace is not given a pass: it would go no further than to the sink.
+// Carry implements dispatch.Chain. An event without a trace gets no pass, because the pass would go no further than the
+// sink.
 func (d Deliveries) Carry(stored time.Time, ev *cloudevent.Event) {
 	if ev.Extension("traceparent") == "" {
 		return
@@ -140,10 +142,10 @@ func (d Deliveries) Extend(stored time.Time, cause, reply *cloudevent.Event) boo
 // Count implements dispatch.Chain.
 func (d Deliveries) Count(stored time.Time, cause *cloudevent.Event) {
 	p := d.pass(stored, cause)
-	d.chains.budget.count(&p.place, 1)
+	d.chains.caused.count(&p.place, 1)
 }
 
-// pass is that of a delivery. What another namespace has caused does not count for this one.
+// pass returns the pass of a delivery. Events that another namespace caused do not count for this one.
 func (d Deliveries) pass(stored time.Time, ev *cloudevent.Event) Pass {
 	event := idOf(ev.ID)
 	p := Pass{place: placeOf(ev, event, stored), hops: dispatch.Hops(ev), event: event}
@@ -153,7 +155,7 @@ func (d Deliveries) pass(stored time.Time, ev *cloudevent.Event) Pass {
 	return p
 }
 
-// id is the beginning of a hash: of a namespace, of an event's id, or of the first event of a chain.
+// id is the beginning of a hash of a namespace, of an event's id, or of the first event of a chain.
 type id [8]byte
 
 func idOf(text string) (short id) {
@@ -163,11 +165,11 @@ func idOf(text string) (short id) {
 	return short
 }
 
-// place is where an event is in its chain, as it is stored with it.
+// place is the position of a stored event in its chain.
 type place struct {
 	root      id     // the first event
-	namespace id     // in whose name the event was published
-	caused    uint32 // events of the chain that this namespace had published by then, as far as was known
+	namespace id     // the namespace that published the event
+	caused    uint32 // events of the chain that this namespace had published by then, as far as known
 }
 
 const (
@@ -188,8 +190,8 @@ func readPlace(from []byte) (p place) {
 	return p
 }
 
-// placeOf reads the place of a stored event. One that has none is the first of its chain, by when it was stored: publishers choose
-// everything else of it.
+// placeOf reads the position of a stored event. An event without one is the first of its chain, identified by the time
+// when it was stored: publishers choose everything else.
 func placeOf(ev *cloudevent.Event, event id, stored time.Time) place {
 	var digits [2 * placeSize]byte
 	if text := ev.Extension(Extension); len(text) == len(digits) {
@@ -203,31 +205,31 @@ func placeOf(ev *cloudevent.Event, event id, stored time.Time) place {
 	return place{root: event}
 }
 
-// Pass says of a delivery what is published because of it.
+// Pass links what a sink publishes to the delivery that caused it.
 type Pass struct {
 	place
 	hops  int // before the event that is delivered
 	event id  // the id of that event
 }
 
-// Key signs passes. All replicas have the same one, or take none of each other's.
+// Key signs passes. Replicas accept each other's passes only if they share a key.
 type Key struct{ signers *sync.Pool }
 
-// signer is kept, as a new one takes as long as some signatures.
+// signer is reused, because creating one costs as much as several signatures.
 type signer struct {
 	mac  hash.Hash
 	text [bodySize + sha256.Size]byte
 }
 
-// NewKey returns the key that a secret makes.
+// NewKey derives a key from a secret.
 func NewKey(secret []byte) Key {
 	return Key{&sync.Pool{New: func() any { return &signer{mac: hmac.New(sha256.New, secret)} }}}
 }
 
-// leastSecret is what a secret has at least. Sinks see what it signs, and could guess a shorter one.
+// leastSecret is the minimum length of a secret. Sinks see signatures, and could guess a shorter secret.
 const leastSecret = 16
 
-// ReadKey reads the secret of a key from a file. Without a file the key is the zero Key.
+// ReadKey reads the secret of a key from a file. An empty path returns the zero Key.
 func ReadKey(path string) (Key, error) {
 	if path == "" {
 		return Key{}, nil
@@ -242,14 +244,14 @@ func ReadKey(path string) (Key, error) {
 	return NewKey(secret), nil
 }
 
-// RandomKey returns a key of this process alone.
+// RandomKey returns a key for this process only.
 func RandomKey() Key {
 	secret := make([]byte, sha256.Size)
 	_, _ = rand.Read(secret) // it never fails
 	return NewKey(secret)
 }
 
-// member of tracestate that is the pass. Others are other vendors'.
+// member is the key of the pass in tracestate.
 const member = "rouse="
 
 var encoding = base64.RawURLEncoding
@@ -274,7 +276,7 @@ func (s *signer) sign(body []byte) []byte {
 	return s.mac.Sum(body)
 }
 
-// read returns the pass that a tracestate has, if one of its key signed it.
+// read returns the pass in a tracestate if it is signed by its key.
 func (k Key) read(tracestate string) (Pass, bool) {
 	text, _ := split(tracestate)
 	if len(text) != encoding.EncodedLen(bodySize+macSize) {
@@ -295,7 +297,7 @@ func (k Key) read(tracestate string) (Pass, bool) {
 	return p, true
 }
 
-// split takes the pass out of a tracestate, and returns what others have there.
+// split removes the pass from a tracestate and returns the other vendors' members.
 func split(tracestate string) (pass, others string) {
 	if !strings.Contains(tracestate, member) {
 		return "", tracestate
@@ -313,16 +315,16 @@ func split(tracestate string) (pass, others string) {
 }
 
 const (
-	// rows and columns of a namespace's table, 32 KiB. A chain is as large as its smallest counter says.
+	// rows and columns of a namespace's count-min table, 32 KiB. The size of a chain is its smallest counter.
 	rows    = 4
 	columns = 1024
-	// window is how long a count is remembered at least, when the chain does not go on; twice as long at most. Where one goes on later,
-	// the event that it goes on from says how far it had come.
+	// window is the minimum time for which the count of an idle chain is remembered; at most twice as long. A chain
+	// that continues later starts from the count that is stored with the event.
 	window = 5 * time.Minute
 )
 
-// budget counts the events of chains by namespace.
-type budget struct {
+// eventCounts counts the events of chains by namespace.
+type eventCounts struct {
 	limit uint32
 
 	mu         sync.Mutex
@@ -330,53 +332,53 @@ type budget struct {
 	swept      time.Time
 }
 
-// counts are those of a namespace in this window, and in the one before.
+// counts are the counters of a namespace in the current and in the previous window.
 type counts struct {
 	began           time.Time
 	current, before [rows][columns]uint32
 }
 
-// caused returns how many events of a chain its namespace has published, or more.
-func (b *budget) caused(p *place) uint32 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if c := b.namespaces[p.namespace]; c != nil {
-		c.turn(time.Now())
+// caused returns the number of events of a chain that its namespace has published, or more.
+func (e *eventCounts) caused(p *place) uint32 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.namespaces[p.namespace]; c != nil {
+		c.rotate(time.Now())
 		return max(p.caused, c.caused(p.root))
 	}
 	return p.caused
 }
 
 // count adds events to a chain.
-func (b *budget) count(p *place, events int) {
+func (e *eventCounts) count(p *place, events int) {
 	now := time.Now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.sweep(now)
-	c := b.namespaces[p.namespace]
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sweep(now)
+	c := e.namespaces[p.namespace]
 	if c == nil {
 		c = &counts{began: now}
-		b.namespaces[p.namespace] = c
+		e.namespaces[p.namespace] = c
 	}
-	c.turn(now)
+	c.rotate(now)
 	c.raise(p.root, max(p.caused, c.caused(p.root))+uint32(events))
 }
 
-// sweep forgets namespaces that have caused nothing for two windows.
-func (b *budget) sweep(now time.Time) {
-	if now.Sub(b.swept) < window {
+// sweep drops namespaces that have published nothing for two windows.
+func (e *eventCounts) sweep(now time.Time) {
+	if now.Sub(e.swept) < window {
 		return
 	}
-	b.swept = now
-	for namespace, c := range b.namespaces {
+	e.swept = now
+	for namespace, c := range e.namespaces {
 		if now.Sub(c.began) >= 2*window {
-			delete(b.namespaces, namespace)
+			delete(e.namespaces, namespace)
 		}
 	}
 }
 
-// turn begins a window when the one at hand is over.
-func (c *counts) turn(now time.Time) {
+// rotate begins a new window when the current one is over.
+func (c *counts) rotate(now time.Time) {
 	switch age := now.Sub(c.began); {
 	case age < window:
 		return
@@ -397,7 +399,7 @@ func (c *counts) caused(root id) uint32 {
 	return least
 }
 
-// raise raises the counters of a chain to a count, and none that is higher already for the sake of another.
+// raise sets the counters of a chain to count unless they are higher because of another chain.
 func (c *counts) raise(root id, count uint32) {
 	for row := range rows {
 		counter := &c.current[row][columnOf(root, row)]
@@ -405,7 +407,7 @@ func (c *counts) raise(root id, count uint32) {
 	}
 }
 
-// columnOf takes a part of the root for each row.
+// columnOf uses a different part of the root for each row.
 func columnOf(root id, row int) int {
 	return int(binary.BigEndian.Uint16(root[2*row:])) % columns
 }

@@ -142,7 +142,7 @@ func TestChainsAreForgottenWithTheirNamespaceAndRememberedForAWindow(t *testing.
 		require.False(t, use("shop"))
 		time.Sleep(2 * window)
 		require.True(t, use("red"))
-		require.Len(t, c.budget.namespaces, 1)
+		require.Len(t, c.caused.namespaces, 1)
 		require.True(t, use("shop"))
 	})
 }

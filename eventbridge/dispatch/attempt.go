@@ -13,24 +13,24 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// attempt is what happened to one message.
+// attempt is the result of one attempt to deliver a message.
 type attempt struct {
 	result result
 	event  *cloudevent.Event // nil when it cannot be decoded
 	answer Answer
-	reason failure.Reason // why it is to be tried again
+	reason failure.Reason // why it is to be retried
 	began  time.Time
 	took   time.Duration
-	traced func(status int, outcome string) // ends the span; nil without one
+	traced func(status int, outcome string) // ends the span; nil without a span
 }
 
-// deliver handles one message from start to settlement. ctx ends when the drain is over.
+// deliver handles one message until it is settled. ctx ends when the drain is over.
 func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 	a := attempt{result: interrupted}
 	holdsSlot, kept := j.over == "", false
 	defer func() {
 		if p := recover(); p != nil { // the message is redelivered after AckWait
-			d.Log.Error(fmt.Errorf("panic: %v", p), "settling a message panicked", "stack", string(debug.Stack()))
+			d.Log.Error(fmt.Errorf("panic: %v", p), "panic while settling a message", "stack", string(debug.Stack()))
 		}
 		if holdsSlot {
 			d.scheduler.done(j, a.result, false, 0)
@@ -60,7 +60,7 @@ func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 				return
 			}
 		}
-		// Its next delivery comes before what follows it in order: a retry would come back behind that.
+		// Its redelivery precedes what follows it in order: a retry would come after that.
 		dec = decision{outcome: Return}
 	}
 	d.settle(ctx, j, a, dec)
@@ -73,19 +73,19 @@ func (d *Dispatcher) decide(j *job, a attempt) decision {
 	return d.now().decide(a.result, j.attempt, a.answer.RetryAfter, random())
 }
 
-// holdsUp reports whether what comes after an ordered message has to wait for it.
+// holdsUp reports whether the messages after an ordered one have to wait for it.
 func (j *job) holdsUp(dec decision) bool {
 	return j.key != "" && (dec.outcome == Retry || dec.outcome == Return)
 }
 
-// lapsed reports whether an ordered message is no longer ours. Settling it would make its present owner believe that we
-// hold nothing any more, and what comes after it waits for its next delivery.
+// lapsed reports whether the broker may have given an ordered message to another replica. Settling it would let that
+// replica believe that we hold nothing any more, while the messages after it wait for its redelivery.
 func (d *Dispatcher) lapsed(j *job) bool {
 	if j.key == "" || !d.held.lapsed(j.Message) {
 		return false
 	}
 	d.scheduler.halt()
-	d.Log.Info("a message could not be extended in time, it is left to its next delivery")
+	d.Log.Info("message was not extended in time, leaving it to its redelivery")
 	return true
 }
 
@@ -104,14 +104,14 @@ func (d *Dispatcher) requeue(ctx context.Context, j *job, a attempt, dec decisio
 	return true
 }
 
-// try sends the event and judges the answer. A panic of the sink or the decoder is a failed attempt.
+// try sends the event and classifies the answer. A panic of the sink or the decoder is a failed attempt.
 func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 	a.began = time.Now()
 	defer func() {
 		a.took = time.Since(a.began)
 		if p := recover(); p != nil {
 			a.result, a.reason = failed, failure.DeliveryPanicked
-			d.Log.Error(fmt.Errorf("panic: %v", p), "delivering a message panicked", "stack", string(debug.Stack()))
+			d.Log.Error(fmt.Errorf("panic: %v", p), "panic while delivering a message", "stack", string(debug.Stack()))
 		}
 	}()
 	ev, err := j.Event()
@@ -141,7 +141,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 		d.Observe(j.Message, a.event, a.answer, took)
 	}
 	a.reason = reasonOf(a.answer, err)
-	if a.result = judge(a.answer, err); err != nil {
+	if a.result = classify(a.answer, err); err != nil {
 		d.Log.V(1).Info("no answer from the sink", "id", ev.ID, "reason", err.Error())
 	}
 	if a.result == delivered {
@@ -150,7 +150,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 	return a
 }
 
-// precheck decides what can be decided about an event before its sink is called.
+// precheck decides what can be decided without calling the sink.
 func (d *Dispatcher) precheck(j *job, ev *cloudevent.Event) (result, failure.Reason) {
 	reason := d.overBy(j)
 	if picked := d.pick(ev, reason == failure.QuotaExceeded); picked != wanted {
@@ -165,8 +165,8 @@ func (d *Dispatcher) precheck(j *job, ev *cloudevent.Event) (result, failure.Rea
 	return wanted, ""
 }
 
-// pick asks the filter. An event that it cannot judge is not delivered. An event over the quota does not wait long for the
-// filter: meanwhile it would hold the storage that it is to free.
+// pick evaluates the filter. An event that it cannot evaluate is not delivered. An event over the quota does not wait
+// long for the filter, because it holds the storage that is to be freed.
 func (d *Dispatcher) pick(ev *cloudevent.Event, tooMany bool) result {
 	if d.Filter == nil {
 		return wanted
@@ -181,7 +181,7 @@ func (d *Dispatcher) pick(ev *cloudevent.Event, tooMany bool) result {
 		return ifNot
 	case err != nil:
 		d.metrics.filterErrors.Inc()
-		d.Log.V(1).Info("the filter cannot judge an event", "id", ev.ID, "reason", err.Error())
+		d.Log.V(1).Info("cannot evaluate the filter", "id", ev.ID, "reason", err.Error())
 		return unwanted
 	case !matches:
 		return unwanted
@@ -190,8 +190,8 @@ func (d *Dispatcher) pick(ev *cloudevent.Event, tooMany bool) result {
 	}
 }
 
-// settle acts on the decision. It has its own time bound, because ctx may be over. An ack asks nothing of the broker,
-// which bounds by itself what it waits for, and a timer for each event would cost more.
+// settle acts on the decision. It has its own timeout, because ctx may have ended. An ack has none: it waits for no
+// response of the broker, and a timer for each event would cost more.
 func (d *Dispatcher) settle(ctx context.Context, j *job, a attempt, dec decision) {
 	ctx = context.WithoutCancel(ctx)
 	if dec.outcome != Ack {
@@ -212,7 +212,7 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, a attempt, dec decision
 	}
 	if err != nil {
 		d.metrics.settleErrors.Inc()
-		d.Log.Error(err, "cannot settle a message, it will be delivered again", "outcome", dec.outcome)
+		d.Log.Error(err, "cannot settle a message, it will be redelivered", "outcome", dec.outcome)
 		return
 	}
 	d.metrics.outcomes[dec.outcome].Inc()
@@ -223,7 +223,7 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, a attempt, dec decision
 	}
 }
 
-// keyOf is the value that a message is ordered by. What has none is ordered among itself.
+// keyOf returns the value that a message is ordered by. Messages without one are ordered among themselves.
 func (d *Dispatcher) keyOf(msg Message) string {
 	const none = "\x00"
 	ev, err := msg.Event()
@@ -250,14 +250,14 @@ func formatTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// storeDeadLetter stores the dead letter of a message that is to be rejected. When that is not possible the message
-// is retried instead, so that no event ends without a trace.
+// storeDeadLetter stores the dead letter of a message that is to be rejected. When that fails the message is retried,
+// so that no event is lost.
 func (d *Dispatcher) storeDeadLetter(ctx context.Context, j *job, a attempt, dec decision) decision {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	attempts := j.attempt
 	if a.result == overLimit {
-		attempts-- // this one was none
+		attempts-- // no attempt was made
 	}
 	err := j.StoreDeadLetter(ctx, DeadLetter{
 		Reason:   dec.reason,
@@ -266,7 +266,7 @@ func (d *Dispatcher) storeDeadLetter(ctx context.Context, j *job, a attempt, dec
 		Excerpt:  a.answer.Excerpt,
 	})
 	if err != nil {
-		d.Log.Error(err, "cannot store a dead letter, the event is retried", "reason", dec.reason)
+		d.Log.Error(err, "cannot store a dead letter, retrying the event", "reason", dec.reason)
 		return decision{outcome: Retry, delay: d.now().backoff.Delay(j.attempt, 0, random()), reason: failure.DeadLetterNotStored}
 	}
 	d.metrics.deadLetters.WithLabelValues(string(dec.reason)).Inc()
@@ -274,26 +274,26 @@ func (d *Dispatcher) storeDeadLetter(ctx context.Context, j *job, a attempt, dec
 	return dec
 }
 
-// Extensions by which a chain of events can be followed.
+// Extensions that link the events of a chain.
 const (
-	// ExtensionHops counts the events between the first of a chain and this one.
+	// ExtensionHops is the number of events between the first of a chain and this one.
 	ExtensionHops = "rousehops"
-	// ExtensionCause is the id of the event whose delivery brought this one forth.
+	// ExtensionCause is the id of the event whose delivery caused this one.
 	ExtensionCause = "rousecause"
 
 	extensionTrace = "traceparent"
 )
 
-// ErrUnpublishable is returned by Replies for an event that will never be stored, as it is no valid one.
+// ErrUnpublishable means that a reply can never be stored, because it is not a valid event.
 var ErrUnpublishable = errors.New("reply cannot be published")
 
-// Replies publishes the events that sinks answer with.
+// Replies publishes the events that sinks reply with.
 type Replies interface {
-	// Publish returns nil after the reply is stored, and ErrUnpublishable for one that never will be.
+	// Publish returns nil after the reply is stored, and ErrUnpublishable when it never can be.
 	Publish(ctx context.Context, reply *cloudevent.Event) error
 }
 
-// publishReply publishes what the sink replied. The event counts as delivered when its reply is stored, or never can be.
+// publishReply publishes the sink's reply. The event counts as delivered once its reply is stored, or never can be.
 func (d *Dispatcher) publishReply(ctx context.Context, msg Message, cause *cloudevent.Event, answer Answer) result {
 	switch {
 	case d.Replies == nil || (answer.Reply == nil && answer.ReplyError == nil):
@@ -319,12 +319,12 @@ func (d *Dispatcher) publishReply(ctx context.Context, msg Message, cause *cloud
 	case ctx.Err() != nil:
 		return interrupted
 	default:
-		d.Log.Error(err, "cannot publish a reply, the event is delivered again", "id", cause.ID)
+		d.Log.Error(err, "cannot publish the sink's reply, retrying the event", "id", cause.ID)
 		return failed
 	}
 }
 
-// extendChain makes a reply the next event of its cause's chain, unless that is as long or as large as it may be.
+// extendChain makes a reply the next event of its cause's chain, unless the chain is at its limit.
 func (d *Dispatcher) extendChain(msg Message, cause, reply *cloudevent.Event) result {
 	hops := Hops(cause)
 	if hops >= d.options.MaxHops {
@@ -341,34 +341,34 @@ func (d *Dispatcher) extendChain(msg Message, cause, reply *cloudevent.Event) re
 	return delivered
 }
 
-// Hops returns how many events come before one in its chain, and 0 for what is no number.
+// Hops returns how many events precede one in its chain, and 0 if the extension is not a number.
 func Hops(ev *cloudevent.Event) int {
 	text := ev.Extension(ExtensionHops)
 	if text == "" {
-		return 0 // without an error that is allocated for each event
+		return 0 // avoids an error that is allocated for each event
 	}
-	hops, _ := strconv.ParseInt(text, 10, 32) // the largest there is, if it is larger
+	hops, _ := strconv.ParseInt(text, 10, 32) // the largest number if it is out of range
 	return max(int(hops), 0)
 }
 
 func (d *Dispatcher) ignoreReply(cause *cloudevent.Event, err error) {
 	d.metrics.replyErrors.Inc()
-	d.Log.Info("a reply of the sink is no valid event and is ignored", "id", cause.ID, "reason", err.Error())
+	d.Log.Info("ignoring the sink's reply: it is not a valid event", "id", cause.ID, "reason", err.Error())
 }
 
-// Settled is what became of one attempt. The event is not to be kept: it keeps its data alive.
+// Settled is the outcome of one attempt. Observers must not hold the event: it references its data.
 type Settled struct {
-	Event   *cloudevent.Event // nil for a message that is none
+	Event   *cloudevent.Event // nil for a message that is not an event
 	Outcome Outcome
 	Attempt int            // from 1
-	Status  int            // of the sink's answer, 0 without one
+	Status  int            // of the sink's answer, 0 without an answer
 	Reason  failure.Reason // of a Retry or a Reject
 	Delay   time.Duration  // of a Retry
 	Began   time.Time
 	Took    time.Duration
 }
 
-// report calls Settled with what became of an attempt.
+// report calls Settled with the outcome of an attempt.
 func (d *Dispatcher) report(j *job, number int, a attempt, dec decision) {
 	if d.Settled == nil {
 		return

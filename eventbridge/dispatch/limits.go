@@ -10,34 +10,34 @@ import (
 )
 
 const (
-	// maxOverLimit is how many messages become dead letters at a time without having been tried.
+	// maxOverLimit bounds how many messages over a limit become dead letters concurrently.
 	maxOverLimit = 16
-	// gateGrace is the last wait for the gate before messages are received behind a closed one.
+	// gateGrace is the last wait for the gate before messages are received while it is closed.
 	gateGrace = 10 * time.Millisecond
-	// pollInterval is the pause before messages are received again behind a closed gate when the last was not over a
-	// limit, and between checks of the calls that run while there are too many messages.
+	// pollInterval is the pause before messages are received again behind a closed gate after one that was within the
+	// limits, and between checks of the running calls while the quota is exceeded.
 	pollInterval = time.Second
 )
 
-// limits are those by which messages become dead letters although nothing was tried.
+// limits holds the state of the limits by which messages become dead letters without an attempt.
 type limits struct {
-	slots chan struct{} // held by messages that are over
-	// nextPoll is when messages are to be received although the gate is closed, because the first of them may have expired or
-	// may be over the quota. Only receive touches it.
+	slots chan struct{} // held by messages over a limit
+	// nextPoll is when messages are received although the gate is closed, because the first of them may have expired or
+	// may exceed the quota. Only receive touches it.
 	nextPoll time.Time
 	calls    atomic.Pointer[calls]
-	received atomic.Int64 // messages, so that it shows when none come any more
+	received atomic.Int64 // number of messages; unchanged when none arrive
 }
 
-// calls can be interrupted together.
+// calls is a set of calls that are interrupted together.
 type calls struct {
-	ctx  context.Context //nolint:containedctx // of all that begin until it ends
+	ctx  context.Context //nolint:containedctx // parent of all calls until it ends
 	stop context.CancelFunc
 }
 
 func (d *Dispatcher) limited() bool { return d.Quota != nil || d.options.TTL > 0 }
 
-// over is why a message is not to be delivered any more, empty if it is.
+// over returns why a message is not to be delivered, empty if it is.
 func (d *Dispatcher) over(msg Message) failure.Reason {
 	switch {
 	case d.Quota != nil && d.Quota.Over(msg):
@@ -49,7 +49,7 @@ func (d *Dispatcher) over(msg Message) failure.Reason {
 	}
 }
 
-// overBy is the same of a job. What was over once is not sent: its sink may not be there.
+// overBy returns the same for a job. A message that was over a limit once is never sent: its sink may be gone.
 func (d *Dispatcher) overBy(j *job) failure.Reason {
 	if j.over != "" || !d.limited() {
 		return j.over
@@ -74,7 +74,7 @@ func (d *Dispatcher) awaitWork(ctx context.Context) (ended <-chan struct{}, open
 	})
 	waits.Go(func() {
 		within = d.awaitPoll(either)
-		sleep(either, gateGrace) // an open gate comes first
+		sleep(either, gateGrace) // prefer an open gate
 		found()
 	})
 	waits.Wait()
@@ -88,7 +88,7 @@ func (d *Dispatcher) awaitWork(ctx context.Context) (ended <-chan struct{}, open
 	}
 }
 
-// awaitPoll waits for the time of the next poll. The channel that it returns is nil when that poll is for expired messages.
+// awaitPoll waits for the next poll. It returns a nil channel when the poll is for expired messages.
 func (d *Dispatcher) awaitPoll(ctx context.Context) <-chan struct{} {
 	expire := d.options.TTL > 0
 	if d.Quota == nil {
@@ -109,7 +109,8 @@ func (d *Dispatcher) awaitPoll(ctx context.Context) <-chan struct{} {
 	return within
 }
 
-// shed receives behind a closed gate, until the gate opens, the quota is kept again, or a message is not over.
+// shed receives behind a closed gate until the gate opens, the quota is no longer exceeded, or a message is within the
+// limits.
 func (d *Dispatcher) shed(ctx context.Context, within <-chan struct{}) error {
 	stop := make(chan struct{})
 	end := sync.OnceFunc(func() { close(stop) })
@@ -146,7 +147,7 @@ func (d *Dispatcher) shed(ctx context.Context, within <-chan struct{}) error {
 	})
 }
 
-// startOverLimit makes a dead letter of a message that is over, past those that wait for the sink.
+// startOverLimit dead-letters a message over a limit, bypassing those that wait for the sink.
 func (d *Dispatcher) startOverLimit(msg Message, over failure.Reason) {
 	d.limits.slots <- struct{}{}
 	d.metrics.inFlight.Inc()
@@ -157,7 +158,7 @@ func (d *Dispatcher) startOverLimit(msg Message, over failure.Reason) {
 	d.start(j)
 }
 
-// watch runs watchQuota until it is stopped.
+// watch runs watchQuota until stop is called.
 func (d *Dispatcher) watch(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -168,8 +169,8 @@ func (d *Dispatcher) watch(ctx context.Context) (stop func()) {
 	}
 }
 
-// watchQuota interrupts calls while there are too many messages and no further ones come, until ctx ends: the broker gives
-// us no others before those that are held are settled, and a sink may take its time.
+// watchQuota interrupts calls while the quota is exceeded and no messages arrive, until ctx ends: the broker delivers
+// no others before those that are held are settled, and a sink may be slow.
 func (d *Dispatcher) watchQuota(ctx context.Context) {
 	for {
 		within, err := d.Quota.Wait(ctx)
@@ -189,7 +190,7 @@ func (d *Dispatcher) watchQuota(ctx context.Context) {
 	}
 }
 
-// newCalls begins another set of calls, all of which end with ctx.
+// newCalls begins a new set of calls, which all end with ctx.
 func newCalls(ctx context.Context) *calls {
 	c := &calls{}
 	c.ctx, c.stop = context.WithCancel(ctx)

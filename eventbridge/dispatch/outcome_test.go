@@ -34,7 +34,7 @@ func TestSinkAnswersMapToResults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, status := range tc.statuses {
-				require.Equal(t, tc.want, judge(Answer{Status: status}, tc.err), "status %d", status)
+				require.Equal(t, tc.want, classify(Answer{Status: status}, tc.err), "status %d", status)
 			}
 		})
 	}

@@ -9,24 +9,24 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// job is a message that the dispatcher holds. It waits for a slot, or runs, or waits for its next attempt.
+// job is a message that the dispatcher holds: it waits for a slot, runs, or waits for its next attempt.
 type job struct {
 	Message
-	key        string         // what keeps it in order, empty for nothing
+	key        string         // ordering key, empty without order
 	attempt    int            // from 1
-	generation int            // of the scheduler, when the message came
-	over       failure.Reason // of a message that bypasses the scheduler, because it is over a limit
+	generation int            // of the scheduler when the message arrived
+	over       failure.Reason // of a message that bypasses the scheduler because it is over a limit
 
-	limit    int // of the window when it was started
+	limit    int // of the window when it started
 	call     call
-	detached bool   // it has no slot any more
-	answers  uint64 // that the sink had given when it was detached
+	detached bool   // it holds no slot any more
+	answers  uint64 // the sink's answers when it was detached
 }
 
-// scheduler decides which message is delivered next, and when: as many at a time as the window allows, not more in a
-// second than the rate, and of each key only the first.
+// scheduler decides which message is delivered next and when: within the window and the rate, and of each key only the
+// first.
 type scheduler struct {
-	start func(*job) // runs a job on a goroutine of its own
+	start func(*job) // runs a job on a new goroutine
 	share HoldLimit  // bounds the window; nil does not
 
 	mu         sync.Mutex
@@ -38,8 +38,8 @@ type scheduler struct {
 	rate       rate
 	resume     time.Time // when the sink may be called again
 	timer      *time.Timer
-	generation int           // counts how often the scheduler was cleared
-	halted     chan struct{} // closed while nothing starts before the scheduler is cleared
+	generation int           // how often the scheduler was cleared
+	halted     chan struct{} // closed while nothing starts until the scheduler is cleared
 	closed     bool
 }
 
@@ -51,7 +51,7 @@ func newScheduler(maxInFlight, perSecond int, share HoldLimit) *scheduler {
 	}
 }
 
-// add queues a message that was received. It reports false when the scheduler is closed.
+// add queues a received message. It returns false when the scheduler is closed.
 func (d *scheduler) add(j *job) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -64,7 +64,7 @@ func (d *scheduler) add(j *job) bool {
 	return true
 }
 
-// detach frees the slot of a job whose call goes on.
+// detach frees the slot of a job whose call continues.
 func (d *scheduler) detach(j *job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,11 +73,12 @@ func (d *scheduler) detach(j *job) {
 	d.next(time.Now())
 }
 
-// silent reports whether a sink that did not answer a job in time answered no other job since that one was detached, either.
+// silent reports whether a sink that did not answer a job in time answered no other job either since that one was
+// detached.
 func (d *scheduler) silent(j *job) bool { return !j.detached || j.answers == d.window.answers }
 
-// done frees the slot of a job. With requeue, the job is delivered once more after the delay, before others of its key.
-// It reports false when it will not be, because the scheduler is closed or was cleared since the message came.
+// done frees the slot of a job. With requeue the job is delivered again after the delay, before others of its key. It
+// returns false when it will not be, because the scheduler is closed or was cleared since the message arrived.
 func (d *scheduler) done(j *job, v result, requeue bool, delay time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +96,7 @@ func (d *scheduler) done(j *job, v result, requeue bool, delay time.Duration) bo
 		if pause := d.window.strained(); pause > 0 {
 			d.resume = now.Add(pause)
 		}
-	default: // the result says nothing about the sink
+	default: // the result is not about the sink
 	}
 	kept := requeue && !d.closed && j.generation == d.generation
 	if kept {
@@ -107,7 +108,7 @@ func (d *scheduler) done(j *job, v result, requeue bool, delay time.Duration) bo
 	return kept
 }
 
-// repeat puts a job whose time has come in front of the others.
+// repeat puts a job that is due again in front of the others.
 func (d *scheduler) repeat(j *job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,7 +121,7 @@ func (d *scheduler) repeat(j *job) {
 	d.next(time.Now())
 }
 
-// next starts what may be started. The lock is held.
+// next starts jobs as far as the limits allow. The caller holds the lock.
 func (d *scheduler) next(now time.Time) {
 	for !d.closed && !isClosed(d.halted) && d.running < d.slots() {
 		i := d.first()
@@ -147,7 +148,7 @@ func (d *scheduler) next(now time.Time) {
 	}
 }
 
-// slots is how many jobs may run now.
+// slots returns how many jobs may run now.
 func (d *scheduler) slots() int {
 	if d.share == nil {
 		return d.window.limit
@@ -156,7 +157,7 @@ func (d *scheduler) slots() int {
 	return min(d.window.limit, deliveries)
 }
 
-// first is the first job whose key is free, -1 without one.
+// first returns the index of the first job with a free key, -1 without one.
 func (d *scheduler) first() int {
 	for i, j := range d.waiting {
 		if j.key == "" || !d.busy[j.key] {
@@ -166,7 +167,7 @@ func (d *scheduler) first() int {
 	return -1
 }
 
-// wait is how long the next delivery has to wait. If it need not wait, it counts for the rate.
+// wait returns how long the next delivery has to wait. With 0 it counts for the rate.
 func (d *scheduler) wait(now time.Time) time.Duration {
 	if pause := d.resume.Sub(now); pause > 0 {
 		return pause
@@ -186,7 +187,7 @@ func (d *scheduler) later(wait time.Duration) {
 	})
 }
 
-// halt stops the scheduler until it is cleared: another replica owns an ordered message, and none may start before it.
+// halt stops the scheduler until it is cleared: another replica owns an ordered message, so none may start before it.
 func (d *scheduler) halt() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,14 +196,14 @@ func (d *scheduler) halt() {
 	}
 }
 
-// haltSignal is closed by halt, until the scheduler is cleared.
+// haltSignal returns a channel that halt closes.
 func (d *scheduler) haltSignal() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.halted
 }
 
-// clear returns what waits, in its order, so that it can be given back. Further jobs are accepted unless closeIt is set.
+// clear removes and returns the waiting jobs in order. Further jobs are accepted unless closeIt is set.
 func (d *scheduler) clear(closeIt bool) []*job {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -226,8 +227,8 @@ func (d *scheduler) clear(closeIt bool) []*job {
 	return left
 }
 
-// window is how many deliveries at a time a sink is trusted with. A sink that can take nothing gets one at a time, after
-// growing pauses; when it answers again the window doubles with each round, so that not all that waited comes at once.
+// window bounds concurrent deliveries by the sink's condition. A sink that accepts nothing gets one at a time, after
+// growing pauses; when it answers again the window doubles each round, so that the backlog does not arrive at once.
 type window struct {
 	most     int
 	limit    int
@@ -237,7 +238,7 @@ type window struct {
 }
 
 const (
-	// tolerated failures in a row say nothing about the sink: some events always fail.
+	// tolerated failures in a row do not shrink the window: some events always fail.
 	tolerated     = 10
 	firstPause    = 100 * time.Millisecond
 	longestPause  = time.Second
@@ -252,7 +253,7 @@ func (w *window) answered() {
 	w.limit = min(w.limit+1, w.most)
 }
 
-// strained returns how long the sink is to be left alone, 0 for not at all.
+// strained returns how long to pause calls of the sink, 0 for no pause.
 func (w *window) strained() time.Duration {
 	w.failures++
 	if w.pauses == 0 && w.failures < max(tolerated, w.limit) {
@@ -264,7 +265,7 @@ func (w *window) strained() time.Duration {
 	return pause
 }
 
-// rate spreads deliveries over time: one each interval, and a tenth of a second's worth at once after a rest.
+// rate spreads deliveries over time: one each interval, and after a rest as many as fall due in a tenth of a second.
 type rate struct {
 	interval time.Duration // 0 for no limit
 	burst    time.Duration
@@ -278,7 +279,7 @@ func newRate(perSecond int) rate {
 	return rate{interval: time.Second / time.Duration(perSecond), burst: time.Second / 10}
 }
 
-// reserve returns 0 and counts one, or returns how long to wait.
+// reserve counts a delivery and returns 0, or returns how long to wait.
 func (r *rate) reserve(now time.Time) time.Duration {
 	if r.interval == 0 {
 		return 0
@@ -293,8 +294,8 @@ func (r *rate) reserve(now time.Time) time.Duration {
 	return 0
 }
 
-// inFlight is the set of messages that are held. One timer extends them all, and only while there are some: a timer
-// for each message would cost more than the delivery of a short one.
+// inFlight is the set of messages that are held. One timer extends all of them: a timer for each message would cost
+// more than the delivery of a short one.
 type inFlight struct {
 	interval time.Duration
 	failed   func(error)
@@ -325,7 +326,7 @@ func (f *inFlight) remove(msg Message) {
 	delete(f.messages, msg)
 }
 
-// lapsed reports whether a held message was not extended for so long that the broker may have given it to another replica.
+// lapsed reports whether a held message was not extended for so long that the broker may have redelivered it.
 func (f *inFlight) lapsed(msg Message) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -333,7 +334,7 @@ func (f *inFlight) lapsed(msg Message) bool {
 	return held && time.Since(extendedAt) >= 2*f.interval
 }
 
-// extended notes that a message was extended.
+// extended records that a message was extended.
 func (f *inFlight) extended(msg Message, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -348,7 +349,7 @@ func (f *inFlight) count() int {
 	return len(f.messages)
 }
 
-// extend extends what is held, and goes on while something is.
+// extend extends the held messages and rearms the timer while there are some.
 func (f *inFlight) extend() {
 	held, ok := f.begin()
 	if !ok {
@@ -367,7 +368,7 @@ func (f *inFlight) extend() {
 	}
 }
 
-// begin reports false when nothing is held or all is over.
+// begin returns false when nothing is held or the set is closed.
 func (f *inFlight) begin() ([]Message, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -387,7 +388,7 @@ func (f *inFlight) begin() ([]Message, bool) {
 	return held, true
 }
 
-// stop waits until nothing is being extended.
+// stop waits until no extension is running.
 func (f *inFlight) stop() {
 	f.mu.Lock()
 	f.stopped = true

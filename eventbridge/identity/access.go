@@ -20,15 +20,15 @@ import (
 	"github.com/rouse-run/rouse/internal/daemon"
 )
 
-// Access decides about requests.
+// Access authenticates and authorizes requests of the admin API.
 type Access interface {
-	// Authenticate says who asks. Its errors are, or wrap, those of this package.
+	// Authenticate returns the user of a request. Its errors are or wrap those of this package.
 	Authenticate(r *http.Request) (User, error)
-	// Authorize is nil when the user has the right, and ForbiddenError when not.
+	// Authorize returns nil when the user has the right, and a ForbiddenError when not.
 	Authorize(ctx context.Context, user User, right Right) error
 }
 
-// User is who asks.
+// User is an authenticated user.
 type User struct {
 	Name string
 
@@ -36,14 +36,14 @@ type User struct {
 	token hash
 }
 
-// What a request is refused for.
+// Errors of an Access.
 var (
 	ErrUnauthenticated = errors.New("the token of the header Authorization: Bearer is missing, has expired, or is none of this cluster: log in again, " +
 		"or make one with kubectl create token")
 	// ErrBusy means that the source or the user has caused too many reviews.
 	ErrBusy = errors.New("too many logins and rights are being checked, try again in a few seconds")
-	// ErrRightUndecided means that the API server gave no answer.
-	ErrRightUndecided = errors.New("the API server does not say who may do that, so nobody may: try again; if that lasts, the log of the eventbridge " +
+	// ErrRightUndecided means that the API server did not answer.
+	ErrRightUndecided = errors.New("the API server did not review the request's rights: try again; if that lasts, the log of the eventbridge " +
 		"has the reason, and kubectl get clusterrolebindings whether the eventbridge may create tokenreviews and subjectaccessreviews")
 )
 
@@ -53,15 +53,15 @@ type ForbiddenError struct {
 	Right Right
 }
 
-// Error says what to do.
+// Error names the missing right and the remedy.
 func (f ForbiddenError) Error() string {
 	return fmt.Sprintf("%s may not %s: %s", f.User, f.Right, f.Right.remedy())
 }
 
-// Token allows everything to who has it, on this machine alone: for local mode, which has no Kubernetes.
+// Token allows everything to the holder of the token on this machine. It is for local mode, which has no Kubernetes.
 type Token string
 
-// errNoToken is for people who find the token in the state folder of their local mode.
+// errNoToken also tells the user of a local mode where its token works.
 var errNoToken = fmt.Errorf("%w; a local mode takes its own token, from this machine", ErrUnauthenticated)
 
 // Authenticate implements Access.
@@ -76,7 +76,7 @@ func (t Token) Authenticate(r *http.Request) (User, error) {
 // Authorize implements Access.
 func (Token) Authorize(context.Context, User, Right) error { return nil }
 
-// sourceOf is the address that a request comes from: with a port-forward or an Ingress that of another machine than the user's.
+// sourceOf returns the remote address of a request. Through a port-forward or an Ingress it is not the user's machine.
 func sourceOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -85,39 +85,40 @@ func sourceOf(r *http.Request) string {
 	return host
 }
 
-// The groups of resources that rights are on.
+// The API groups of the rights.
 const (
 	group         = "rouse.run" // virtual: no API server serves it
 	groupEventing = "eventing.kyma-project.io"
 )
 
-// Right is what a request needs: a verb on a resource, in one namespace or, where that is empty, in all.
+// Right is what a request requires: a verb on a resource, in one namespace or, if that is empty, in all.
 type Right struct {
 	Verb, Group, Resource, Subresource string
 	Namespace                          string
 }
 
-// ListSubscriptions shows what waits for Subscriptions. Their status says about as much, so that it is the right to list them.
+// ListSubscriptions allows reading the backlog of Subscriptions. It is the right to list Subscriptions, whose status
+// shows about as much.
 func ListSubscriptions(namespace string) Right {
 	return Right{Verb: "list", Group: groupEventing, Resource: "subscriptions", Namespace: namespace}
 }
 
-// ListDeadLetters shows them without their events.
+// ListDeadLetters allows listing dead letters without their events.
 func ListDeadLetters(namespace string) Right { return deadLetters("list", "", namespace) }
 
-// GetDeadLetter shows one with its event.
+// GetDeadLetter allows reading a dead letter with its event.
 func GetDeadLetter(namespace string) Right { return deadLetters("get", "", namespace) }
 
-// Redrive delivers dead letters again.
+// Redrive allows delivering dead letters again.
 func Redrive(namespace string) Right { return deadLetters("create", "redrive", namespace) }
 
-// Purge deletes dead letters.
+// Purge allows deleting dead letters.
 func Purge(namespace string) Right { return deadLetters("delete", "", namespace) }
 
-// ListEvents shows what happened to events.
+// ListEvents allows reading the journal of events.
 func ListEvents(namespace string) Right { return events("list", namespace) }
 
-// WatchEvents follows it.
+// WatchEvents allows following the journal.
 func WatchEvents(namespace string) Right { return events("watch", namespace) }
 
 func deadLetters(verb, subresource, namespace string) Right {
@@ -128,7 +129,7 @@ func events(verb, namespace string) Right {
 	return Right{Verb: verb, Group: group, Resource: "events", Namespace: namespace}
 }
 
-// String is for people: list deadletters.rouse.run in namespace orders.
+// String returns a readable form: list deadletters.rouse.run in namespace orders.
 func (r Right) String() string {
 	resource := r.Resource + "." + r.Group
 	if r.Subresource != "" {
@@ -140,7 +141,7 @@ func (r Right) String() string {
 	return r.Verb + " " + resource + " in namespace " + r.Namespace
 }
 
-// role is the one of Kubernetes that has the right, by the chart's roles that are aggregated into it.
+// role returns the Kubernetes role that includes the right through the chart's aggregated roles.
 func (r Right) role() string {
 	if r.Verb == "list" || r.Verb == "watch" {
 		return "view"
@@ -148,7 +149,7 @@ func (r Right) role() string {
 	return "edit"
 }
 
-// remedy says what a user without the right can do. kubectl auth can-i knows virtual resources by --list alone.
+// remedy returns what a user without the right can do. kubectl auth can-i accepts virtual resources only with --list.
 func (r Right) remedy() string {
 	if r.Namespace == "" {
 		return "name a namespace that is yours, or ask for a ClusterRoleBinding to the ClusterRole " + r.role()
@@ -157,7 +158,7 @@ func (r Right) remedy() string {
 		"; kubectl auth can-i --list -n " + r.Namespace + " shows what you may do"
 }
 
-// review asks whether a user has the right.
+// review returns the review of whether a user has the right.
 func (r Right) review(user authenticationv1.UserInfo) authorizationv1.SubjectAccessReviewSpec {
 	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
 	for name, values := range user.Extra {
@@ -171,7 +172,8 @@ func (r Right) review(user authenticationv1.UserInfo) authorizationv1.SubjectAcc
 	}
 }
 
-// ownerOf is whose share of reviews a user takes: a tenant makes ServiceAccounts as many as it likes in its namespace.
+// ownerOf returns the name under which a user's reviews are limited. ServiceAccounts are limited by namespace, because
+// a tenant can create any number of them.
 func ownerOf(user string) string {
 	const accounts = "system:serviceaccount:"
 	if account, ok := strings.CutPrefix(user, accounts); ok {
@@ -182,8 +184,8 @@ func ownerOf(user string) string {
 }
 
 const (
-	rightFreshFor = 30 * time.Second // how long an answer allows
-	// knownFor is how long a user counts as known, whose token is reviewed before those that were never good.
+	rightFreshFor = 30 * time.Second // how long an allowed answer is reused
+	// knownFor is how long a user's tokens are reviewed with priority over tokens that were never valid.
 	knownFor        = 10 * time.Minute
 	deniedFor       = 5 * time.Second
 	rightRefusedFor = 10 * time.Second
@@ -195,10 +197,10 @@ const (
 	maxLimiters  = 1024
 )
 
-// hash stands for a token.
+// hash is the hash of a token.
 type hash = [sha256.Size]byte
 
-// reviewed is a user, and when that was the answer.
+// reviewed is a user and the time of the review.
 type reviewed struct {
 	user User
 	at   time.Time
@@ -206,13 +208,13 @@ type reviewed struct {
 
 func (r reviewed) isFresh() bool { return time.Since(r.at) < rightFreshFor }
 
-// question is whether the user of a token has a right.
+// question identifies the review of a right for the user of a token.
 type question struct {
 	token hash
 	right Right
 }
 
-// memory is a bounded cache whose oldest entries make room.
+// memory is a bounded LRU cache.
 type memory[K comparable, V any] struct{ entries *cache.LRUExpireCache }
 
 func remember[K comparable, V any](size int) memory[K, V] {
@@ -229,7 +231,7 @@ func (m memory[K, V]) add(key K, value V, lasts time.Duration) { m.entries.Add(k
 
 func (m memory[K, V]) remove(key K) { m.entries.Remove(key) }
 
-// limits bound how many reviews each source of new tokens, and each user, may cause.
+// limits is a rate limiter of reviews per source of new tokens or per user.
 type limits struct {
 	mu    sync.Mutex
 	known memory[string, *rate.Limiter]
@@ -248,6 +250,6 @@ func (l *limits) allow(whose string) bool {
 	if !found {
 		limiter = rate.NewLimiter(l.each, l.burst)
 	}
-	l.known.add(whose, limiter, limitersFor) // it lasts while it is used
+	l.known.add(whose, limiter, limitersFor) // renewed while it is used
 	return limiter.Allow()
 }

@@ -29,7 +29,7 @@ type deadlineConn struct {
 func (w deadlineConn) Write(p []byte) (int, error) { return w.ResponseWriter.Write(p) }
 
 // arrive reads the body of a request that announces so many bytes, or none when negative.
-func arrive(t *testing.T, b *budget, announced, limit int64) (publisher net.Conn, arrived <-chan arrivedBody) {
+func arrive(t *testing.T, b *bodyMemory, announced, limit int64) (publisher net.Conn, arrived <-chan arrivedBody) {
 	t.Helper()
 	publisher, server := net.Pipe()
 	t.Cleanup(func() { _, _ = publisher.Close(), server.Close() })
@@ -59,7 +59,7 @@ func send(t *testing.T, publisher net.Conn, bytes int) {
 func TestABodyCountsAsItArrives(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := &budget{limit: 10 << 20}
+		b := &bodyMemory{limit: 10 << 20}
 		publisher, arrived := arrive(t, b, 1<<20, 1<<20)
 		synctest.Wait()
 		require.Zero(t, b.used.Load(), "announced alone")
@@ -93,7 +93,7 @@ func TestABodyThatComesTooSlowlyIsGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := &budget{limit: 10 << 20}
+				b := &bodyMemory{limit: 10 << 20}
 				publisher, arrived := arrive(t, b, 1<<20, 1<<20)
 				began := time.Now()
 				go func() {
@@ -122,7 +122,7 @@ func TestABodyThatComesTooSlowlyIsGivenUp(t *testing.T) {
 func TestOldestArrivingBodiesAreEvictedFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := &budget{limit: 30 << 10}
+		b := &bodyMemory{limit: 30 << 10}
 		first, firstArrived := arrive(t, b, 16<<10, 1<<20)
 		send(t, first, atOnce+1) // from where on it takes all of it
 		time.Sleep(time.Second)
@@ -144,7 +144,7 @@ func TestOldestArrivingBodiesAreEvictedFirst(t *testing.T) {
 func TestAnArrivingBodyDoesNotEvictYoungerOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := &budget{limit: 16 << 10}
+		b := &bodyMemory{limit: 16 << 10}
 		first, firstArrived := arrive(t, b, 60<<10, 1<<20)
 		send(t, first, 1)
 		synctest.Wait()
@@ -161,7 +161,7 @@ func TestAnArrivingBodyDoesNotEvictYoungerOnes(t *testing.T) {
 func TestNoBodyIsEvictedForOneThatCannotFit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := &budget{limit: 20 << 10}
+		b := &bodyMemory{limit: 20 << 10}
 		require.True(t, b.acquire(12<<10), "of what is being stored")
 		first, firstArrived := arrive(t, b, 8<<10, 1<<20)
 		send(t, first, atOnce+1)
@@ -302,7 +302,7 @@ func TestABodyReleasesItsMemoryBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := &budget{limit: 20}
+			b := &bodyMemory{limit: 20}
 			b.used.Store(tc.taken)
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, publishPath, tc.body)
 			r.ContentLength = tc.length

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 // attackers is how many connections an attack has. Half of them would take all memory for requests.
@@ -235,7 +236,7 @@ type strict struct{ fakePublisher }
 
 func (s *strict) Publish(ctx context.Context, ev *cloudevent.Event) error {
 	if err := errors.Join(ev.Validate(), ev.CheckText()); err != nil {
-		return &InvalidEventError{Reason: err.Error()}
+		return &failure.InvalidEventError{Reason: err.Error()}
 	}
 	return s.fakePublisher.Publish(ctx, ev)
 }

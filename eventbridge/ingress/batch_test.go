@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 func member(id string, more ...string) string {
@@ -77,14 +78,14 @@ func TestABatchIsAnsweredForEachOfItsEvents(t *testing.T) {
 		},
 		"one cannot be stored now, which counts more than one that never can": {
 			members:    []string{`{}`, member("2"), member("3")},
-			errs:       map[string]error{"3": ErrTimeout},
+			errs:       map[string]error{"3": failure.ErrTimeout},
 			wantStatus: 503, wantStored: []string{"2"}, wantRetryAfter: "1",
 			wantBody: `[{"status":400,"reason":"the body is not a structured CloudEvent"},{"id":"2","source":"shop","status":204},` +
 				`{"id":"3","source":"shop","status":503,"reason":"no answer from the stream in time"}]`,
 		},
 		"the longest Retry-After is sent": {
 			members:    []string{member("1"), member("2")},
-			errs:       map[string]error{"1": ErrBusy, "2": ErrStorageFull},
+			errs:       map[string]error{"1": failure.ErrBusy, "2": failure.ErrStorageFull},
 			wantStatus: 429, wantRetryAfter: "10",
 			wantBody: `[{"id":"1","source":"shop","status":429,"reason":"too many events wait to be stored"},` +
 				`{"id":"2","source":"shop","status":507,"reason":"insufficient resources on target stream"}]`,

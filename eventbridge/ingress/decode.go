@@ -23,17 +23,17 @@ var (
 	errNotJSON = errors.New("data: MUST be JSON, because datacontenttype says so")
 )
 
-// bounds are what an event may have beside its data. A sink gets all attributes as headers, of which common servers take
-// 16 KiB.
+// bounds limit an event apart from its data. Sinks get all attributes as headers, of which common servers accept 16
+// KiB.
 var bounds = cloudevent.Bounds{Extensions: 64, Attributes: 16 << 10}
 
-// mediaType is the content type without its parameters. It copies only what is not written as usual.
+// mediaType returns the content type without parameters. It copies only unusual spellings.
 func mediaType(contentType string) string {
 	name, _, _ := strings.Cut(contentType, ";")
 	return strings.ToLower(strings.TrimSpace(name))
 }
 
-// decode reads the event of a request in binary or structured mode.
+// decode decodes the event of a request in binary or structured mode.
 func decode(header http.Header, body []byte, now time.Time) (cloudevent.Event, error) {
 	var ev cloudevent.Event
 	var err error
@@ -53,8 +53,8 @@ func decode(header http.Header, body []byte, now time.Time) (cloudevent.Event, e
 
 func knownVersion(version string) bool { return version == "1.0" || version == "0.3" }
 
-// complete checks an event and adds what the transport knows of it: the trace and, when the publisher named none, the
-// time. The time is set here once, so that each attempt delivers the same.
+// complete validates an event and adds the trace of the request and, unless the publisher set one, the time. The time
+// is set once, so that each attempt delivers the same event.
 func complete(ev *cloudevent.Event, header http.Header, now time.Time) error {
 	if err := ev.Validate(); err != nil {
 		return err
@@ -69,7 +69,7 @@ func complete(ev *cloudevent.Event, header http.Header, now time.Time) error {
 	return nil
 }
 
-// isJSON reports whether a content type promises JSON.
+// isJSON reports whether a content type is JSON.
 func isJSON(contentType string) bool {
 	if contentType == typeJSON {
 		return true
@@ -80,9 +80,9 @@ func isJSON(contentType string) bool {
 
 var errEmptyBatch = errors.New("the batch has no events")
 
-// result is what became of one event of a batch.
+// result is the result for one event of a batch.
 type result struct {
-	ID     string `json:"id,omitempty"` // as far as it could be read
+	ID     string `json:"id,omitempty"` // if it could be read
 	Source string `json:"source,omitempty"`
 	Status int    `json:"status"`
 	Reason string `json:"reason,omitempty"`
@@ -90,7 +90,7 @@ type result struct {
 	retryAfter int
 }
 
-// publishBatch stores the events of a batch and says what became of each of them, in their order, or of all.
+// publishBatch stores the events of a batch and returns a result for each of them, in order, or a response for all.
 func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request, may Permission) ([]result, response) {
 	body, held, err := h.memory.read(w, r, h.options.largestBody())
 	defer h.memory.release(held)
@@ -110,7 +110,7 @@ func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request, may Permi
 	return h.storeAll(r.Context(), r.Header, members, may), response{}
 }
 
-// storeAll gives what is valid to the publisher, all at a time.
+// storeAll stores the valid events concurrently.
 func (h *handler) storeAll(ctx context.Context, header http.Header, members [][]byte, may Permission) []result {
 	results := make([]result, len(members))
 	events := make([]*cloudevent.Event, 0, len(members))
@@ -143,7 +143,7 @@ func (h *handler) storeAll(ctx context.Context, header http.Header, members [][]
 	return results
 }
 
-// decodeMember reads one event. The trace of the request counts for events that have none of their own.
+// decodeMember decodes one event. The trace of the request applies to events without a trace.
 func (h *handler) decodeMember(header http.Header, member []byte, now time.Time) (cloudevent.Event, error) {
 	if int64(len(member)) > h.options.MaxRequestSize {
 		return cloudevent.Event{}, fmt.Errorf("the event is larger than %d bytes", h.options.MaxRequestSize)
@@ -162,8 +162,9 @@ func resultOf(ev *cloudevent.Event, resp response) result {
 	return result{ID: brief(ev.ID), Source: brief(ev.Source), Status: resp.status, Reason: resp.reason, retryAfter: resp.retryAfter}
 }
 
-// statusOf is the status of the whole answer: 204 when all events are stored. Else it is that of the first event for which
-// trying again helps, so that a publisher that reads nothing else sends the batch again, or of the first that failed.
+// statusOf returns the status of the whole response: 204 when all events are stored. Otherwise it is the status of the
+// first event for which a retry helps, so that a publisher that reads nothing else sends the batch again, or of the
+// first failed one.
 func statusOf(results []result) (status, retryAfter int) {
 	status = http.StatusNoContent
 	for _, r := range results {
@@ -182,11 +183,11 @@ func retryable(status int) bool {
 	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
 }
 
-// answerShare is which part of the memory for requests answers to batches may take besides.
+// answerShare is the divisor of the request memory that responses to batches may take in addition.
 const answerShare = 16
 
-// respondAll answers for each event, or for all when there are no results. While too many batches are answered whose
-// publishers do not read, the status has to do.
+// respondAll writes a response for each event, or one for all when there are no results. While publishers of too many
+// batches do not read their responses, only the status is sent.
 func (h *handler) respondAll(w http.ResponseWriter, results []result, resp response) {
 	if results == nil {
 		respond(w, resp)

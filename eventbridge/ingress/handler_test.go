@@ -22,6 +22,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -288,7 +289,7 @@ func TestALimitSizedBodyIsTaken(t *testing.T) {
 
 func TestAnOutageIsAnsweredWithRetryAfter(t *testing.T) {
 	t.Parallel()
-	url, registry := serve(t, &fakePublisher{err: ErrNotConnected})
+	url, registry := serve(t, &fakePublisher{err: failure.ErrNotConnected})
 	status, header, body := request{header: binary(nil), body: "{}"}.send(t, url)
 	require.Equal(t, http.StatusBadGateway, status)
 	require.Equal(t, "1", header.Get("Retry-After"))
@@ -360,20 +361,20 @@ func TestPublishErrorsMapToHTTPStatuses(t *testing.T) {
 		wantRetryAfter bool
 	}{
 		"stored":                     {wantStatus: http.StatusNoContent},
-		"an event that has no route": {err: &InvalidEventError{Reason: "no type"}, wantStatus: 400, wantReason: "no type"},
-		"an event that is too large": {err: ErrTooLarge, wantStatus: 400, wantReason: "event is larger than the stream takes"},
-		"too many events in flight":  {err: ErrBusy, wantStatus: 429, wantReason: "too many events wait to be stored", wantRetryAfter: true},
-		"no connection":              {err: ErrNotConnected, wantStatus: 502, wantReason: "no connection to NATS JetStream server", wantRetryAfter: true},
-		"no stream":                  {err: ErrNoStream, wantStatus: 504, wantReason: "cannot send to stream", wantRetryAfter: true},
-		"a full stream":              {err: ErrStorageFull, wantStatus: 507, wantReason: "insufficient resources on target stream", wantRetryAfter: true},
-		"a stream that is late":      {err: ErrTimeout, wantStatus: 503, wantReason: "no answer from the stream in time", wantRetryAfter: true},
-		"an account's limit":         {err: ErrInsufficientResources, wantStatus: 503, wantReason: "the account or the server of NATS has no room for more", wantRetryAfter: true},
+		"an event that has no route": {err: &failure.InvalidEventError{Reason: "no type"}, wantStatus: 400, wantReason: "no type"},
+		"an event that is too large": {err: failure.ErrTooLarge, wantStatus: 400, wantReason: "event is larger than the stream takes"},
+		"too many events in flight":  {err: failure.ErrBusy, wantStatus: 429, wantReason: "too many events wait to be stored", wantRetryAfter: true},
+		"no connection":              {err: failure.ErrNotConnected, wantStatus: 502, wantReason: "no connection to NATS JetStream server", wantRetryAfter: true},
+		"no stream":                  {err: failure.ErrNoStream, wantStatus: 504, wantReason: "cannot send to stream", wantRetryAfter: true},
+		"a full stream":              {err: failure.ErrStorageFull, wantStatus: 507, wantReason: "insufficient resources on target stream", wantRetryAfter: true},
+		"a stream that is late":      {err: failure.ErrTimeout, wantStatus: 503, wantReason: "no answer from the stream in time", wantRetryAfter: true},
+		"an account's limit":         {err: failure.ErrInsufficientResources, wantStatus: 503, wantReason: "the account or the server of NATS has no room for more", wantRetryAfter: true},
 		"a repeat of what is stored now": {
-			err: ErrInProcess, wantStatus: 503, wantReason: "an earlier publish of the same event is still being stored", wantRetryAfter: true,
+			err: failure.ErrInProcess, wantStatus: 503, wantReason: "an earlier publish of the same event is still being stored", wantRetryAfter: true,
 		},
-		"JetStream's own status":     {err: &StatusError{Status: 400, Reason: "message too big"}, wantStatus: 400, wantReason: "message too big"},
-		"JetStream lacks resources":  {err: &StatusError{Status: 503, Reason: "insufficient"}, wantStatus: 503, wantReason: "insufficient", wantRetryAfter: true},
-		"a status that is none":      {err: &StatusError{Status: 10077}, wantStatus: 500, wantReason: "internal error on backend"},
+		"JetStream's own status":     {err: &failure.APIError{Code: 400, Description: "message too big"}, wantStatus: 400, wantReason: "message too big"},
+		"JetStream lacks resources":  {err: &failure.APIError{Code: 503, Description: "insufficient"}, wantStatus: 503, wantReason: "insufficient", wantRetryAfter: true},
+		"a status that is none":      {err: &failure.APIError{Code: 10077}, wantStatus: 500, wantReason: "internal error on backend"},
 		"a publisher that went away": {err: context.Canceled, wantStatus: 500, wantReason: "internal error on backend"},
 		"an error without a mapping": {err: errors.New("secret text"), wantStatus: 500, wantReason: "internal error on backend"},
 	} {

@@ -12,10 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// legacyPath is where applications publish that do not know CloudEvents yet.
+// legacyPath is the publish path of applications that do not use CloudEvents.
 const legacyPath = "/{application}/v1/events"
 
 func (h *handler) publishLegacy(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +28,7 @@ func (h *handler) publishLegacy(w http.ResponseWriter, r *http.Request) {
 	respondJSON(w, http.StatusOK, 0, legacySuccess{ID: id})
 }
 
-// publishOneLegacy gives the memory of the event back before it is answered.
+// publishOneLegacy releases the memory of the event before the response.
 func (h *handler) publishOneLegacy(w http.ResponseWriter, r *http.Request) (id string, problem *legacyProblem) {
 	may, err := h.permission(r)
 	if err != nil {
@@ -64,7 +65,7 @@ func (h *handler) publishOneLegacy(w http.ResponseWriter, r *http.Request) (id s
 	return event.ID, nil
 }
 
-// legacyRequest is what applications send. Its data stay as they are written.
+// legacyRequest is the request body. Its data stay as sent.
 type legacyRequest struct {
 	Type    string          `json:"event-type"`
 	Version string          `json:"event-type-version"`
@@ -73,19 +74,19 @@ type legacyRequest struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// legacyEvent is the CloudEvent that a legacyRequest means.
+// legacyEvent is the CloudEvent of a legacyRequest.
 type legacyEvent struct {
 	cloudevent.Event
 
-	oldType string // in Kyma's first format, "" if that has none
+	oldType string // in Kyma's first format, "" if it has none
 }
 
-// legacyVersion is the extension that holds the version alone.
+// legacyVersion is the extension that holds the version.
 const legacyVersion = "eventtypeversion"
 
 var errNoBody = errors.New("the body is empty")
 
-// fieldError is a member of a legacyRequest that is not there or makes no sense.
+// fieldError is a missing or invalid member of a legacyRequest.
 type fieldError struct {
 	field   string
 	missing bool
@@ -99,7 +100,7 @@ func (e fieldError) Error() string {
 	return e.field + " is invalid"
 }
 
-// decodeLegacy reads the event of an application. What follows the JSON object is ignored.
+// decodeLegacy decodes the event of an application. It ignores what follows the JSON object.
 func decodeLegacy(application string, body []byte) (legacyEvent, error) {
 	var request legacyRequest
 	switch err := json.NewDecoder(bytes.NewReader(body)).Decode(&request); {
@@ -130,7 +131,7 @@ func decodeLegacy(application string, body []byte) (legacyEvent, error) {
 	return event, nil
 }
 
-// check finds the first member that is wrong, in the order in which publishers are used to get them.
+// check returns an error for the first invalid member, in the order of Kyma's publisher proxy.
 func (r *legacyRequest) check() (published time.Time, err error) {
 	published, noTime := time.Parse(time.RFC3339, r.Time)
 	for _, rule := range []struct {
@@ -163,7 +164,7 @@ func isAlphanumeric(r rune) bool {
 	return (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9')
 }
 
-// isUUID wants the form 8-4-4-4-12 of hexadecimal digits.
+// isUUID reports whether text has the form 8-4-4-4-12 of hexadecimal digits.
 func isUUID(text string) bool {
 	const form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 	if len(text) != len(form) {
@@ -181,14 +182,14 @@ func isUUID(text string) bool {
 	return true
 }
 
-// legacySuccess has the id of the event that is stored. The other members are always empty; clients know them.
+// legacySuccess has the id of the stored event. The other members are always empty; clients expect them.
 type legacySuccess struct {
 	ID     string `json:"event-id"`
 	Status string `json:"status"`
 	Reason string `json:"reason"`
 }
 
-// legacyProblem says why an event is not known to be stored.
+// legacyProblem is the response for an event that was not stored.
 type legacyProblem struct {
 	Status   int            `json:"status,omitempty"`
 	Type     string         `json:"type,omitempty"`
@@ -206,7 +207,7 @@ type legacyDetail struct {
 	MoreInfo string `json:"moreInfo,omitempty"`
 }
 
-// legacyRefusal says why a request holds no event.
+// legacyRefusal returns the response to a request without a valid event.
 func legacyRefusal(err error) legacyProblem {
 	if errors.Is(err, errTooLarge) {
 		return tooLarge(err.Error())
@@ -227,12 +228,12 @@ func legacyRefusal(err error) legacyProblem {
 	}
 }
 
-// legacyFailure is the answer for an event that was not stored.
+// legacyFailure returns the response for an event that was not stored.
 func legacyFailure(err error, resp response) legacyProblem {
-	if invalid, ok := errors.AsType[*InvalidEventError](err); ok {
+	if invalid, ok := errors.AsType[*failure.InvalidEventError](err); ok {
 		return badSyntax(invalid.Reason)
 	}
-	if errors.Is(err, ErrTooLarge) {
+	if errors.Is(err, failure.ErrTooLarge) {
 		return tooLarge(resp.reason)
 	}
 	return fromResponse(resp)

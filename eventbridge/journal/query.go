@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Query picks records. What is empty picks all.
+// Query selects records. Empty fields match all.
 type Query struct {
 	ID           string
 	Trace        string
 	Cause        string
 	Source       string
-	Type         string // or its beginning and a *: order.*
+	Type         string // or a prefix and *: order.*
 	Namespace    string
 	Subscription string
 	Kinds        []Kind
-	Since        time.Time // and later
-	Limit        int       // the last ones of those that are remembered; 0: all
+	Since        time.Time // inclusive
+	Limit        int       // the last ones of the stored records; 0: all
 }
 
-// Matches reports whether a record is one that is asked for. Skipped always is: it says that some may be missing.
+// Matches reports whether a record is selected. Skipped always is, because selected records may be missing.
 func (q Query) Matches(r Record) bool {
 	return r.Kind == Skipped || q.matches(&r)
 }
@@ -39,24 +39,24 @@ func (q *Query) matchesType(name string) bool {
 	return is(q.Type, name) || wild && strings.HasPrefix(name, prefix)
 }
 
-// is compares with what is kept of a text.
+// is compares a value with the stored, possibly truncated text.
 func is(wanted, text string) bool { return wanted == "" || cut(wanted) == text }
 
-// reading is how far a reader has come.
+// reading is the position of a reader.
 type reading struct {
 	from, end uint64 // numbers of records
-	skip      int    // records that match and are not asked for, from there on
+	skip      int    // matching records to skip from there on
 	next      map[*ring]uint64
-	cursors   cursors // of the rings that have something to read
+	cursors   cursors // of the rings with unread records
 }
 
-// remembered begins to read the records that a query asks for.
+// remembered starts to read the records of a query.
 func (j *Journal) remembered(q *Query) reading {
 	all := j.begin(q)
 	if q.Limit <= 0 {
 		return all
 	}
-	// The last ones are found by counting all, with a mark at each so many.
+	// The last ones are found by counting all, with a mark at intervals.
 	const apart = blockRecords
 	var marks []uint64
 	count := 0
@@ -79,7 +79,7 @@ func (j *Journal) remembered(q *Query) reading {
 	return last
 }
 
-// begin reads all that is remembered now.
+// begin reads all stored records.
 func (j *Journal) begin(q *Query) reading {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -92,7 +92,7 @@ func (j *Journal) begin(q *Query) reading {
 	return r
 }
 
-// goOn reads what came since the reading's end.
+// goOn reads what was added since the reading's end.
 func (j *Journal) goOn(q *Query, r *reading) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -110,8 +110,8 @@ func (j *Journal) goOn(q *Query, r *reading) {
 	}
 }
 
-// forget drops the rings that are no longer the journal's, once there are as many of them as of the others: a follower comes here for
-// each record. The lock is held.
+// forget drops the rings that the journal no longer has, once they are as many as the others: a follower comes here for
+// each record. The caller holds the lock.
 func (r *reading) forget(rings int) {
 	if len(r.next) <= 2*rings {
 		return
@@ -123,13 +123,13 @@ func (r *reading) forget(rings int) {
 	}
 }
 
-// take reads the records of a ring from one on. The lock is held.
+// take reads the records of a ring from the given one on. The caller holds the lock.
 func (r *reading) take(from *ring, next uint64) {
 	r.next[from] = from.next
 	r.cursors = append(r.cursors, &cursor{ring: from, next: next, end: from.next})
 }
 
-// visit calls yield with the records of a reading that match, and is false when yield was.
+// visit calls yield with the matching records of a reading, and returns false when yield did.
 func (j *Journal) visit(q *Query, r *reading, yield func(Record) bool) bool {
 	return j.merge(r, func(number uint64, record Record) bool {
 		switch {
@@ -145,7 +145,7 @@ func (j *Journal) visit(q *Query, r *reading, yield func(Record) bool) bool {
 	})
 }
 
-// merge calls yield with the records of all cursors in their order, until it returns false.
+// merge calls yield with the records of all cursors in order, until it returns false.
 func (j *Journal) merge(r *reading, yield func(number uint64, r Record) bool) bool {
 	all := r.cursors
 	r.cursors = nil
@@ -176,7 +176,7 @@ func (j *Journal) merge(r *reading, yield func(number uint64, r Record) bool) bo
 	return true
 }
 
-// step moves a cursor to its next record, and tells yield how many were lost before it.
+// step moves a cursor to its next record and yields the number of lost ones before it.
 func (j *Journal) step(c *cursor, yield func(number uint64, r Record) bool) (more, ok bool) {
 	if c.left == 0 && c.next < c.end {
 		if lost := j.refill(c); lost > 0 && !yield(c.number, Record{Time: time.Now(), Kind: Skipped, Count: int(lost)}) {
@@ -186,7 +186,7 @@ func (j *Journal) step(c *cursor, yield func(number uint64, r Record) bool) (mor
 	return c.read(), true
 }
 
-// refill gives a cursor the block of its next record as it is now, whatever is added, and returns how many records are lost.
+// refill gives a cursor a copy of the block of its next record, and returns how many records are lost.
 func (j *Journal) refill(c *cursor) (lost uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -233,7 +233,7 @@ func (c *cursor) read() bool {
 	return true
 }
 
-// cursors is a heap by the numbers of their records.
+// cursors is a heap by record number.
 type cursors []*cursor
 
 func (c cursors) Len() int           { return len(c) }

@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Options say how much one namespace may keep.
+// Options bound the share of the stream that one namespace may hold.
 type Options struct {
-	Share float64 // of the bytes of the stream, and of the events that it takes of one type; 0 and 1 are no quota
+	Share float64 // share of the stream's bytes and of its events of one type; 0 and 1 disable the quota
 }
 
-// DefaultOptions leave half of the stream to everybody else.
+// DefaultOptions leaves half of the stream to the other namespaces.
 func DefaultOptions() Options { return Options{Share: 0.5} }
 
 // BindFlags adds --quota-share.
@@ -38,25 +38,26 @@ func (o *Options) Validate() error {
 
 func (o *Options) enabled() bool { return o.Share > 0 && o.Share < 1 }
 
-// relief is how far below its share a namespace gets that was over it, so that it is not over it again at once.
+// relief is the part of its share that a namespace over quota is reduced to, so that it does not exceed the share again
+// at once.
 const relief = 0.9
 
-// Amount of events.
+// Amount is a number of events and their bytes.
 type Amount struct {
 	Events uint64
 	Bytes  int64
 }
 
-// Held is what waits for a Subscription, and in what kind of consumer.
+// Held is the backlog of a Subscription and the kind of its consumer.
 type Held struct {
 	Subscription types.NamespacedName
 	UID          types.UID // of the Subscription that the consumer was made for
-	Ordered      bool      // the consumer keeps an order
+	Ordered      bool      // the consumer delivers in order
 	Amount
 }
 
-// allowances are how many events may wait for the Subscriptions of each namespace that keeps more than a share. A
-// Subscription that is not in it may keep what it has.
+// allowances returns how many pending events each Subscription may have in the namespaces that exceed their share. A
+// Subscription without an entry is not limited.
 func allowances(all []Held, share Amount) map[types.NamespacedName]uint64 {
 	kept := map[string]Amount{}
 	for _, held := range all {
@@ -87,7 +88,7 @@ func part(share, sum float64) float64 {
 	return share / sum
 }
 
-// Limit is how many events may wait for one Subscription.
+// Limit bounds the number of pending events of one Subscription.
 type Limit struct {
 	mu      sync.Mutex
 	limited bool
@@ -97,8 +98,8 @@ type Limit struct {
 
 func newLimit() *Limit { return &Limit{changed: make(chan struct{})} }
 
-// Wait blocks until there is a limit. The channel that it returns is closed when there is none any more. The only error is
-// that of ctx.
+// Wait blocks until there is a limit and returns a channel that is closed when the limit is lifted. It fails only when
+// ctx ends.
 func (l *Limit) Wait(ctx context.Context) (<-chan struct{}, error) {
 	for {
 		l.mu.Lock()
@@ -115,7 +116,7 @@ func (l *Limit) Wait(ctx context.Context) (<-chan struct{}, error) {
 	}
 }
 
-// Over reports whether an event with so many others behind it is over the limit.
+// Over reports whether an event with this many events behind it exceeds the limit.
 func (l *Limit) Over(behind uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,30 +135,30 @@ func (l *Limit) set(allowed uint64, limited bool) {
 }
 
 const (
-	// interval is the pause between two polls, and rest the one after a poll that has read bytes.
+	// interval is the pause between two polls, and rest the pause after a poll that read bytes.
 	interval = time.Second
 	rest     = 5 * time.Second
 	// pollTimeout bounds one poll.
 	pollTimeout = 30 * time.Second
 )
 
-// Use is what a stream holds, and what it may.
+// Use is the usage of a stream and its bounds.
 type Use struct {
 	Amount
-	Max Amount // Events is the most of one type; 0 is no bound
+	Max Amount // Events bounds one type; 0 means no bound
 }
 
-// Stream is the stream of events.
+// Stream reports what the stream of events holds.
 type Stream interface {
-	// Use is one request.
+	// Use sends one request.
 	Use(ctx context.Context) (Use, error)
-	// Waiting is how many events wait for each Subscription, without their bytes.
+	// Waiting returns the number of pending events of each Subscription, without their bytes.
 	Waiting(ctx context.Context) ([]Held, error)
-	// Bytes reads what the events take that wait for a Subscription, until that is more than enough.
+	// Bytes returns the size of a Subscription's pending events. It stops reading once that exceeds enough.
 	Bytes(ctx context.Context, subscription types.NamespacedName, enough int64) (int64, error)
 }
 
-// Monitor knows which Subscriptions keep too much.
+// Monitor watches which Subscriptions exceed their namespace's share.
 type Monitor struct {
 	stream  Stream
 	options Options
@@ -171,8 +172,8 @@ type Monitor struct {
 	limited map[types.NamespacedName]uint64 // only Run touches it
 }
 
-// New registers rouse_eventbridge_quota_exceeded; Run keeps it up to date, and calls enforce after each poll with those
-// that have more to give up than they have.
+// New registers rouse_eventbridge_quota_exceeded. Run updates it, and calls enforce after each poll with the
+// Subscriptions that are over their limit.
 func New(
 	stream Stream, options Options, enforce func(ctx context.Context, over []Held), registerer prometheus.Registerer, log logr.Logger,
 ) *Monitor {
@@ -187,7 +188,7 @@ func New(
 	return m
 }
 
-// Limit is that of a Subscription, for as long as the process lives or until it is forgotten.
+// Limit returns the limit of a Subscription, the same one until Forget is called.
 func (m *Monitor) Limit(subscription types.NamespacedName) *Limit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -199,14 +200,14 @@ func (m *Monitor) Limit(subscription types.NamespacedName) *Limit {
 	return limit
 }
 
-// Forget drops the limit of a Subscription that is gone.
+// Forget drops the limit of a removed Subscription.
 func (m *Monitor) Forget(subscription types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.limits, subscription)
 }
 
-// lift ends a limit, and makes none for a Subscription that is gone.
+// lift ends a limit, and creates none for a removed Subscription.
 func (m *Monitor) lift(subscription types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -237,13 +238,13 @@ func (m *Monitor) Run(ctx context.Context) {
 	}
 }
 
-// poll reports whether it had to read.
+// poll reports whether it read bytes.
 func (m *Monitor) poll(ctx context.Context) (read bool) {
 	pollCtx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	held, share, read, err := m.measure(pollCtx)
 	if err != nil {
-		m.log.V(1).Info("it is not known what namespaces keep", "reason", err.Error())
+		m.log.V(1).Info("cannot measure what namespaces hold in the stream", "reason", err.Error())
 		held = nil
 	}
 	allowed := allowances(held, share)
@@ -255,7 +256,7 @@ func (m *Monitor) poll(ctx context.Context) (read bool) {
 	return read
 }
 
-// measure asks no more than it takes to know that no namespace is over its share.
+// measure sends no more requests than needed to find that no namespace exceeds its share.
 func (m *Monitor) measure(ctx context.Context) (held []Held, share Amount, read bool, err error) {
 	use, err := m.stream.Use(ctx)
 	if err != nil {
@@ -292,12 +293,12 @@ func (m *Monitor) apply(allowed map[types.NamespacedName]uint64) {
 		if _, still := allowed[subscription]; !still {
 			m.lift(subscription)
 			m.over.DeleteLabelValues(subscription.Namespace)
-			m.log.Info("the events of a Subscription are within its namespace's share again", "subscription", subscription.String())
+			m.log.Info("the namespace is within its share of the stream again", "subscription", subscription.String())
 		}
 	}
 	for subscription, events := range allowed {
 		if _, already := m.limited[subscription]; !already {
-			m.log.Info("a namespace keeps more of the stream than its share, so the oldest events become dead letters",
+			m.log.Info("the namespace exceeds its share of the stream, its oldest events become dead letters",
 				"subscription", subscription.String(), "allowedEvents", events)
 		}
 		m.Limit(subscription).set(events, true)

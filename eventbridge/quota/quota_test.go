@@ -170,7 +170,7 @@ func TestAnUnknownFillRefusesNoEvents(t *testing.T) {
 				f.streams.set(silence)
 				time.Sleep(staleAfter - storageInterval)
 				require.True(f.t, f.Full(), "the last answer counts for a while")
-				time.Sleep(storageInterval + 2*(askTimeout+storageInterval))
+				time.Sleep(storageInterval + 2*(storagePollTimeout+storageInterval))
 				require.False(f.t, f.Full())
 				f.shows()
 			})

@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// StorageOptions say when events are refused.
+// StorageOptions set when publishers are refused.
 type StorageOptions struct {
-	Watermark float64 // share of the stream that publishers may fill; 0 and 1 leave refusing to the server
+	Watermark float64 // share of the stream that publishers may fill; 0 and 1 leave it to the server to refuse events
 }
 
-// DefaultStorageOptions keeps a twentieth of the stream for retries and redrives.
+// DefaultStorageOptions reserves a twentieth of the stream for retries and redrives.
 func DefaultStorageOptions() StorageOptions { return StorageOptions{Watermark: 0.95} }
 
 // BindFlags adds --storage-watermark.
@@ -33,44 +33,44 @@ func (o *StorageOptions) Validate() error {
 	return nil
 }
 
-// refuses reports whether a stream is too full for new events.
+// refuses reports whether the stream is too full for new events.
 func (o *StorageOptions) refuses(fill float64) bool { return o.enabled() && fill >= o.Watermark }
 
-// near reports whether a stream may soon be too full.
+// near reports whether the stream is close to the watermark.
 func (o *StorageOptions) near(fill float64) bool { return o.enabled() && fill >= o.Watermark-approach }
 
 func (o *StorageOptions) enabled() bool { return o.Watermark > 0 && o.Watermark < 1 }
 
 const (
-	// storageInterval is how often the streams are asked, and nearInterval how often close to the watermark.
+	// storageInterval is the pause between two polls, and nearInterval the pause close to the watermark.
 	storageInterval = 2 * time.Second
 	nearInterval    = 250 * time.Millisecond
-	// approach is how far below the watermark close begins: more than a burst fills within an interval.
+	// approach is how far below the watermark polling becomes faster: more than a burst fills within an interval.
 	approach = 0.1
-	// askTimeout bounds one poll of all streams.
-	askTimeout = 2 * time.Second
-	// staleAfter is how long an answer counts when there is no newer one.
+	// storagePollTimeout bounds one poll of all streams.
+	storagePollTimeout = 2 * time.Second
+	// staleAfter bounds how long the last reading is used when the stream does not answer.
 	staleAfter = 10 * time.Second
-	// quiet is how long the log says nothing of a stream that is filled and emptied again and again.
+	// quiet is the shortest time between two log lines about a stream that fills and drains repeatedly.
 	quiet = time.Minute
 )
 
-// FillStreams reports how full streams are.
+// FillStreams reports how full the streams are.
 type FillStreams interface {
-	// FillStreams names them; the first is the one with the events.
+	// Streams returns the names of the streams; the first is the stream of events.
 	Streams() []string
-	// Fill is the share of a stream that is used, from 0 to 1.
+	// Fill returns the used share of a stream, from 0 to 1.
 	Fill(ctx context.Context, stream string) (float64, error)
 }
 
-// StorageDeps are what a Monitor works with.
+// StorageDeps are the dependencies of a StorageMonitor.
 type StorageDeps struct {
 	Streams    FillStreams
 	Registerer prometheus.Registerer
 	Log        logr.Logger
 }
 
-// StorageMonitor knows how full the streams are.
+// StorageMonitor watches how full the streams are.
 type StorageMonitor struct {
 	deps    StorageDeps
 	options StorageOptions
@@ -79,17 +79,17 @@ type StorageMonitor struct {
 
 	// Only Run touches these.
 	known      map[string]reading
-	loggedFull bool // what the log last said
+	loggedFull bool // as logged last
 	loggedAt   time.Time
 }
 
-// reading is what a stream last answered.
+// reading is the last known fill of a stream.
 type reading struct {
 	fill float64
 	at   time.Time
 }
 
-// NewStorageMonitor registers rouse_eventbridge_stream_fill_ratio; Run keeps it up to date.
+// NewStorageMonitor registers rouse_eventbridge_stream_fill_ratio; Run updates it.
 func NewStorageMonitor(deps StorageDeps, options StorageOptions) *StorageMonitor {
 	m := &StorageMonitor{deps: deps, options: options, known: map[string]reading{}, fill: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "rouse_eventbridge_stream_fill_ratio", Help: "Share of a stream's bounds that is used; absent while it is unknown.",
@@ -98,10 +98,10 @@ func NewStorageMonitor(deps StorageDeps, options StorageOptions) *StorageMonitor
 	return m
 }
 
-// Full reports whether new events shall be refused. It may be called for each of them.
+// Full reports whether new events are to be refused. It takes no lock and may be called for each event.
 func (m *StorageMonitor) Full() bool { return m.full.Load() }
 
-// Run asks the streams until ctx ends.
+// Run polls the streams until ctx ends.
 func (m *StorageMonitor) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -117,31 +117,31 @@ func (m *StorageMonitor) Run(ctx context.Context) {
 }
 
 func (m *StorageMonitor) poll(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, storagePollTimeout)
 	defer cancel()
 	for _, stream := range m.deps.Streams.Streams() {
-		m.ask(ctx, stream)
+		m.measure(ctx, stream)
 	}
 }
 
-// ask acts on an answer before it shows it.
-func (m *StorageMonitor) ask(ctx context.Context, stream string) {
+// measure applies a reading before it exports it.
+func (m *StorageMonitor) measure(ctx context.Context, stream string) {
 	fill, err := m.deps.Streams.Fill(ctx, stream)
 	switch {
 	case err == nil:
 		m.known[stream] = reading{fill: fill, at: time.Now()}
-		m.judge()
+		m.decide()
 		m.fill.WithLabelValues(stream).Set(fill)
 	case time.Since(m.known[stream].at) > staleAfter:
 		delete(m.known, stream)
-		m.judge()
+		m.decide()
 		m.fill.DeleteLabelValues(stream)
-		m.deps.Log.V(1).Info("it is not known how full a stream is", "stream", stream, "reason", err.Error())
+		m.deps.Log.V(1).Info("cannot measure how full the stream is", "stream", stream, "reason", err.Error())
 	}
 }
 
-// judge decides whether events are taken from now on.
-func (m *StorageMonitor) judge() {
+// decide sets whether new events are refused.
+func (m *StorageMonitor) decide() {
 	events := m.events()
 	full := m.options.refuses(events.fill)
 	m.full.Store(full)
@@ -150,10 +150,10 @@ func (m *StorageMonitor) judge() {
 	}
 	m.loggedFull, m.loggedAt = full, time.Now()
 	if full {
-		m.deps.Log.Info("refusing events, because their stream is nearly full", "fill", events.fill, "watermark", m.options.Watermark)
+		m.deps.Log.Info("refusing new events: the stream is nearly full", "fill", events.fill, "watermark", m.options.Watermark)
 		return
 	}
-	m.deps.Log.Info("taking events again", "fill", events.fill)
+	m.deps.Log.Info("accepting events again", "fill", events.fill)
 }
 
 func (m *StorageMonitor) pause() time.Duration {
@@ -163,5 +163,5 @@ func (m *StorageMonitor) pause() time.Duration {
 	return storageInterval
 }
 
-// events is what is known of the stream of events, nothing if it was not answered for.
+// events returns the last reading of the stream of events, zero if there is none.
 func (m *StorageMonitor) events() reading { return m.known[m.deps.Streams.Streams()[0]] }

@@ -226,7 +226,7 @@ func TestRepliesWaitForTheMemoryBudget(t *testing.T) {
 	t.Cleanup(network.Close)
 	memory := fair.NewBudget(4*replyFactor*size, 0)
 	endpoints := loopback.NewEndpoints(loopback.Ready(server.Address()))
-	s, err := New(Target{URL: sinkURL}, Deps{Network: network, Endpoints: endpoints, Budget: memory.Share("shop"), Log: logr.Discard()})
+	s, err := New(Target{URL: sinkURL}, Deps{Network: network, Endpoints: endpoints, ReplyMemory: memory.Share("shop"), Log: logr.Discard()})
 	require.NoError(t, err)
 	open(t, start(t, s))
 	var sending sync.WaitGroup
@@ -248,7 +248,7 @@ func TestAReplyWithoutMemoryInTimeIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	memory := fair.NewBudget(100, 0).Share("shop")
 	memory.Overdraw(100)
-	replies := replyReader{most: 1 << 20, budget: memory, until: time.Now().Add(10 * time.Millisecond)}
+	replies := replyReader{most: 1 << 20, memory: memory, until: time.Now().Add(10 * time.Millisecond)}
 	body := io.NopCloser(strings.NewReader(strings.Repeat("x", 2*smallReply)))
 	_, _, err := replies.read(t.Context(), &http.Response{ContentLength: -1, Body: body})
 	require.ErrorIs(t, err, context.DeadlineExceeded)

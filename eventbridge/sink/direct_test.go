@@ -100,7 +100,7 @@ func TestAnswersAreReadAsTheProtocolAllows(t *testing.T) {
 		"an answer without a request":      {text: noContent + noContent, want: 204, connections: 2},
 		"a body that breaks off":           {text: "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", then: shut, want: 200, connections: 2},
 		"a reply that breaks off": {
-			text: "HTTP/1.1 200 OK\r\nCe-Specversion: 1.0\r\nContent-Length: 9\r\n\r\nabc", then: shut, says: "read the reply", connections: 2,
+			text: "HTTP/1.1 200 OK\r\nCe-Specversion: 1.0\r\nContent-Length: 9\r\n\r\nabc", then: shut, says: "read the sink's reply", connections: 2,
 		},
 		"nothing":        {then: shut, says: "unexpected EOF", connections: 2},
 		"no HTTP":        {text: "220 mail.example.com ESMTP\r\n\r\n", says: "malformed", connections: 2},

@@ -234,7 +234,7 @@ func TestTLSHandshakesWaitForTheMemoryBudget(t *testing.T) {
 	network := NewNetwork(options)
 	t.Cleanup(network.Close)
 	s, err := New(Target{URL: "https://price.shop/in"}, Deps{
-		Network: network, Endpoints: loopback.NewEndpoints(loopback.Ready(address)), Budget: memory.Share("shop"), Log: logr.Discard(),
+		Network: network, Endpoints: loopback.NewEndpoints(loopback.Ready(address)), ReplyMemory: memory.Share("shop"), Log: logr.Discard(),
 	})
 	require.NoError(t, err)
 	open(t, start(t, s))

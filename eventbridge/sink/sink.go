@@ -30,32 +30,32 @@ import (
 // Target is the receiver of one Subscription's events.
 type Target struct {
 	URL      string               // as written in the Subscription
-	Service  types.NamespacedName // what the URL's host stands for
+	Service  types.NamespacedName // the Service of the URL's host
 	Port     int32                // of the Service
 	External bool                 // outside the cluster, at the address of the URL's host
 	Timeout  time.Duration        // of one delivery; 0 leaves it to the options
 }
 
-// Sink sends events to one Target.
+// Sink sends events to one Target. It implements dispatch.Sink.
 type Sink struct {
 	target    Target
 	url       *url.URL
-	login     []string // for the Authorization header; nil for none
-	opening   string   // of a request
+	login     []string // value of the Authorization header; nil for none
+	opening   string   // start of a request
 	network   *Network
 	endpoints Endpoints
 	gate      *endpoint.Gate
 	pods      *endpoint.Pool[*pod] // nil for an external sink
-	service   bool                 // events go to the Service, which leads only to pods that are ready
-	budget    Budget
+	service   bool                 // events go to the Service's address, which routes only to ready pods
+	memory    MemoryBudget
 	transport *http.Transport
 	log       logr.Logger
 }
 
-// maxReroutes is how many addresses one Send tries when connections are refused.
+// maxReroutes bounds how many addresses one Send tries when connections are refused.
 const maxReroutes = 4
 
-// New makes a Sink; its gate is closed until Run knows an address. That of an external sink is open.
+// New returns a Sink. Its gate is closed until Run has an address; the gate of an external sink is open.
 func New(target Target, deps Deps) (*Sink, error) {
 	if deps.Network.problem != nil {
 		return nil, deps.Network.problem
@@ -70,7 +70,7 @@ func New(target Target, deps Deps) (*Sink, error) {
 	s := &Sink{
 		target: target, url: u, login: loginOf(u), network: deps.Network, endpoints: deps.Endpoints,
 		service: deps.Network.options.Endpoints == EndpointsService,
-		budget:  deps.Budget, log: deps.Log,
+		memory:  deps.ReplyMemory, log: deps.Log,
 	}
 	s.opening = openingOf(u.RequestURI(), u.Host)
 	s.transport = s.chooseTransport()
@@ -84,8 +84,8 @@ func New(target Target, deps Deps) (*Sink, error) {
 	return s, nil
 }
 
-// chooseTransport returns the transport to the sink. Connections with TLS to pods are the sink's own, because a pod's
-// address does not say which name its server has to prove.
+// chooseTransport returns the transport to the sink. TLS connections to pods are the sink's own, because the pod's
+// address does not tell which name its certificate must have.
 func (s *Sink) chooseTransport() *http.Transport {
 	switch {
 	case s.target.External || s.service:
@@ -97,10 +97,10 @@ func (s *Sink) chooseTransport() *http.Transport {
 	}
 }
 
-// Gate is open while the sink can be reached.
+// Gate returns the gate, which is open while the sink is reachable.
 func (s *Sink) Gate() *endpoint.Gate { return s.gate }
 
-// Run keeps the gate until ctx ends or the endpoints cannot be watched.
+// Run watches the endpoints until ctx ends or the watch fails.
 func (s *Sink) Run(ctx context.Context) error {
 	if s.target.External {
 		<-ctx.Done()
@@ -118,12 +118,13 @@ func (s *Sink) Run(ctx context.Context) error {
 	return nil
 }
 
-// Send implements dispatch.Sink. No watch reports when an external sink is back, so what it refuses is an attempt.
+// Send implements dispatch.Sink. No watch reports when an external sink is back, so a refused connection counts as an
+// attempt.
 func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer, error) {
 	if s.target.External {
 		answer, err := s.post(ctx, s.url, ev)
 		if errors.Is(err, errNeverSink) {
-			s.log.Info("the sink's host leads to an address that is never a sink", "sink", routing.ShownSink(s.target.URL), "reason", err.Error())
+			s.log.Info("the sink's host resolves to an address that is not allowed as a sink", "sink", routing.ShownSink(s.target.URL), "reason", err.Error())
 		}
 		return answer, err
 	}
@@ -136,7 +137,7 @@ func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer,
 		if err == nil || !notConnected(err) || ctx.Err() != nil {
 			return answer, err
 		}
-		if !s.service { // which says nothing about one of its pods
+		if !s.service { // the Service's address is not one of its pods
 			s.pods.Refuse(m)
 		}
 	}
@@ -155,15 +156,15 @@ func (s *Sink) sendTo(ctx context.Context, m *endpoint.Member[*pod], ev *cloudev
 	}
 }
 
-// post sends by net/http.
+// post sends the event by net/http.
 func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dispatch.Answer, error) {
 	deadline := time.Now().Add(s.target.Timeout)
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	var started atomic.Int64 // the callback may still run when the answer is there
+	var started atomic.Int64 // the callback may still run when the response arrives
 	var head httplimit.HeadAccount
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { head.Picked(info.Conn) }}
-	if s.log.V(1).Enabled() { // it shows when a request was written; to know it costs more than a guess
+	if s.log.V(1).Enabled() { // the exact time of sending is needed only for logs, and costs more than a guess
 		trace.WroteHeaders = func() { started.Store(time.Now().UnixNano()) }
 	} else {
 		started.Store(time.Now().UnixNano())
@@ -172,7 +173,7 @@ func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dis
 	if s.url.Scheme == "https" {
 		ctx = context.WithValue(ctx, callKey{}, s.replies(deadline))
 	}
-	resp, err := s.transport.RoundTrip(s.newRequest(ctx, to, ev)) // which follows no redirect
+	resp, err := s.transport.RoundTrip(s.newRequest(ctx, to, ev)) // it follows no redirect
 	var answer dispatch.Answer
 	if err == nil {
 		answer, _, err = readAnswer(ctx, resp, s.replies(deadline))
@@ -186,61 +187,62 @@ func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dis
 	return answer, err
 }
 
-// replies are read until the deadline of their call.
+// replies returns a reader of replies until the deadline of their call.
 func (s *Sink) replies(deadline time.Time) replyReader {
-	return replyReader{most: s.network.options.MaxReplySize, budget: s.budget, until: deadline}
+	return replyReader{most: s.network.options.MaxReplySize, memory: s.memory, until: deadline}
 }
 
-// notConnected reports whether connecting failed, and not a request whose event may have been read.
+// notConnected reports whether err is a failure to connect, so that no server has read the event.
 func notConnected(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// Endpoints watches where a Service can be reached.
+// Endpoints watches the addresses of a Service.
 type Endpoints interface {
-	// Watch calls apply with all endpoints of the Service's port, at once and after each change, one call
-	// at a time, until ctx ends. Endpoints that are not ready are among them.
+	// Watch calls apply with all endpoints of the Service's port, ready or not, at once and after each change, one call
+	// at a time, until ctx ends.
 	Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error
 }
 
-// Openness shows whether a gate is open.
+// Openness exports whether a gate is open.
 type Openness interface {
 	// Set is called with 1 when the gate opens and with 0 when it closes.
 	Set(value float64)
 }
 
-// Deps are what a Sink works with.
+// Deps are the dependencies of a Sink.
 type Deps struct {
-	Network   *Network
-	Endpoints Endpoints // not asked about an external sink
-	Openness  Openness  // of the gate; may be nil
-	Budget    Budget    // for large replies; nil for as much as they take
-	Log       logr.Logger
+	Network     *Network
+	Endpoints   Endpoints    // not used for an external sink
+	Openness    Openness     // may be nil
+	ReplyMemory MemoryBudget // for large replies; nil for no bound
+	Log         logr.Logger
 }
 
 // Ways to reach a Service.
 const (
-	// EndpointsPods sends to the pods themselves.
+	// EndpointsPods sends to pods directly.
 	EndpointsPods = "pods"
-	// EndpointsService sends to the Service and leaves the choice to the network, as a mesh wants it.
+	// EndpointsService sends to the Service's address and leaves the choice of the pod to the network, as meshes
+	// require.
 	EndpointsService = "service"
 )
 
-// maxReplySize is what NATS takes at most.
+// maxReplySize is the largest message that NATS accepts.
 const maxReplySize = 64 << 20
 
-// Options bound how sinks are called.
+// Options bounds calls of sinks.
 type Options struct {
-	Timeout       time.Duration // one delivery, from connect to the end of the answer
-	DialTimeout   time.Duration // one connect of a delivery
-	ProbeInterval time.Duration // between connects to an address that is not up yet
+	Timeout       time.Duration // one delivery, from connecting to the end of the answer
+	DialTimeout   time.Duration // one connection attempt of a delivery
+	ProbeInterval time.Duration // between connection attempts to an address that is not up yet
 	Endpoints     string        // EndpointsPods or EndpointsService
-	CAFile        string        // certificates that are trusted beside the system's; empty for none
-	MaxReplySize  int64         // bytes of an event that a sink may answer with
+	CAFile        string        // certificates trusted in addition to the system's; empty for none
+	MaxReplySize  int64         // bytes of an event in a sink's answer
 }
 
-// DefaultOptions leaves a handler three minutes.
+// DefaultOptions gives handlers three minutes.
 func DefaultOptions() Options {
 	return Options{
 		Timeout:       190 * time.Second,
@@ -263,7 +265,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.Int64Var(&o.MaxReplySize, "max-reply-size", o.MaxReplySize, "largest event in bytes that a sink may answer with")
 }
 
-// Validate names every bound that cannot work.
+// Validate reports every invalid bound.
 func (o *Options) Validate() error {
 	_, errCA := trusted(o.CAFile)
 	errs := []error{errCA}
@@ -285,16 +287,16 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// pod is what a sink keeps for each of its addresses.
+// pod is an address of a sink with its idle connections.
 type pod struct {
 	url      url.URL // of the sink at this address
 	connPool connPool
 }
 
-// closeIdle closes the connections that are kept. Those of addresses that are gone expire.
+// closeIdle closes the idle connections. Connections to removed addresses expire.
 func (p *pod) closeIdle() { p.connPool.close() }
 
-// newPods makes the pool of a sink's addresses.
+// newPods returns the pool of a sink's addresses.
 func newPods(sink *url.URL, deps Deps) *endpoint.Pool[*pod] {
 	options, openness, log := deps.Network.options, deps.Openness, deps.Log
 	return endpoint.NewPool(endpoint.Options[*pod]{
@@ -313,7 +315,7 @@ func newPods(sink *url.URL, deps Deps) *endpoint.Pool[*pod] {
 	})
 }
 
-// report logs that the gate has opened or closed.
+// report logs that the gate opened or closed.
 func report(sink *url.URL, change endpoint.Change, log logr.Logger) {
 	shown := routing.ShownSink(sink.String())
 	if change.Open {
@@ -323,7 +325,7 @@ func report(sink *url.URL, change endpoint.Change, log logr.Logger) {
 	}
 }
 
-// show sets the openness, if there is one.
+// show sets the openness, which may be nil.
 func show(openness Openness, open bool) {
 	switch {
 	case openness == nil:
@@ -334,13 +336,13 @@ func show(openness Openness, open bool) {
 	}
 }
 
-// headers of a usual event.
+// header count of a usual event
 const headers = 12
 
-// via tells a Function's pod that the bridge counts the call, too.
+// via tells the runtime of a Function that the bridge counts the call too.
 var via = []string{activation.ViaEventbridge}
 
-// newRequest writes an event in binary mode in the sink's name, addressed to where it goes.
+// newRequest returns the event in binary mode as a request with the sink's Host header, addressed to url.
 func (s *Sink) newRequest(ctx context.Context, to *url.URL, ev *cloudevent.Event) *http.Request {
 	req := (&http.Request{
 		Method: http.MethodPost, URL: to, Host: s.url.Host, Header: make(http.Header, headers),
@@ -358,12 +360,12 @@ func (s *Sink) newRequest(ctx context.Context, to *url.URL, ev *cloudevent.Event
 		return req
 	}
 	req.ContentLength = int64(len(ev.Data))
-	req.Body = io.NopCloser(bytes.NewReader(ev.Data)) // net/http knows it, and writes it together with the header
+	req.Body = io.NopCloser(bytes.NewReader(ev.Data)) // net/http recognizes it, and writes it together with the header
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(ev.Data)), nil }
 	return req
 }
 
-// loginOf is the header for a user and password in the URL.
+// loginOf returns the Authorization header for the user and password in the URL.
 func loginOf(sink *url.URL) []string {
 	if sink.User == nil {
 		return nil

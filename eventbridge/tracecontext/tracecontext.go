@@ -27,8 +27,8 @@ const (
 	flagsSampled   = "01"
 )
 
-// Ensure gives an event without a traceparent one, so that all events of a chain share the id of a trace also where no
-// collector is configured. It is that of B3 if the event has one, else a new one, which says that it is not sampled.
+// Ensure adds a traceparent to an event without one, so that all events of a chain share a trace id even without a
+// collector. It uses the event's B3 trace if there is one, else a new unsampled one.
 func Ensure(ev *cloudevent.Event) {
 	if ev.Extension(traceparent) != "" {
 		return
@@ -41,8 +41,8 @@ func Ensure(ev *cloudevent.Event) {
 	ev.SetExtension(traceparent, newParent())
 }
 
-// ID is the id of the event's trace, empty without one. A traceparent is, as W3C Trace Context has it, a version, the ids of
-// trace and span, and flags; later versions may have more.
+// ID returns the event's trace id, empty without one. A traceparent consists of version, trace id, span id and flags;
+// later versions may have more parts.
 func ID(ev *cloudevent.Event) string {
 	const start, end = len("00-"), len("00-") + traceDigits
 	const spanEnd = end + len("-") + spanDigits
@@ -60,7 +60,7 @@ func ID(ev *cloudevent.Event) string {
 	}
 }
 
-// ofB3 is the traceparent that means what B3's extensions say.
+// ofB3 returns the traceparent that corresponds to B3 extensions.
 func ofB3(ev *cloudevent.Event) (string, bool) {
 	id, span := strings.ToLower(ev.Extension("b3traceid")), strings.ToLower(ev.Extension("b3spanid"))
 	if len(id) == traceDigits/2 {
@@ -76,13 +76,13 @@ func ofB3(ev *cloudevent.Event) (string, bool) {
 	return "00-" + id + "-" + span + "-" + flags, true
 }
 
-// newParent begins a trace. Neither id is all zeros, which would be none.
+// newParent begins a trace. Neither id may be all zeros.
 func newParent() string {
 	const idBytes, spanBytes = traceDigits / 2, spanDigits / 2
 	var ids [idBytes + spanBytes]byte
-	binary.NativeEndian.PutUint64(ids[0:], rand.Uint64())           //nolint:gosec // they need to differ, not to be secret
-	binary.NativeEndian.PutUint64(ids[idBytes/2:], rand.Uint64()|1) //nolint:gosec // the same
-	binary.NativeEndian.PutUint64(ids[idBytes:], rand.Uint64()|1)   //nolint:gosec // the same
+	binary.NativeEndian.PutUint64(ids[0:], rand.Uint64())           //nolint:gosec // unique, not secret
+	binary.NativeEndian.PutUint64(ids[idBytes/2:], rand.Uint64()|1) //nolint:gosec // unique, not secret
+	binary.NativeEndian.PutUint64(ids[idBytes:], rand.Uint64()|1)   //nolint:gosec // unique, not secret
 	text := make([]byte, 0, len("00-")+traceDigits+len("-")+spanDigits+len("-00"))
 	text = append(text, "00-"...)
 	text = hex.AppendEncode(text, ids[:idBytes])
@@ -91,7 +91,7 @@ func newParent() string {
 	return string(append(text, "-"+flagsUnsampled...))
 }
 
-// isID reports whether a text is made of lower-case hexadecimal digits, and not of zeros alone.
+// isID reports whether text consists of lower-case hexadecimal digits that are not all zero.
 func isID(text string) bool { return isHex(text) && strings.Trim(text, "0") != "" }
 
 func isHex(text string) bool {
@@ -103,10 +103,10 @@ func isHex(text string) bool {
 	return true
 }
 
-// pair is one header and the extension that carries its value.
+// pair is a header and the extension that carries its value.
 type pair struct{ header, extension, extensionHeader string }
 
-// pairs are W3C's two headers and the five of B3.
+// pairs are the two headers of W3C Trace Context and the five of B3.
 func pairs() [7]pair {
 	return [...]pair{
 		{"Traceparent", traceparent, "Ce-Traceparent"},
@@ -119,8 +119,8 @@ func pairs() [7]pair {
 	}
 }
 
-// Extract copies the trace headers of a published event into its extensions. A header wins over an
-// extension that the publisher set. The state of a trace counts only beside its parent.
+// Extract copies the trace headers of a published event into its extensions. A header overrides an extension that the
+// publisher set. A tracestate counts only with its traceparent.
 func Extract(header http.Header, ev *cloudevent.Event) {
 	for _, p := range pairs() {
 		values := header[p.header]
@@ -155,15 +155,15 @@ const (
 	delivered = "ack"
 )
 
-// Tracer makes spans of what the bridge does with an event. Each span is the parent of what comes after it: the event
-// carries its context on.
+// Tracer creates the bridge's spans of an event. Each span is the parent of what follows: the event carries its context
+// on.
 type Tracer struct {
 	live   *tracing.Live
 	tracer trace.Tracer
 	w3c    propagation.TraceContext
 }
 
-// New makes the Tracer of the options, which makes no spans while it has no collector. It does not wait for one.
+// New returns a Tracer, which creates no spans while no collector is configured. It does not wait for the collector.
 func New(ctx context.Context, options tracing.Options, log logr.Logger) (*Tracer, error) {
 	live, err := tracing.NewLive(ctx, options, service, log)
 	if err != nil {
@@ -172,13 +172,13 @@ func New(ctx context.Context, options tracing.Options, log logr.Logger) (*Tracer
 	return &Tracer{live: live, tracer: live.Tracer(scope)}, nil
 }
 
-// Collect sends spans to another collector from now on, to none when the endpoint is empty.
+// Collect switches to another collector, and to none when the endpoint is empty.
 func (t *Tracer) Collect(endpoint string) error { return t.live.Collect(endpoint) }
 
-// Active reports whether spans are made. A nil Tracer makes none.
+// Active reports whether spans are created. It returns false for a nil Tracer.
 func (t *Tracer) Active() bool { return t != nil && t.live.Active() }
 
-// Close sends the last spans. A nil Tracer has none.
+// Close flushes spans. It may be called on a nil Tracer.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -186,17 +186,17 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return t.live.Close(ctx)
 }
 
-// Publish begins the span of an event that is being stored, and makes the event carry its context. The parent is what
-// the event carries already: Extract brought it there from the request. What came of it ends the span.
+// Publish begins the span of storing an event, and makes the event carry its context. Its parent is the context that
+// Extract copied from the request. The returned function ends the span with the result.
 func (t *Tracer) Publish(ctx context.Context, ev *cloudevent.Event) (end func(err error)) {
 	ctx, span := t.start(ctx, "publish "+ev.Type, trace.SpanKindServer, carrier{ev})
 	if span.IsRecording() {
 		span.SetAttributes(attributesOf(ev)...)
 		span.SetAttributes(semconv.MessagingOperationName("publish"), semconv.MessagingOperationTypeSend)
 	}
-	ev.DeleteExtension(tracestate) // nothing of the span before
+	ev.DeleteExtension(tracestate) // of the span before
 	t.w3c.Inject(ctx, carrier{ev})
-	Ensure(ev) // the collector may have gone meanwhile
+	Ensure(ev) // the collector may have been removed meanwhile
 	return func(err error) {
 		if err != nil {
 			span.SetStatus(codes.Error, err.Error())
@@ -205,9 +205,8 @@ func (t *Tracer) Publish(ctx context.Context, ev *cloudevent.Event) (end func(er
 	}
 }
 
-// Deliver begins the span of one attempt to deliver the event to a Subscription's sink, whose parent is what the event
-// carries, and makes the event carry the span's own context. The sink's status, or 0, and what became of the event end
-// it. Without a collector there is no span, and end is nil.
+// Deliver begins the span of one attempt to deliver the event to a Subscription's sink, and makes the event carry its
+// context. end takes the sink's status, or 0, and the outcome. Without a collector end is nil.
 func (t *Tracer) Deliver(ctx context.Context, subscription string, attempt int, ev *cloudevent.Event) (end func(status int, outcome string)) {
 	if !t.Active() {
 		return nil
@@ -241,7 +240,7 @@ func (t *Tracer) start(
 	return t.tracer.Start(t.w3c.Extract(ctx, from), name, trace.WithSpanKind(kind))
 }
 
-// attributesOf names an event, and none of its data.
+// attributesOf describes an event without its data.
 func attributesOf(ev *cloudevent.Event) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		semconv.MessagingSystemKey.String("nats"),
@@ -253,7 +252,7 @@ func attributesOf(ev *cloudevent.Event) []attribute.KeyValue {
 	}
 }
 
-// carrier lets the context of a trace travel in an event.
+// carrier stores a trace context in an event's extensions.
 type carrier struct{ ev *cloudevent.Event }
 
 // Get implements propagation.TextMapCarrier.
