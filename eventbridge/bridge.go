@@ -61,7 +61,7 @@ type Deps struct {
 	Tokens        identity.Reviewer     // reviews publishers' tokens where options have access rules; with nil no client can publish then
 	Endpoints     sink.Endpoints
 	Store         Store
-	Storage       quota.FillStreams    // how full the streams are; nil disables the watermark
+	Storage       quota.StorageStreams    // how full the streams are; nil disables the watermark
 	Quota         quota.Stream         // what Subscriptions hold in the stream; nil disables the quota
 	Admin         admin.Store          // used only while the admin API has an address
 	AdminAccess   identity.Access      // authorizes users of the admin API, required where that API has an address
@@ -103,7 +103,7 @@ func New(deps Deps, options Options) *Bridge {
 		}, options.Storage)
 	}
 	handler := ingress.New(ingress.Deps{
-		Publisher:     bounded(observed{deps.Store, deps.Tracer, deps.Journal}, b.storage),
+		Publisher:     publisher{deps.Store, deps.Tracer, deps.Journal, b.storage},
 		Subscriptions: deps.Subscriptions,
 		Authorize:     access.authorizer(),
 		Chains:        b.dispatchers.chains,

@@ -447,7 +447,7 @@ func TestMetricsShowNoSecretOfTheStore(t *testing.T) {
 	}
 }
 
-// refusing answers as the event's id says.
+// refusing answers according to the event's id.
 func refusing(w http.ResponseWriter, r *http.Request) {
 	switch r.Header.Get("Ce-Id") {
 	case "refused":

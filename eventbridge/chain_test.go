@@ -236,7 +236,7 @@ func TestRepliesOfANamespaceLeavePlacesToOthers(t *testing.T) {
 		store, places := &hangingStore{letGo: make(chan struct{})}, newReplyPlaces()
 		var all sync.WaitGroup
 		reply := func(namespace string) {
-			to := replies{to: observed{store: store}, places: places, namespace: namespace}
+			to := replies{to: publisher{store: store}, places: places, namespace: namespace}
 			all.Go(func() {
 				assert.NoError(t, to.Publish(t.Context(), &cloudevent.Event{ID: "1", Source: "shop", Type: "order.received.v1"}))
 			})

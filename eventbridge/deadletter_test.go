@@ -22,7 +22,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-// deadLetterFixture is a fixture whose Subscription names a sink for its dead letters.
+// deadLetterFixture is a fixture whose Subscription has a dead-letter sink.
 type deadLetterFixture struct {
 	*fixture
 

@@ -249,7 +249,7 @@ func (d *dispatchers) runOne(ctx context.Context, ended <-chan struct{}, route r
 	}
 	to, err := sink.New(
 		sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, External: route.External, Timeout: route.Delivery.Timeout},
-		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, Openness: d.openness(ctx, route), ReplyMemory: replies, Log: log})
+		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, OnGate: d.onGate(ctx, route), ReplyMemory: replies, Log: log})
 	if err != nil {
 		log.Error(err, "cannot use the sink")
 		d.hold(ctx, share, events, route, log)
@@ -311,24 +311,23 @@ func (closedGate) Wait(ctx context.Context) (<-chan struct{}, error) {
 	return nil, ctx.Err()
 }
 
-// openness exports whether the sink accepts deliveries, until ctx ends and another dispatcher does. Dead-letter sinks
-// are not exported.
-func (d *dispatchers) openness(ctx context.Context, route routing.Route) sink.Openness {
+// onGate exports whether the sink accepts deliveries, until ctx ends and another dispatcher does. Dead-letter sinks are not
+// exported.
+func (d *dispatchers) onGate(ctx context.Context, route routing.Route) func(open bool) {
 	if route.OfDeadLetters {
 		return nil
 	}
 	gauge := d.gates.WithLabelValues(route.Subscription.Namespace, route.Subscription.Name)
-	return openness(func(value float64) {
-		if ctx.Err() == nil {
-			gauge.Set(value)
+	return func(open bool) {
+		switch {
+		case ctx.Err() != nil:
+		case open:
+			gauge.Set(1)
+		default:
+			gauge.Set(0)
 		}
-	})
+	}
 }
-
-type openness func(value float64)
-
-// Set implements sink.Openness.
-func (o openness) Set(value float64) { o(value) }
 
 // dispatchDeps returns the dependencies and the options of a route's dispatcher. A dead letter never becomes another
 // one: it is retried endlessly with the installation's backoff, because the Subscription's is meant for another sink.
@@ -358,7 +357,7 @@ func (d *dispatchers) dispatchDeps(
 		deps.Quota = overQuota{d.quotas.Limit(route.Subscription)}
 	}
 	deps.Replies = replies{
-		to: observed{store: d.deps.Store, journal: d.deps.Journal}, access: d.access, places: d.replying, namespace: route.Subscription.Namespace,
+		to: publisher{store: d.deps.Store, journal: d.deps.Journal}, access: d.access, places: d.replying, namespace: route.Subscription.Namespace,
 	}
 	deps.Observe = d.kyma.observer(route.Subscription)
 	options := d.options.Dispatch

@@ -364,7 +364,7 @@ func (s steps) apply(route routing.Route) {
 	s <- []routing.Route{route}
 }
 
-// pausing is a fixture whose Subscription is paused while the sink works on its only event.
+// pausing is a fixture whose Subscription is paused while the sink handles its only event.
 func pausing(t *testing.T, status int) (w *fixture, sink *loopback.Sink, routes steps, release func()) {
 	t.Helper()
 	called, answer := make(chan struct{}, 10), make(chan struct{})

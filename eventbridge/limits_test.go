@@ -25,7 +25,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// hostileRoute is that of a Subscription in another namespace, to the events of the type evil.v1.
+// hostileRoute returns the route of a Subscription in another namespace to events of type evil.v1.
 func hostileRoute(name string) routing.Route {
 	route := orders(sinkURL)
 	route.Subscription = types.NamespacedName{Namespace: "evil", Name: name}
@@ -95,7 +95,7 @@ func TestASourceWithoutMessagesNeedsOnlyTheBytesOfItsSubscription(t *testing.T) 
 
 var bridges = types.NamespacedName{Namespace: "rouse-system", Name: "rouse-eventbridge"}
 
-// replicated has the bridges' own Service beside those of sinks.
+// replicated adds the bridges' own Service to those of the sinks.
 type replicated struct{ sinks, bridges *loopback.Endpoints }
 
 // Watch implements sink.Endpoints.
@@ -137,7 +137,7 @@ func (s *busySink) calls() (busy, most int) {
 	return s.busy, s.most
 }
 
-// startReplica runs a bridge that knows the others, with a sink of its own.
+// startReplica runs a bridge with its own sink, in the Service of all bridges.
 func (w *fixture) startReplica(t *testing.T, address string, others *loopback.Endpoints) *replica {
 	t.Helper()
 	return w.start(t, func(deps *Deps, options *Options) {
@@ -183,7 +183,7 @@ func TestAReplicaThatIsAloneHasTheWholeLimit(t *testing.T) {
 		return busy == route.MaxInFlight/2
 	}, timeout, tick)
 	others.Set(loopback.Ready("10.0.0.1:80"))
-	sink.release <- struct{}{} // what ends asks for the next
+	sink.release <- struct{}{} // a completed event makes room for the next
 	require.Eventually(t, func() bool {
 		busy, _ := sink.calls()
 		return busy == route.MaxInFlight
@@ -296,7 +296,7 @@ func TestHeldBytesOfAConsumerAreMeasured(t *testing.T) {
 
 var structured = map[string]string{"Content-Type": "application/cloudevents+json"}
 
-// countRequests is how often each event came.
+// countRequests returns how often each event was sent.
 func countRequests(sink *loopback.Sink) map[string]int {
 	counts := map[string]int{}
 	for _, request := range sink.Requests() {
@@ -305,10 +305,10 @@ func countRequests(sink *loopback.Sink) map[string]int {
 	return counts
 }
 
-// keepsOrder is what a consumer or a route has that keeps an order.
+// keepsOrder is whether a consumer or a route is ordered.
 func keepsOrder(r *routing.Route) { r.Delivery.OrderedBy = "key" }
 
-// spamRoute is that of a Subscription which takes what flood publishes.
+// spamRoute returns the route of a Subscription that matches what flood publishes.
 func spamRoute(name string) routing.Route {
 	route := orders(sinkURL)
 	route.Subscription = types.NamespacedName{Namespace: "hostile", Name: name}
@@ -326,7 +326,7 @@ func TestQuotaIsEnforcedOnInvalidSubscriptions(t *testing.T) {
 	as := func(*routing.Route) {}
 	hostile := map[string]struct {
 		consumer func(*routing.Route) // as the controller made it while the spec was another
-		route    func(*routing.Route) // as the bridge knows it; nil when there is none
+		route    func(*routing.Route) // nil without a route
 	}{
 		"no route: its sink, its types or its access are refused, or it is going": {as, nil},
 		"no route, and a consumer that keeps an order":                            {keepsOrder, nil},

@@ -23,7 +23,8 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/otlptest"
 )
 
-// await returns the first record of a kind about an event. The sink may have it before its publisher knows that it is stored.
+// await returns the first record of a kind about an event. The sink may have the event before its publisher gets the
+// confirmation.
 func await(t *testing.T, j *journal.Journal, id string, kind journal.Kind) journal.Record {
 	t.Helper()
 	var records []journal.Record

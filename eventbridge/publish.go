@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,36 +22,49 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// observed adds a trace to every event, creates spans if there is a tracer, and records stored events in the journal.
-type observed struct {
+// publisher stores events. It refuses new ones while the remaining storage is reserved for stored ones, adds a trace to every
+// event, creates spans if there is a tracer, and records stored events in the journal.
+type publisher struct {
 	store   ingress.Publisher
 	tracer  *tracecontext.Tracer
 	journal *journal.Journal
+	storage *quota.StorageMonitor // nil leaves it to the server to refuse events
 }
 
+func (p publisher) full() bool { return p.storage != nil && p.storage.Full() }
+
 // Publish implements ingress.Publisher.
-func (o observed) Publish(ctx context.Context, ev *cloudevent.Event) error {
-	publishing := o.begin(ctx, ev)
-	err := o.store.Publish(ctx, ev)
+func (p publisher) Publish(ctx context.Context, ev *cloudevent.Event) error {
+	if p.full() {
+		return failure.ErrNearlyFull
+	}
+	publishing := p.begin(ctx, ev)
+	err := p.store.Publish(ctx, ev)
 	publishing.end(err)
 	return err
 }
 
 // PublishLegacy implements ingress.Publisher. Both copies of an event share one span.
-func (o observed) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error {
-	publishing := o.begin(ctx, ev)
-	err := o.store.PublishLegacy(ctx, ev, oldType)
+func (p publisher) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error {
+	if p.full() {
+		return failure.ErrNearlyFull
+	}
+	publishing := p.begin(ctx, ev)
+	err := p.store.PublishLegacy(ctx, ev, oldType)
 	publishing.end(err)
 	return err
 }
 
 // PublishAll implements ingress.Publisher.
-func (o observed) PublishAll(ctx context.Context, events []*cloudevent.Event) []error {
+func (p publisher) PublishAll(ctx context.Context, events []*cloudevent.Event) []error {
+	if p.full() {
+		return slices.Repeat([]error{failure.ErrNearlyFull}, len(events))
+	}
 	all := make([]publishing, len(events))
 	for i, ev := range events {
-		all[i] = o.begin(ctx, ev)
+		all[i] = p.begin(ctx, ev)
 	}
-	errs := o.store.PublishAll(ctx, events)
+	errs := p.store.PublishAll(ctx, events)
 	for i := range all {
 		all[i].end(errs[i])
 	}
@@ -65,17 +79,17 @@ type publishing struct {
 	span    func(error) // nil without a span
 }
 
-func (o observed) begin(ctx context.Context, ev *cloudevent.Event) publishing {
-	p := publishing{event: ev, journal: o.journal}
-	if o.journal != nil {
-		p.began = time.Now()
+func (p publisher) begin(ctx context.Context, ev *cloudevent.Event) publishing {
+	started := publishing{event: ev, journal: p.journal}
+	if p.journal != nil {
+		started.began = time.Now()
 	}
-	if o.tracer.Active() {
-		p.span = o.tracer.Publish(ctx, ev)
+	if p.tracer.Active() {
+		started.span = p.tracer.Publish(ctx, ev)
 	} else {
 		tracecontext.Ensure(ev)
 	}
-	return p
+	return started
 }
 
 func (p publishing) end(err error) {
@@ -85,47 +99,6 @@ func (p publishing) end(err error) {
 	if err == nil && p.journal != nil {
 		p.journal.Add(storedRecord(p.event, p.began))
 	}
-}
-
-// bounded refuses new events while the remaining storage is reserved for stored ones.
-func bounded(publisher ingress.Publisher, storage *quota.StorageMonitor) ingress.Publisher {
-	if storage == nil {
-		return publisher
-	}
-	return boundedPublisher{publisher: publisher, storage: storage}
-}
-
-type boundedPublisher struct {
-	publisher ingress.Publisher
-	storage   *quota.StorageMonitor
-}
-
-// Publish implements ingress.Publisher.
-func (p boundedPublisher) Publish(ctx context.Context, ev *cloudevent.Event) error {
-	if p.storage.Full() {
-		return failure.ErrNearlyFull
-	}
-	return p.publisher.Publish(ctx, ev)
-}
-
-// PublishLegacy implements ingress.Publisher.
-func (p boundedPublisher) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error {
-	if p.storage.Full() {
-		return failure.ErrNearlyFull
-	}
-	return p.publisher.PublishLegacy(ctx, ev, oldType)
-}
-
-// PublishAll implements ingress.Publisher.
-func (p boundedPublisher) PublishAll(ctx context.Context, events []*cloudevent.Event) []error {
-	if !p.storage.Full() {
-		return p.publisher.PublishAll(ctx, events)
-	}
-	errs := make([]error, len(events))
-	for i := range errs {
-		errs[i] = failure.ErrNearlyFull
-	}
-	return errs
 }
 
 // publishAccess decides which account may publish which events, by the operator's rules.
@@ -210,7 +183,7 @@ func newReplyPlaces() *fair.Pool {
 
 // replies publishes the replies of sinks.
 type replies struct {
-	to        observed
+	to        publisher
 	access    *publishAccess
 	places    *fair.Pool // per namespace
 	namespace string     // of the sink

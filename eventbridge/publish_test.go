@@ -21,7 +21,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/otlptest"
 )
 
-// tokens knows those of the form namespace/name.
+// tokens accepts tokens of the form namespace/name.
 type tokens struct{}
 
 func (tokens) Review(_ context.Context, token, audience string) (identity.Account, error) {
@@ -256,7 +256,7 @@ func (r *replica) post(t *testing.T, path, body string, header map[string]string
 	return resp.StatusCode
 }
 
-// delivered are the requests whose path begins so.
+// delivered returns the requests with a path prefix.
 func delivered(server *loopback.Sink, path string) []loopback.Request {
 	var found []loopback.Request
 	for _, request := range server.Requests() {

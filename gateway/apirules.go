@@ -25,7 +25,8 @@ import (
 	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
-// WatchExposures calls apply with what all APIRules amount to, at once and after each change, one call at a time, until ctx ends.
+// WatchExposures calls apply with the exposures of all APIRules, at once and after each change, one call at a time,
+// until ctx ends.
 type WatchExposures func(ctx context.Context, apply func([]apirule.Exposure)) error
 
 // apiRules serves the hosts of APIRules.
@@ -55,15 +56,15 @@ func newAPIRules(deps *Deps, options *Options, activators *activator.Activators,
 	return a
 }
 
-// ready says why hosts are not served, or nil.
+// ready returns why hosts are not served, or nil.
 func (a *apiRules) ready() error {
 	if !a.loaded.Load() {
-		return errors.New("the APIRules are not known yet")
+		return errors.New("the APIRules are not loaded yet")
 	}
 	return a.entrance.Ready()
 }
 
-// follow keeps hosts and keys in step with the cluster. It outlives the last request.
+// follow updates hosts and keys with the cluster. It outlives the last request.
 func (a *apiRules) follow(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -80,7 +81,7 @@ func (a *apiRules) follow(ctx context.Context) error {
 	return group.Wait()
 }
 
-// report is what is loaded.
+// report returns what is loaded.
 func (a *apiRules) report() apirule.Report {
 	loaded := a.exposed.Loaded()
 	report := apirule.Report{APIRules: make(map[string]apirule.Loaded, len(loaded))}
@@ -96,7 +97,8 @@ func (a *apiRules) report() apirule.Report {
 	return report
 }
 
-// plainKeys remembers which keys of issuers come without TLS: who can change what the network carries can sign tokens by them.
+// plainKeys tracks which issuers' keys are fetched without TLS: whoever can change network traffic can sign tokens with
+// them.
 type plainKeys struct {
 	log logr.Logger
 
@@ -104,7 +106,7 @@ type plainKeys struct {
 	known map[string]struct{}
 }
 
-// note logs each URI once while a rule names it.
+// note logs each URI once while a rule refers to it.
 func (p *plainKeys) note(exposures []apirule.Exposure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +117,7 @@ func (p *plainKeys) note(exposures []apirule.Exposure) {
 			for _, uri := range plainURIs(rule.Spec) {
 				_, again := before[uri]
 				if _, seen := p.known[uri]; !seen && !again {
-					p.log.Info("keys of an issuer come without TLS", "namespace", exposures[i].APIRule.Namespace,
+					p.log.Info("an issuer's keys are fetched without TLS", "namespace", exposures[i].APIRule.Namespace,
 						"apirule", exposures[i].APIRule.Name, "host", hostOf(uri))
 				}
 				p.known[uri] = struct{}{}
@@ -149,7 +151,7 @@ func plainURIs(rule *v2.Rule) []string {
 	return uris
 }
 
-// hostOf leaves out what may be secret.
+// hostOf returns the host of a URI without parts that may be secret.
 func hostOf(uri string) string {
 	parsed, err := url.Parse(uri)
 	if err != nil {
@@ -158,7 +160,7 @@ func hostOf(uri string) string {
 	return parsed.Host
 }
 
-// keysCollector counts the URIs of issuers' keys by what is known of them.
+// keysCollector counts the URIs of issuers' keys by state.
 type keysCollector struct {
 	keys  *jwt.Keys
 	plain *plainKeys

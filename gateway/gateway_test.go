@@ -42,7 +42,7 @@ func (l listings) Watch(ctx context.Context, apply func([]activation.Listing)) e
 	}
 }
 
-// endpoints are the same for all Functions; none before they are given.
+// endpoints are the same for all Functions; none before they are set.
 type endpoints chan []routing.Endpoint
 
 // Watch implements activate.Endpoints.
@@ -316,7 +316,7 @@ func (f *fixture) ask(port int32, address, path string) net.Conn {
 	return conn
 }
 
-// Functions that do not start keep their callers, who are not slow.
+// Callers of Functions that do not start stay connected, because they are not slow.
 func TestConnectionsToFunctionsThatDoNotStartAreShared(t *testing.T) {
 	t.Parallel()
 	const hostile, alike, shop = 0, 1, 2

@@ -91,7 +91,7 @@ func startStreaming(t *testing.T, heads map[string]string) *streaming {
 	return s
 }
 
-// ask returns the status, and the connection while the answer goes on.
+// ask returns the status, and the connection while the response continues.
 func (s *streaming) ask(t *testing.T, address, path string) (int, *bufio.Reader, net.Conn) {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
@@ -161,13 +161,13 @@ func TestWhoAnswersWithTooMuchOfAHeadIsToldSoByItsCallers(t *testing.T) {
 	}
 }
 
-// hidden is a request that nobody may see: it follows a body that did not reach its end.
+// hidden is a request that must not be processed: it follows a body that did not reach its end.
 const hidden = "POST /hidden HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0\r\n\r\n"
 
 // unfinished are bodies without an end, and what a gateway answers of its own to them.
 var unfinished = map[string]struct {
 	header, body string
-	ends         bool // the client says that nothing follows
+	ends         bool // the client closes its side
 	long         bool // it is refused before all of it was read
 	status       int
 }{
@@ -187,7 +187,7 @@ type ways struct {
 	*outside
 
 	backend        *httptest.Server
-	hidden         atomic.Int64 // requests that nobody has sent
+	hidden         atomic.Int64 // smuggled requests that arrived
 	awake, sleeper string       // the activator ports of a Function with a pod, and of one without
 }
 
@@ -346,7 +346,8 @@ func TestAConnectionEndsWithABodyThatDidNotReachItsEnd(t *testing.T) {
 	require.Zero(t, w.hidden.Load())
 }
 
-// Who is refused may go on sending for as long as a gateway reads, by time or by bytes, and then says what looks like a request.
+// A refused client may continue to send for as long as a gateway reads, by time or by bytes, and then sends what looks
+// like a request.
 func TestAConnectionEndsWithABodyThatGoesOnBehindItsAnswer(t *testing.T) {
 	t.Parallel()
 	w := startWays(t)

@@ -411,7 +411,7 @@ func TestFollowersLeaveConnectionsToOtherNamespaces(t *testing.T) {
 	})
 }
 
-// askAbout asks for what a namespace has.
+// askAbout requests the dead letters of a namespace.
 func askAbout(h http.Handler, method, path, namespace string) *httptest.ResponseRecorder {
 	if method == http.MethodPost {
 		return ask(h, method, path, `{"namespace":"`+namespace+`","subscription":"orders"}`)

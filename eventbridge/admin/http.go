@@ -192,7 +192,7 @@ func (h *Handler) responseFor(err error) (status int, text string) {
 	case is(context.Canceled, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, "it was stopped before its end, try again"
 	default:
-		h.log.Error(err, "a request of the admin API failed")
+		h.log.Error(err, "admin API request failed")
 		return http.StatusInternalServerError, "it failed in a way that was not foreseen; the log of the eventbridge says more"
 	}
 }

@@ -21,9 +21,9 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// fakeAccess knows one user, and notes which rights are asked for.
+// fakeAccess has one user, and records the requested rights.
 type fakeAccess struct {
-	unknown error // of whoever asks
+	unknown error // for any other user
 	denied  error
 
 	mu    sync.Mutex
@@ -112,7 +112,7 @@ func TestNothingIsAskedBeforeTheUserIsKnown(t *testing.T) {
 	require.Nil(t, store.selection, "who may do that is not known")
 }
 
-// Who has a dead letter's sequence could learn whose it is.
+// A sequence must not reveal whose dead letter it is.
 func TestADeadLetterOfAnotherNamespaceIsNone(t *testing.T) {
 	t.Parallel()
 	h := New(&fakeStore{deadLetter: storedDeadLetter()}, nil, &fakeAccess{}, logr.Discard())

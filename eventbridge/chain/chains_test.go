@@ -170,7 +170,7 @@ func TestChainsThatGrowAtTheSameTimeDoNotPushEachOtherOut(t *testing.T) {
 	stored := time.Now()
 	caused := 0
 	for range 2 * limit {
-		for i := range chains { // each event says that nothing was caused before it
+		for i := range chains { // each event claims that nothing was caused before it
 			if cause := event(strconv.Itoa(i)); ours.Extend(stored, cause, event("reply")) {
 				ours.Count(stored, cause)
 				caused++

@@ -89,7 +89,7 @@ func TestARateSpreadsDeliveries(t *testing.T) {
 	}
 }
 
-// cutOff is a message whose broker cannot be reached while it is true.
+// cutOff is a message whose broker is unreachable while it is true.
 type cutOff struct {
 	Message
 	atomic.Bool

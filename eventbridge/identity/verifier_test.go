@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeReviewer knows tokens of the form namespace/name/anything.
+// fakeReviewer accepts tokens of the form namespace/name/anything.
 type fakeReviewer struct {
 	mu      sync.Mutex
 	reviews int

@@ -28,7 +28,7 @@ type deadlineConn struct {
 
 func (w deadlineConn) Write(p []byte) (int, error) { return w.ResponseWriter.Write(p) }
 
-// arrive reads the body of a request that announces so many bytes, or none when negative.
+// arrive reads the body of a request that announces a length, or none when negative.
 func arrive(t *testing.T, b *bodyMemory, announced, limit int64) (publisher net.Conn, arrived <-chan arrivedBody) {
 	t.Helper()
 	publisher, server := net.Pipe()

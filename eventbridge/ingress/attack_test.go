@@ -24,7 +24,7 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// attackers is how many connections an attack has. Half of them would take all memory for requests.
+// attackers is the number of connections of an attack. Half of them would take all memory for requests.
 const attackers, attackedMemory = 16, 8 << 20
 
 const (
@@ -73,7 +73,7 @@ func publishOf(t *testing.T, url string, size int) (status int, header http.Head
 	return request{header: binary(nil), body: `"` + strings.Repeat("x", size-2) + `"`}.send(t, url)
 }
 
-// attack sends as much of a request as the server reads, and keeps the connection.
+// attack sends as much of a request as the server reads, and leaves the connection open.
 func attack(t *testing.T, address, request string) {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(context.WithoutCancel(t.Context()), "tcp", address)
@@ -292,7 +292,7 @@ func FuzzPublish(f *testing.F) {
 	})
 }
 
-// answerFits checks that the answer is one of the contract, and says what was stored.
+// answerFits checks that the response is part of the contract, and returns what was stored.
 func answerFits(t *testing.T, w *httptest.ResponseRecorder, stored []cloudevent.Event) {
 	t.Helper()
 	if w.Code == http.StatusNoContent {

@@ -26,7 +26,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// fakePublisher keeps events instead of storing them.
+// fakePublisher records events instead of storing them.
 type fakePublisher struct {
 	mu     sync.Mutex
 	events []cloudevent.Event

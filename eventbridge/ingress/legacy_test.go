@@ -19,7 +19,7 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// legacyPublisher keeps what legacy requests lead to.
+// legacyPublisher records the events of legacy requests.
 type legacyPublisher struct {
 	fakePublisher
 

@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Store stores events between their publisher and their sinks. It implements eventbridge.Store, quota.FillStreams and
+// Store stores events between their publisher and their sinks. It implements eventbridge.Store, quota.StorageStreams and
 // quota.Stream.
 type Store struct {
 	conn      *broker.Conn
@@ -70,12 +70,12 @@ func (s *Store) ForwardRetries(ctx context.Context, memory *fair.Budget) {
 	s.conn.ForwardRetries(ctx, s.stream, func(level string) broker.MemoryBudget { return memory.Share(level) })
 }
 
-// Streams implements quota.FillStreams.
+// Streams implements quota.StorageStreams.
 func (s *Store) Streams() []string {
 	return []string{s.stream, broker.RetryStream, broker.DeadLetterStream}
 }
 
-// Fill implements quota.FillStreams.
+// Fill implements quota.StorageStreams.
 func (s *Store) Fill(ctx context.Context, stream string) (float64, error) {
 	return s.conn.Fill(ctx, stream)
 }

@@ -52,7 +52,7 @@ func TestQuotaAllowances(t *testing.T) {
 	}
 }
 
-// fakeStreams answer what the test says, and not at all while err is set.
+// fakeStreams returns the fill that a test sets, or err.
 type fakeStreams struct {
 	mu    sync.Mutex
 	fills map[string]float64

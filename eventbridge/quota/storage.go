@@ -55,8 +55,8 @@ const (
 	quiet = time.Minute
 )
 
-// FillStreams reports how full the streams are.
-type FillStreams interface {
+// StorageStreams reports how full the streams are.
+type StorageStreams interface {
 	// Streams returns the names of the streams; the first is the stream of events.
 	Streams() []string
 	// Fill returns the used share of a stream, from 0 to 1.
@@ -65,7 +65,7 @@ type FillStreams interface {
 
 // StorageDeps are the dependencies of a StorageMonitor.
 type StorageDeps struct {
-	Streams    FillStreams
+	Streams    StorageStreams
 	Registerer prometheus.Registerer
 	Log        logr.Logger
 }

@@ -36,6 +36,22 @@ type Target struct {
 	Timeout  time.Duration        // of one delivery; 0 leaves it to the options
 }
 
+// Endpoints watches the addresses of a Service.
+type Endpoints interface {
+	// Watch calls apply with all endpoints of the Service's port, ready or not, at once and after each change, one call
+	// at a time, until ctx ends.
+	Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error
+}
+
+// Deps are the dependencies of a Sink.
+type Deps struct {
+	Network     *Network
+	Endpoints   Endpoints       // not used for an external sink
+	OnGate      func(open bool) // called when the gate opens or closes; may be nil
+	ReplyMemory MemoryBudget    // for large replies; nil for no bound
+	Log         logr.Logger
+}
+
 // Sink sends events to one Target. It implements dispatch.Sink.
 type Sink struct {
 	target    Target
@@ -80,7 +96,9 @@ func New(target Target, deps Deps) (*Sink, error) {
 		s.pods = newPods(u, deps)
 		s.gate = s.pods.Gate()
 	}
-	show(deps.Openness, target.External)
+	if deps.OnGate != nil {
+		deps.OnGate(target.External)
+	}
 	return s, nil
 }
 
@@ -198,28 +216,6 @@ func notConnected(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// Endpoints watches the addresses of a Service.
-type Endpoints interface {
-	// Watch calls apply with all endpoints of the Service's port, ready or not, at once and after each change, one call
-	// at a time, until ctx ends.
-	Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error
-}
-
-// Openness exports whether a gate is open.
-type Openness interface {
-	// Set is called with 1 when the gate opens and with 0 when it closes.
-	Set(value float64)
-}
-
-// Deps are the dependencies of a Sink.
-type Deps struct {
-	Network     *Network
-	Endpoints   Endpoints    // not used for an external sink
-	Openness    Openness     // may be nil
-	ReplyMemory MemoryBudget // for large replies; nil for no bound
-	Log         logr.Logger
-}
-
 // Ways to reach a Service.
 const (
 	// EndpointsPods sends to pods directly.
@@ -298,7 +294,7 @@ func (p *pod) closeIdle() { p.connPool.close() }
 
 // newPods returns the pool of a sink's addresses.
 func newPods(sink *url.URL, deps Deps) *endpoint.Pool[*pod] {
-	options, openness, log := deps.Network.options, deps.Openness, deps.Log
+	options, onGate, log := deps.Network.options, deps.OnGate, deps.Log
 	return endpoint.NewPool(endpoint.Options[*pod]{
 		Value: func(address string) *pod {
 			p := &pod{url: *sink}
@@ -307,7 +303,9 @@ func newPods(sink *url.URL, deps Deps) *endpoint.Pool[*pod] {
 		},
 		OnGate: func(change endpoint.Change) {
 			report(sink, change, log)
-			show(openness, change.Open)
+			if onGate != nil {
+				onGate(change.Open)
+			}
 		},
 		AwaitReady:   options.Endpoints == EndpointsService,
 		DialInterval: options.ProbeInterval,
@@ -325,18 +323,7 @@ func report(sink *url.URL, change endpoint.Change, log logr.Logger) {
 	}
 }
 
-// show sets the openness, which may be nil.
-func show(openness Openness, open bool) {
-	switch {
-	case openness == nil:
-	case open:
-		openness.Set(1)
-	default:
-		openness.Set(0)
-	}
-}
-
-// header count of a usual event
+// headers is the number of headers of a usual event.
 const headers = 12
 
 // via tells the runtime of a Function that the bridge counts the call too.

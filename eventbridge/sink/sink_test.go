@@ -18,8 +18,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -349,24 +347,25 @@ func TestLogsShowNoSecretsOfTheSink(t *testing.T) {
 	require.NotContains(t, lines.String(), "hidden")
 }
 
-func TestOpennessIsMeasured(t *testing.T) {
+func TestOnGateIsCalledWhenTheGateOpensOrCloses(t *testing.T) {
 	t.Parallel()
-	openness := prometheus.NewGauge(prometheus.GaugeOpts{Name: "open", Help: "1 while open."})
-	deps := Deps{Network: NewNetwork(DefaultOptions()), Openness: openness, Log: logr.Discard()}
+	var open []bool
+	deps := Deps{Network: NewNetwork(DefaultOptions()), OnGate: func(now bool) { open = append(open, now) }, Log: logr.Discard()}
 	p := newPods(&url.URL{Scheme: "http"}, deps)
 	for _, tc := range []struct {
 		endpoints []routing.Endpoint
-		want      float64
-	}{{nil, 0}, {[]routing.Endpoint{loopback.Ready("a:1"), loopback.Ready("b:1")}, 1}, {nil, 0}} {
+		want      []bool
+	}{{nil, nil}, {[]routing.Endpoint{loopback.Ready("a:1"), loopback.Ready("b:1")}, []bool{true}}, {nil, []bool{true, false}}} {
 		p.Apply(tc.endpoints)
-		require.InDelta(t, tc.want, testutil.ToFloat64(openness), 0)
+		require.Equal(t, tc.want, open)
 	}
+	open = nil
 	_, err := New(Target{URL: externalURL, External: true}, deps)
 	require.NoError(t, err)
-	require.InDelta(t, 1, testutil.ToFloat64(openness), 0, "an external sink is always open")
+	require.Equal(t, []bool{true}, open, "an external sink is always open")
 	_, err = New(Target{URL: sinkURL}, deps)
 	require.NoError(t, err)
-	require.InDelta(t, 0, testutil.ToFloat64(openness), 0, "another before it has an address")
+	require.Equal(t, []bool{true, false}, open, "another before it has an address")
 }
 
 func TestAPodIsCalledAtItsAddressInTheSinksName(t *testing.T) {
@@ -380,7 +379,7 @@ func TestAPodIsCalledAtItsAddressInTheSinksName(t *testing.T) {
 }
 
 // BenchmarkSend compares a delivery with the POST of the same bytes and headers by a bare client. The server's part is in
-// both; cpu-us/op tells them apart better than the time does.
+// both; cpu-us/op distinguishes them better than the time does.
 func BenchmarkSend(b *testing.B) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -20,49 +20,49 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Endpoints watches where a Service can be reached.
+// Endpoints watches the addresses of a Service.
 type Endpoints interface {
 	// Watch calls apply with the endpoints of the Service's port, at once and after each change, one call at a time, until ctx ends.
 	Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error
 }
 
-// Functions tells what is known of a Function.
+// Functions returns the state of Functions.
 type Functions interface {
-	// Condition answers from memory.
+	// Condition reads from memory.
 	Condition(function types.NamespacedName) Condition
 }
 
-// Condition is what is known of a Function that has no pod.
+// Condition is the state of a Function without a pod.
 type Condition struct {
 	// Wait is how long a request may wait for it; 0: the default.
 	Wait time.Duration
-	// Broken is why it cannot start, as far as is known and callers may read it; empty when it can.
+	// Broken is why it cannot start, in a form that callers may read; empty when it can.
 	Broken string
-	// Reason is why it has no pod yet; empty: it takes its time.
+	// Reason is why it has no pod yet; empty: it is starting.
 	Reason string
-	// Changed is closed when there may be something new; nil: that is asked for several times a second.
+	// Changed is closed when the condition may have changed; nil: it is polled several times a second.
 	Changed <-chan struct{}
 }
 
-// Request is one that is counted.
+// Request is a counted request.
 type Request interface {
-	// Run counts it as one that a pod has, Wait as one that none has, and End no more.
+	// Run counts it as running, Wait as waiting for a pod, and End no longer.
 	Run()
 	Wait()
 	End()
 }
 
-// Deps is what Activators work with.
+// Deps are the dependencies of Activators.
 type Deps struct {
 	Endpoints Endpoints
 	Functions Functions
-	Begin     func(function types.NamespacedName) Request // counts one as waiting
-	Heads     *forward.Heads                              // of answers; nil: its own
+	Begin     func(function types.NamespacedName) Request // counts a request as waiting
+	Heads     *forward.Heads                              // of responses; nil: its own
 	Registry  prometheus.Registerer
 	Log       logr.Logger
 }
 
-// Activators answer the requests of all Functions.
+// Activators serve the requests of all Functions, and wake those that sleep.
 type Activators struct {
 	deps      Deps
 	options   Options
@@ -70,9 +70,9 @@ type Activators struct {
 	guard     dialguard.Guard
 	transport *http.Transport
 	waiting   *waiting
-	wait      atomic.Int64 // a time.Duration: how long one may, where the Function does not say
+	wait      atomic.Int64 // a time.Duration: how long a request may wait unless the Function sets it
 
-	ctx     context.Context //nolint:containedctx // that of Run: what follows a Function outlives the request that began it
+	ctx     context.Context //nolint:containedctx // context of Run: watches outlive the request that started them
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
@@ -81,12 +81,12 @@ type Activators struct {
 	ended     bool
 }
 
-// New makes Activators from valid options. They answer from now on, until Close.
+// New returns Activators for valid options. They serve until Close.
 func New(deps Deps, options Options) *Activators {
 	ctx, stop := context.WithCancel(context.Background())
 	a := &Activators{
 		deps: deps, options: options, waiting: newWaiting(options.MaxWaitingBytes), ctx: ctx, stop: stop, functions: map[types.NamespacedName]*function{},
-		guard: dialguard.Guard{AllowLoopback: options.AllowLoopback}, // who may write EndpointSlices names addresses
+		guard: dialguard.Guard{AllowLoopback: options.AllowLoopback}, // EndpointSlices contain arbitrary addresses
 	}
 	if a.deps.Heads == nil {
 		a.deps.Heads = forward.NewHeads()
@@ -97,10 +97,10 @@ func New(deps Deps, options Options) *Activators {
 	return a
 }
 
-// SetWait changes how long a request may wait for a pod where its Function does not say, for the requests from now on.
+// SetWait changes how long further requests may wait for a pod unless their Function sets it.
 func (a *Activators) SetWait(wait time.Duration) { a.wait.Store(int64(wait)) }
 
-// Close ends what follows the Functions, after the last request.
+// Close stops the watches, after the last request.
 func (a *Activators) Close() {
 	a.mu.Lock()
 	a.ended = true
@@ -110,7 +110,8 @@ func (a *Activators) Close() {
 	a.transport.CloseIdleConnections()
 }
 
-// borrow finds the state of a Function, and begins to follow one that had no request lately. It is held until giveBack.
+// borrow returns the state of a Function, and starts to watch one without recent requests. The caller holds it until
+// giveBack.
 func (a *Activators) borrow(name types.NamespacedName) *function {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -147,33 +148,34 @@ func (a *Activators) forget(f *function) {
 	}
 }
 
-// Options bounds what waits.
+// Options bounds waiting requests.
 type Options struct {
-	// Wait is how long a request may wait for a pod, where the Function does not say.
+	// Wait is how long a request may wait for a pod unless the Function sets it.
 	Wait time.Duration
-	// MaxWaiting is how many requests of one Function may wait at a time.
+	// MaxWaiting bounds the waiting requests of one Function.
 	MaxWaiting int
-	// MaxWaitingBytes bounds the memory for all requests that wait. A namespace, and a caller, take no more of it than they leave free.
+	// MaxWaitingBytes bounds the memory of all waiting requests. A namespace, and a caller, take at most as much as
+	// they leave free.
 	MaxWaitingBytes int64
-	// DialInterval is the pause between two attempts to connect to a pod that starts.
+	// DialInterval is the pause between two connection attempts to a starting pod.
 	DialInterval time.Duration
-	// BodyTimeout is for how long a caller may send nothing of a body that he has announced.
+	// BodyTimeout bounds how long a caller may send nothing of an announced body.
 	BodyTimeout time.Duration
-	// ForgetAfter is how long the pods of a Function are followed after its last request.
+	// ForgetAfter is how long the pods of a Function are watched after its last request.
 	ForgetAfter time.Duration
 
-	// The following are for local mode. No flag sets them.
+	// The following options are for local mode and have no flags.
 
-	// AllowLoopback is for pods that are processes of this machine.
+	// AllowLoopback allows pods that are processes on this machine.
 	AllowLoopback bool
-	// StayOnPath keeps callers' connections while a pod is ready: no Service leads to the pods.
+	// StayOnPath keeps callers' connections while a pod is ready, because no Service leads to the pods.
 	StayOnPath bool
-	// FreshConnections makes one to a pod for each request. In a cluster a pod goes on for a while before it ends; one that does not
-	// would close a kept connection while a request is on its way.
+	// FreshConnections opens a connection for each request. In a cluster a pod serves for a while before it terminates;
+	// a process that does not could close an idle connection just as a request is sent.
 	FreshConnections bool
 }
 
-// DefaultOptions are the values that a cluster runs with.
+// DefaultOptions returns the defaults in a cluster.
 func DefaultOptions() Options {
 	return Options{
 		Wait:            time.Minute,
@@ -185,7 +187,7 @@ func DefaultOptions() Options {
 	}
 }
 
-// BindFlags adds the options to fs, with their present values as defaults.
+// BindFlags adds the options to fs with their current values as defaults.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Wait, "wait", o.Wait, "how long a request may wait for a pod, where the Function does not say")
 	fs.IntVar(&o.MaxWaiting, "max-waiting", o.MaxWaiting, "how many requests of one Function may wait at a time")
@@ -195,7 +197,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.ForgetAfter, "forget-after", o.ForgetAfter, "how long the pods of a Function are followed after its last request")
 }
 
-// Validate reports everything that is wrong.
+// Validate reports every invalid option.
 func (o *Options) Validate() error {
 	var problems []error
 	for flag, value := range map[string]time.Duration{
@@ -214,7 +216,7 @@ func (o *Options) Validate() error {
 	return errors.Join(problems...)
 }
 
-// waitBuckets reach from a pod that is there to one that pulls its image.
+// waitBuckets range from a pod that is ready to one that pulls its image.
 var waitBuckets = []float64{.01, .05, .1, .25, .5, .75, 1, 1.5, 2, 3, 5, 8, 15, 30, 60}
 
 type metrics struct {

@@ -101,7 +101,7 @@ func start(t *testing.T, settings ...setting) *fixture {
 	return f
 }
 
-// pod serves with handle; ready tells what its probe says.
+// pod serves with handle; ready is what its probe reports.
 func (f *fixture) pod(ready bool, handle http.HandlerFunc) routing.Endpoint {
 	f.t.Helper()
 	server := httptest.NewServer(handle)
@@ -289,7 +289,7 @@ func TestAFunctionIsForgottenSomeTimeAfterItsLastRequest(t *testing.T) {
 	require.Equal(t, "hello", f.do(f.request(http.MethodGet, "/", "")).text, "and followed again with the next one")
 }
 
-// outside has the server answer callers from outside the cluster, whose contexts change first.
+// outside makes the server serve callers from outside the cluster, after a change of their contexts.
 func (f *fixture) outside(call Call, change ...func(context.Context) context.Context) {
 	f.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, c := range change {

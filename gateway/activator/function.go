@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// newsEvery is how often a request that waits learns whether the Function turned out not to start.
+	// newsEvery is how often a waiting request checks whether the Function cannot start.
 	newsEvery = 250 * time.Millisecond
-	// rewatchPause parts two attempts to follow a Function's pods after one failed.
+	// rewatchPause is the pause before the pods of a Function are watched again after an error.
 	rewatchPause = time.Second
 )
 
-// function is one that has requests, or had some lately.
+// function is the state of a Function with current or recent requests.
 type function struct {
 	name types.NamespacedName
 	all  *Activators
@@ -34,7 +34,7 @@ type function struct {
 
 	done chan struct{} // closed by end
 
-	// Of Activators, with its lock.
+	// Guarded by the mutex of Activators.
 	requests int
 	expiry   *time.Timer
 }
@@ -52,7 +52,7 @@ func newFunction(name types.NamespacedName, all *Activators) *function {
 
 func (f *function) end() { close(f.done) }
 
-// follow keeps the pods' addresses current until the Function is forgotten, or ctx ends.
+// follow watches the pods' addresses until the Function is forgotten or ctx ends.
 func (f *function) follow(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -76,7 +76,7 @@ func (f *function) follow(ctx context.Context) {
 	}
 }
 
-// acquire waits until a pod takes connections, and counts a request at it. waited is true when it had to wait.
+// acquire waits for a ready pod and counts a request at it. waited reports whether it had to wait.
 func (f *function) acquire(ctx context.Context, e *exchange) (member *endpoint.Member[struct{}], waited bool, refused *refusal) {
 	for {
 		turn, ok := f.wait.enter(f.all.options.MaxWaiting)
@@ -93,18 +93,18 @@ func (f *function) acquire(ctx context.Context, e *exchange) (member *endpoint.M
 			e.stopWaiting()
 			return member, waited, nil
 		}
-		f.wait.answered() // the last pod went away in between
+		f.wait.answered() // the last pod was removed meanwhile
 	}
 }
 
-// await waits for a turn.
+// await waits for the request's turn.
 func (f *function) await(ctx context.Context, turn chan struct{}, e *exchange) *refusal {
 	refused := e.startWaiting()
 	if refused == nil {
 		refused = f.hold(ctx, turn, e.began, e.deadline)
 	}
 	if refused != nil && !f.wait.leave(turn) {
-		f.wait.answered() // its turn came meanwhile: the next one's now
+		f.wait.answered() // the turn came meanwhile: pass it on
 	}
 	return refused
 }
@@ -134,20 +134,20 @@ func (f *function) hold(ctx context.Context, turn chan struct{}, began, deadline
 	}
 }
 
-// burst is how many of the requests that waited one pod gets at a time before it has begun to answer one of them. Node.js takes
-// more and answers all of them late, Python has 50 threads.
+// burst bounds the waiting requests that one pod gets before it has begun to answer one of them. Node.js accepts more
+// and answers all of them late; Python has 50 threads.
 const burst = 100
 
-// queue lets requests wait for a pod, first come first served. It is a plain value with a lock.
+// queue is a FIFO queue of requests that wait for a pod.
 type queue struct {
 	mu         sync.Mutex
 	waiting    list.List // of chan struct{}
-	unanswered int       // requests that left the queue for a pod which has not begun to answer
+	unanswered int       // requests that left the queue for a pod that has not begun to answer
 	usable     int       // pods
 }
 
-// enter returns nil for a request that may go on at once, and otherwise a channel that is closed when it may. It is false when
-// already so many wait.
+// enter returns nil if a request may proceed at once, and otherwise a channel that is closed when it may. It returns
+// false when the queue is full.
 func (q *queue) enter(limit int) (turn chan struct{}, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -163,14 +163,14 @@ func (q *queue) enter(limit int) (turn chan struct{}, ok bool) {
 	return turn, true
 }
 
-// idle reports whether a request would have to wait for a pod that takes connections.
+// idle reports whether a request would have to wait for a pod.
 func (q *queue) idle() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.usable == 0
 }
 
-// leave ends the waiting of a request that goes away. It is false when its turn came just before.
+// leave removes a waiting request. It returns false when its turn came just before.
 func (q *queue) leave(turn chan struct{}) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -183,7 +183,7 @@ func (q *queue) leave(turn chan struct{}) bool {
 	return false
 }
 
-// answered notes that a pod has begun to answer a request whose turn came, or that the request ended before.
+// answered reports that a pod has begun to answer a request from the queue, or that the request ended before.
 func (q *queue) answered() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -191,7 +191,7 @@ func (q *queue) answered() {
 	q.admit()
 }
 
-// set notes how many pods take connections.
+// set sets the number of ready pods.
 func (q *queue) set(usable int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -217,29 +217,31 @@ func (q *queue) length() int {
 }
 
 const (
-	// waitingCost is the memory of a request that waits: its connection's buffers, its goroutines, and headers of common size.
+	// waitingCost is the memory of a waiting request: its connection's buffers, its goroutines, and headers of common
+	// size.
 	waitingCost = 32 << 10
-	// A gateway wakes one Function at a time for so many places of requests that wait, and one caller wakes an eighth of these.
+	// A gateway wakes one Function concurrently for this many places of waiting requests, and one caller an eighth of
+	// them.
 	placesPerWake        = 4
 	placesPerCallersWake = 32
 )
 
-// waiting shares out what Functions without a pod cost the others: the places of requests that wait, and the Functions that are woken at
-// a time. Each has a share for the namespace of the Functions, and one for the address of the caller.
+// waiting shares out what Functions without a pod cost the others: the places of waiting requests, and the Functions
+// that are woken concurrently. Each has a share per namespace of the Functions and per address of the caller.
 type waiting struct {
 	places, wakes shares
 
 	mu    sync.Mutex
-	woken map[wake]int // how many requests wait for it
+	woken map[wake]int // number of requests that wait for it
 }
 
-// shares are those of namespaces and of callers.
+// shares are the pools of namespaces and of callers.
 type shares struct{ namespaces, callers *fair.Pool }
 
-// wake is a Function that is woken, by a caller or at all.
+// wake is a Function that is being woken, by one caller or by any.
 type wake struct {
 	function types.NamespacedName
-	caller   string // empty: at all
+	caller   string // empty: any
 }
 
 func newWaiting(bytes int64) *waiting {
@@ -252,7 +254,7 @@ func newWaiting(bytes int64) *waiting {
 	}
 }
 
-// enter takes a place for a request, until leave.
+// enter takes a place for a request, which leave releases.
 func (w *waiting) enter(function types.NamespacedName, from httplimit.Key) *refusal {
 	if !w.places.namespaces.TryAcquire(function.Namespace, 1) {
 		return overShare(function, "as many requests wait for Functions of its namespace as may")
@@ -285,7 +287,7 @@ func (w *waiting) vacate(function types.NamespacedName, from httplimit.Key) {
 	}
 }
 
-// wake counts a request for a Function, which is woken with the first one.
+// wake counts a request for a Function, which the first one wakes.
 func (w *waiting) wake(function types.NamespacedName, from httplimit.Key) *refusal {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -314,12 +316,12 @@ func (w *waiting) rest(what wake, from *fair.Pool, key string) {
 	}
 }
 
-// requests returns how many wait.
+// requests returns the number of waiting requests.
 func (w *waiting) requests() int64 {
 	held, _ := w.places.namespaces.Stats()
 	return held
 }
 
 func overShare(function types.NamespacedName, why string) *refusal {
-	return &refusal{overloaded, http.StatusServiceUnavailable, time.Second, fmt.Sprintf("Function %s sleeps, and %s", function, why)}
+	return &refusal{overloaded, http.StatusServiceUnavailable, time.Second, fmt.Sprintf("Function %s is asleep, and %s", function, why)}
 }

@@ -25,15 +25,15 @@ const (
 	metricsPath = "/metrics"
 )
 
-// Call is how a request is served that comes by no port of an activator.
+// Call describes a request that did not arrive at an activator port.
 type Call struct {
-	// Wait is how long it may wait for a pod; 0: as long as the Function says.
+	// Wait is how long it may wait for a pod; 0: the Function's setting.
 	Wait time.Duration
-	// Stay keeps the caller's connection while a pod is ready, as nothing else leads callers to the pods.
+	// Stay keeps the caller's connection while a pod is ready, because nothing else leads callers to the pods.
 	Stay bool
 }
 
-// Handler answers the requests to one Function at its port. uid shows the controller that it is this one.
+// Handler serves requests to one Function at its port. uid proves to the controller that it is this Function's.
 func (a *Activators) Handler(function types.NamespacedName, uid types.UID) http.Handler {
 	call := Call{Stay: a.options.StayOnPath}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,12 +41,12 @@ func (a *Activators) Handler(function types.NamespacedName, uid types.UID) http.
 			return
 		}
 		if !a.serve(w, r, function, call) {
-			panic(http.ErrAbortHandler) // who returns answers 200
+			panic(http.ErrAbortHandler) // returning would send 200
 		}
 	})
 }
 
-// reserved answers what probes and scrapers ask, and wakes nobody for them.
+// reserved serves probes and scrapers without waking the Function.
 func (a *Activators) reserved(w http.ResponseWriter, r *http.Request, uid types.UID) bool {
 	switch r.URL.Path {
 	case healthPath:
@@ -67,8 +67,9 @@ func healthy(w http.ResponseWriter, uid types.UID) {
 	_, _ = w.Write([]byte("OK"))
 }
 
-// Serve answers a request from outside the cluster, who learns nothing of a Function but its answers: what pods tell to others of the
-// cluster alone is not found. A request whose context has ended with the cause context.DeadlineExceeded had no time left: while it
+// Serve serves a request from outside the cluster. Such a caller sees only the Function's responses: endpoints of pods
+// that are for the cluster alone are not found. A request whose context ended with the cause context.DeadlineExceeded
+// ran out of time: it gets 503 while it waits, and no response once a pod has it, as if its caller had gone.
 // waited it gets 503 as others do, and is not answered when a pod has it. Nor is one whose caller has gone.
 func (a *Activators) Serve(w http.ResponseWriter, r *http.Request, function types.NamespacedName, call Call) {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -82,7 +83,7 @@ func (a *Activators) Serve(w http.ResponseWriter, r *http.Request, function type
 	}
 }
 
-// serve returns false when nobody has answered.
+// serve returns false when no response was sent.
 func (a *Activators) serve(w http.ResponseWriter, r *http.Request, name types.NamespacedName, call Call) bool {
 	f := a.borrow(name)
 	defer a.giveBack(f)
@@ -90,7 +91,7 @@ func (a *Activators) serve(w http.ResponseWriter, r *http.Request, name types.Na
 	a.deps.Heads.Open(&e.head, name.Namespace)
 	defer e.finish()
 	if f.wait.idle() {
-		if refused := e.startWaiting(); refused != nil { // before it counts: it wakes nobody
+		if refused := e.startWaiting(); refused != nil { // before it is counted, so that it wakes nothing
 			e.outcome = refused.outcome
 			refused.write(w)
 			return true
@@ -110,10 +111,10 @@ func (a *Activators) serve(w http.ResponseWriter, r *http.Request, name types.Na
 	return e.forward(w, r)
 }
 
-// ranOut reports whether a request has no time left, rather than no caller.
+// ranOut reports whether a request ran out of time, rather than lost its caller.
 func ranOut(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.DeadlineExceeded) }
 
-// outcome is how a request ended, the label of its metric.
+// outcome is how a request ended, a label of its metric.
 type outcome string
 
 const (
@@ -123,10 +124,10 @@ const (
 	broken     outcome = "broken"
 	clientGone outcome = "client_gone"
 	failed     outcome = "failed"
-	unfinished outcome = "unfinished" // the body of the request did not reach its end
+	unfinished outcome = "unfinished" // the request body was not read to its end
 )
 
-// refusal is why a request gets no answer of the Function's.
+// refusal is the gateway's error response in place of the Function's.
 type refusal struct {
 	outcome    outcome
 	status     int
@@ -145,7 +146,7 @@ func (r *refusal) write(w http.ResponseWriter) {
 	http.Error(w, r.text, r.status)
 }
 
-// statusClientGone is in metrics alone: nobody reads it.
+// statusClientGone appears only in metrics.
 const statusClientGone = 499
 
 func tooSlow(function types.NamespacedName, waited time.Duration, reason string) *refusal {
@@ -168,7 +169,7 @@ func cannotStart(function types.NamespacedName, reason string) *refusal {
 func tooMany(function types.NamespacedName, waiting int) *refusal {
 	return &refusal{
 		overloaded, http.StatusServiceUnavailable, time.Second,
-		fmt.Sprintf("Function %s is starting, and %d requests wait for it already", function, waiting),
+		fmt.Sprintf("Function %s is starting, and %d requests already wait for it", function, waiting),
 	}
 }
 
@@ -178,7 +179,7 @@ func didNotAnswer(function types.NamespacedName, err error) *refusal {
 	return &refusal{failed, http.StatusBadGateway, 0, fmt.Sprintf("Function %s did not answer: %s", function, plain(err))}
 }
 
-// plain leaves the pod's address out of what a caller is told.
+// plain returns an error without the pod's address.
 func plain(err error) string {
 	if refused := forward.RefusedHead(err); refused != "" {
 		return refused
@@ -190,13 +191,13 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// HeaderColdStart has, in the answer to a request that waited for a pod, for how many milliseconds it did.
+// HeaderColdStart is set on the response to a request that waited for a pod, to the milliseconds of the wait.
 const HeaderColdStart = "Rouse-Cold-Start"
 
 const (
-	// dialTimeout is short, as the pod has accepted a connection before.
+	// dialTimeout is short, because the pod has accepted a connection before.
 	dialTimeout = time.Second
-	// idlePerPod is how many connections are kept to one pod.
+	// idlePerPod bounds the idle connections to one pod.
 	idlePerPod = 64
 )
 
@@ -207,12 +208,12 @@ func newTransport(guard dialguard.Guard, fresh bool) *http.Transport {
 		DisableKeepAlives:      fresh,
 		MaxIdleConnsPerHost:    idlePerPod,
 		IdleConnTimeout:        forward.IdleConnTimeout,
-		MaxResponseHeaderBytes: 2 * httplimit.MaxHeadBytes, // connections count
+		MaxResponseHeaderBytes: 2 * httplimit.MaxHeadBytes, // connections count heads themselves
 		ForceAttemptHTTP2:      false,
 	}
 }
 
-// exchange is one request and its answer.
+// exchange is one request and its response.
 type exchange struct {
 	all      *Activators
 	function *function
@@ -221,20 +222,20 @@ type exchange struct {
 	began    time.Time
 	deadline time.Time
 	from     httplimit.Key
-	waits    bool        // and has a place
+	waits    bool        // and holds a place
 	trailer  http.Header // of the request: the server fills it after the body
 	body     *forward.Body
 	head     httplimit.HeadAccount
 
 	member   *endpoint.Member[struct{}]
-	answered bool          // a pod has begun to, or none will
-	waited   time.Duration // for a pod; 0 when there was one
+	answered bool          // a pod has begun to answer, or none will
+	waited   time.Duration // for a pod; 0 if one was ready
 	outcome  outcome
 }
 
-// forward answers from a pod. It returns false when nobody has answered.
+// forward forwards the request to a pod. It returns false when no response was sent.
 func (e *exchange) forward(w http.ResponseWriter, r *http.Request) bool {
-	// Bodies flow in both directions at once, as without an activator between.
+	// Bodies flow in both directions concurrently, as without an activator.
 	_ = http.NewResponseController(w).EnableFullDuplex()
 	e.body = forward.NewBody(r, w, e.all.options.BodyTimeout)
 	defer e.body.End()
@@ -247,7 +248,7 @@ func (e *exchange) forward(w http.ResponseWriter, r *http.Request) bool {
 	proxy := httputil.ReverseProxy{
 		Rewrite:        rewrite,
 		Transport:      e,
-		FlushInterval:  -1, // answers may be streams
+		FlushInterval:  -1, // responses may be streams
 		ModifyResponse: e.answer,
 		ErrorHandler:   e.refuse,
 		ErrorLog:       forward.Silent,
@@ -257,10 +258,10 @@ func (e *exchange) forward(w http.ResponseWriter, r *http.Request) bool {
 	return answer.Code() != 0
 }
 
-// rewrite leaves a request as it came, but for what shows the pod and its handler the way of it.
+// rewrite leaves a request as it came except for forwarding headers.
 func rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
-	out.URL.Scheme, out.URL.Host = "http", "function" // which pod is decided later
+	out.URL.Scheme, out.URL.Host = "http", "function" // the pod is chosen later
 	out.URL.RawQuery = r.In.URL.RawQuery
 	out.Host = r.In.Host
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
@@ -271,11 +272,11 @@ func rewrite(r *httputil.ProxyRequest) {
 	if host, _, err := net.SplitHostPort(r.In.RemoteAddr); err == nil {
 		out.Header["X-Forwarded-For"] = append(r.In.Header.Values("X-Forwarded-For"), host)
 	}
-	out.Header.Del("Expect") // who waits to be asked for a body is asked here, once there is a pod
+	out.Header.Del("Expect") // this server sends 100 Continue itself, once there is a pod
 	out.Header[activation.HeaderVia] = []string{activation.ViaGateway}
 }
 
-// RoundTrip sends the request to a pod, and to another one when the connection to that cannot be made.
+// RoundTrip sends the request to a pod, and to another one if it cannot connect to the first.
 func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	for {
 		member, waited, refused := e.function.acquire(r.Context(), e)
@@ -311,29 +312,29 @@ func (e *exchange) answer(r *http.Response) error {
 	r.Header.Del(activation.HeaderRefused)
 	forward.CleanTrailer(r)
 	e.noteAnswer()
-	if e.waited >= time.Millisecond { // less is no waiting: its pods have just been looked up
+	if e.waited >= time.Millisecond { // less is the time of the lookup
 		r.Header.Set(HeaderColdStart, strconv.FormatInt(e.waited.Milliseconds(), 10))
 	}
 	if !e.stay && r.StatusCode != http.StatusSwitchingProtocols && e.function.pool.Ready() {
-		r.Header.Set("Connection", "close") // the caller's next request finds the pods
+		r.Header.Set("Connection", "close") // the caller's next request reaches the pods directly
 	}
 	return nil
 }
 
-// refuse answers in place of a pod.
+// refuse responds in place of a pod.
 func (e *exchange) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var refused *refusal
 	if !errors.As(err, &refused) {
 		refused = e.failed(r.Context(), err)
 	}
 	e.outcome = refused.outcome
-	if refused.status == statusClientGone || refused.status == 0 { // nobody reads it, or the caller of Serve answers
+	if refused.status == statusClientGone || refused.status == 0 { // the caller is gone, or the caller of Serve responds
 		return
 	}
 	refused.write(w)
 }
 
-// failed is why a request that a pod had got no answer.
+// failed returns why a request that was sent to a pod got no response.
 func (e *exchange) failed(ctx context.Context, err error) *refusal {
 	if ranOut(ctx) {
 		return &refusal{outcome: failed}
@@ -354,7 +355,7 @@ func (e *exchange) noteAnswer() {
 	}
 }
 
-// release gives the pod back.
+// release releases the pod.
 func (e *exchange) release() {
 	if e.member == nil {
 		return
@@ -364,7 +365,7 @@ func (e *exchange) release() {
 	e.member = nil
 }
 
-// startWaiting takes a place among the requests that wait, which stopWaiting leaves.
+// startWaiting takes a place among the waiting requests, which stopWaiting releases.
 func (e *exchange) startWaiting() *refusal {
 	if e.waits {
 		return nil
@@ -381,7 +382,7 @@ func (e *exchange) stopWaiting() {
 	}
 }
 
-// finish is called when the answer is complete.
+// finish is called when the response is complete.
 func (e *exchange) finish() {
 	e.release()
 	e.stopWaiting()

@@ -57,7 +57,7 @@ func TestAFunctionThatCannotStartAnswersAtOnceAndIsWokenAllTheSame(t *testing.T)
 	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
 	require.Equal(t, "Function shop/price does not run: HandlerFailed; its status says why\n", answer.text)
 
-	f.set(f.pod(true, hello)) // what runs serves, whatever the status says
+	f.set(f.pod(true, hello)) // a running pod serves, whatever the status is
 	require.Eventually(t, func() bool { return f.do(f.request(http.MethodGet, "/", "")).text == "hello" }, time.Minute, time.Millisecond)
 }
 
@@ -309,7 +309,7 @@ func TestTheFunctionsThatAreWokenAtATimeAreBounded(t *testing.T) {
 	}
 }
 
-// theirPods are those of one Function; others never have any.
+// theirPods are the pods of one Function; others never have any.
 type theirPods struct {
 	of        types.NamespacedName
 	endpoints []routing.Endpoint
@@ -370,7 +370,7 @@ func TestFunctionsThatNeverStartLeaveWakingToOtherNamespaces(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Equal(t, "1", header.Get("Retry-After"))
 	require.Equal(t, activation.RefusedOverload, header.Get(activation.HeaderRefused))
-	require.Equal(t, "Function hostile/f9 sleeps, and as many requests wait for Functions of its namespace as may\n", text)
+	require.Equal(t, "Function hostile/f9 is asleep, and as many requests wait for Functions of its namespace as may\n", text)
 
 	status, _, text = ask(t.Context(), price.Namespace, price.Name, "10.0.1.2")
 	require.Equal(t, http.StatusOK, status)

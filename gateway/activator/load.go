@@ -13,14 +13,14 @@ import (
 	"github.com/rouse-run/rouse/internal/daemon"
 )
 
-// Table holds the counts of all Functions. Its zero value is not ready; see NewTable.
+// Table holds the counts of all Functions; see NewTable.
 type Table struct {
 	mu        sync.Mutex
 	functions map[types.NamespacedName]*activation.FunctionLoad
 	waiting   int
 	running   int
 	watchers  map[*watcher]struct{}
-	none      chan struct{} // closed when the last request has ended; nil while nobody waits for it
+	none      chan struct{} // closed when the last request has ended; nil while nothing waits for it
 }
 
 // watcher collects what a stream has not sent yet.
@@ -30,19 +30,19 @@ type watcher struct {
 	later   chan struct{} // anything else has changed
 }
 
-// NewTable has no Function.
+// NewTable returns a table without Functions.
 func NewTable() *Table {
 	return &Table{functions: map[types.NamespacedName]*activation.FunctionLoad{}, watchers: map[*watcher]struct{}{}}
 }
 
-// LoadRequest is one that is being answered. Its methods are called by one goroutine at a time.
+// LoadRequest is a request in progress. Its methods are called by one goroutine at a time.
 type LoadRequest struct {
 	table    *Table
 	function types.NamespacedName
 	running  bool
 }
 
-// Begin counts a request as waiting. It counts until End.
+// Begin counts a request as waiting, until End.
 func (t *Table) Begin(function types.NamespacedName) *LoadRequest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,10 +59,10 @@ func (t *Table) Begin(function types.NamespacedName) *LoadRequest {
 	return &LoadRequest{table: t, function: function}
 }
 
-// Run counts the request as one that a pod has.
+// Run counts the request as running in a pod.
 func (r *LoadRequest) Run() { r.move(true) }
 
-// Wait counts the request as one that no pod has.
+// Wait counts the request as waiting for a pod.
 func (r *LoadRequest) Wait() { r.move(false) }
 
 func (r *LoadRequest) move(running bool) {
@@ -84,7 +84,7 @@ func (r *LoadRequest) move(running bool) {
 	t.changed(r.function, false)
 }
 
-// End counts the request no more.
+// End stops counting the request.
 func (r *LoadRequest) End() {
 	t := r.table
 	t.mu.Lock()
@@ -104,14 +104,14 @@ func (r *LoadRequest) End() {
 	}
 }
 
-// Totals are the requests of all Functions.
+// Totals returns the requests of all Functions.
 func (t *Table) Totals() (waiting, running int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.waiting, t.running
 }
 
-// Idle is closed once no Function has a request.
+// Idle returns a channel that is closed once no Function has a request.
 func (t *Table) Idle() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,7 +126,7 @@ func (t *Table) Idle() <-chan struct{} {
 	return t.none
 }
 
-// Keep forgets the Functions that are gone and have no request.
+// Keep drops removed Functions without requests.
 func (t *Table) Keep(exists func(types.NamespacedName) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,7 +137,7 @@ func (t *Table) Keep(exists func(types.NamespacedName) bool) {
 	}
 }
 
-// changed tells the streams. The lock is held.
+// changed notifies the streams. The caller holds the lock.
 func (t *Table) changed(function types.NamespacedName, urgent bool) {
 	for w := range t.watchers {
 		w.changed[function] = struct{}{}
@@ -152,7 +152,7 @@ func (t *Table) changed(function types.NamespacedName, urgent bool) {
 	}
 }
 
-// watch begins with all Functions as changed. It is nil when there are too many.
+// watch returns a watcher for which all Functions have changed. It returns nil when there are too many watchers.
 func (t *Table) watch() *watcher {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,7 +175,7 @@ func (t *Table) unwatch(w *watcher) {
 	delete(t.watchers, w)
 }
 
-// take gives a stream what has changed since the last time.
+// take returns what has changed since the last call.
 func (t *Table) take(w *watcher) activation.GatewayLoads {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,9 +190,9 @@ func (t *Table) take(w *watcher) activation.GatewayLoads {
 }
 
 const (
-	// mostStreams is how many there may be: more than scalers, while one deployment of them replaces another.
+	// mostStreams bounds the streams: more than the scalers while one deployment of them replaces another.
 	mostStreams = 16
-	// loadPace parts two lines, but for a first request.
+	// loadPace is the shortest time between two lines, except for a first request.
 	loadPace = 100 * time.Millisecond
 	// heartbeat is the longest time between two lines.
 	heartbeat = time.Second
@@ -200,8 +200,8 @@ const (
 	writeTimeout = 2 * time.Second
 )
 
-// ServeHTTP streams the counts, one JSON object for each line, until the reader goes or the table's process ends. All
-// Functions are in the first line, those that have changed in the further ones.
+// ServeHTTP streams the counts, one JSON object per line, until the reader disconnects or the process ends. The first
+// line has all Functions, further lines the changed ones.
 func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := daemon.WithoutBody(w, r); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -216,7 +216,7 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	stream := http.NewResponseController(w)
-	_ = stream.SetReadDeadline(time.Time{}) // the reader has nothing to say
+	_ = stream.SetReadDeadline(time.Time{}) // the reader sends nothing
 	encoder := json.NewEncoder(w)
 	for {
 		_ = stream.SetWriteDeadline(time.Now().Add(writeTimeout))

@@ -23,7 +23,7 @@ import (
 
 var loadPrice = types.NamespacedName{Namespace: "shop", Name: "price"}
 
-// stream returns a function that reads the next line that says something of price.
+// stream returns a function that reads the next line about price.
 func stream(t *testing.T, table *Table) func() activation.FunctionLoad {
 	t.Helper()
 	server := httptest.NewServer(table)

@@ -24,30 +24,30 @@ const (
 	maxAuthorizers      = 64
 )
 
-// Authorizer is a service of the operator's that rules ask who is let in. Its lists of headers have names, or names with an asterisk at
-// the beginning or at the end.
+// Authorizer is an external authorizer that the operator configures and rules refer to. Its lists contain header names,
+// or names with an asterisk at the beginning or the end.
 type Authorizer struct {
 	Name string `json:"name"`
 	// Service is its host, and Port its port.
 	Service string `json:"service"`
 	Port    int32  `json:"port"`
-	// Path comes before that of the request.
+	// Path is prepended to the request's path.
 	Path string `json:"path,omitempty"`
-	// TimeoutSeconds is how long an answer may take; 0: 5 seconds.
+	// TimeoutSeconds bounds the wait for a response; 0: 5 seconds.
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
-	// IncludeRequestHeadersInCheck are those of the caller that it sees, beside Authorization.
+	// IncludeRequestHeadersInCheck are the caller's headers that it gets in addition to Authorization.
 	IncludeRequestHeadersInCheck []string `json:"includeRequestHeadersInCheck,omitempty"`
-	// IncludeAdditionalHeadersInCheck are those that it sees in any case.
+	// IncludeAdditionalHeadersInCheck are headers that it always gets.
 	IncludeAdditionalHeadersInCheck map[string]string `json:"includeAdditionalHeadersInCheck,omitempty"`
-	// HeadersToUpstreamOnAllow are those of its answer that the backend gets in place of the caller's.
+	// HeadersToUpstreamOnAllow are headers of its response that replace the caller's in the request to the backend.
 	HeadersToUpstreamOnAllow []string `json:"headersToUpstreamOnAllow,omitempty"`
-	// HeadersToDownstreamOnAllow are those of its answer that the caller gets with the backend's.
+	// HeadersToDownstreamOnAllow are headers of its response that are added to the backend's response.
 	HeadersToDownstreamOnAllow []string `json:"headersToDownstreamOnAllow,omitempty"`
-	// HeadersToDownstreamOnDeny are those of its answer that the caller gets; without any, all.
+	// HeadersToDownstreamOnDeny are headers of its response that the caller gets; if empty, all.
 	HeadersToDownstreamOnDeny []string `json:"headersToDownstreamOnDeny,omitempty"`
 }
 
-// ParseAuthorizers reads a list of them as JSON.
+// ParseAuthorizers decodes a list of authorizers from JSON.
 func ParseAuthorizers(text []byte) ([]Authorizer, error) {
 	var all []Authorizer
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -78,7 +78,7 @@ func ParseAuthorizers(text []byte) ([]Authorizer, error) {
 	return all, nil
 }
 
-// check finds what cannot be served.
+// check returns what cannot be served.
 func (a *Authorizer) check() []error {
 	problems := a.checkHeaders()
 	note := func(format string, values ...any) { problems = append(problems, fmt.Errorf(format, values...)) }
@@ -128,17 +128,17 @@ func (a *Authorizer) timeout() time.Duration {
 }
 
 const (
-	// checkBodyBytes bounds the answer of an authorizer. A larger one denies.
+	// checkBodyBytes bounds the response of an authorizer. A larger one denies.
 	checkBodyBytes = 64 << 10
-	// checkConnections is how many questions one authorizer gets at a time. Further ones wait, as long as each may take.
+	// checkConnections bounds the concurrent requests to one authorizer. Further ones wait until their timeout.
 	checkConnections = 256
 )
 
 const severalCredentials = "Found multiple Authorization headers"
 
-var errNoAnswer = errors.New("it is no answer, or too large")
+var errNoAnswer = errors.New("the authorizer's response is invalid or too large")
 
-// authorizer asks an Authorizer. It may be used by many at a time.
+// authorizer is a client of an Authorizer. It is safe for concurrent use.
 type authorizer struct {
 	Authorizer
 
@@ -146,12 +146,12 @@ type authorizer struct {
 	include, upstream, downstream, onlyOnDeny headerList
 }
 
-// authorizersOf makes those that ParseAuthorizers has accepted, by their names.
+// authorizersOf returns clients of valid authorizers by name.
 func authorizersOf(all []Authorizer) map[string]*authorizer {
 	made := make(map[string]*authorizer, len(all))
 	for i := range all {
 		a := &authorizer{Authorizer: all[i], transport: &http.Transport{
-			DialContext:            httplimit.CountHeads((&net.Dialer{Timeout: all[i].timeout()}).DialContext), // the operator's: its address is not judged
+			DialContext:            httplimit.CountHeads((&net.Dialer{Timeout: all[i].timeout()}).DialContext), // the operator chose the address
 			DisableCompression:     true,
 			MaxConnsPerHost:        checkConnections,
 			MaxIdleConnsPerHost:    checkConnections,
@@ -167,8 +167,8 @@ func authorizersOf(all []Authorizer) map[string]*authorizer {
 	return made
 }
 
-// admits decides whether a request may go on, and takes away what a backend could believe and nobody has checked. It has answered one
-// that may not.
+// admits decides whether a request may proceed, and removes headers that a backend could trust although nothing has
+// checked them. It responds to a request that may not.
 func (to *rule) admits(x *exchange, out *http.Request) bool {
 	given := http.Header{}
 	if !to.authorize(x, out, given) {
@@ -198,9 +198,9 @@ func (to *rule) admits(x *exchange, out *http.Request) bool {
 	return false
 }
 
-// authorize asks all authorizers, and notes the headers that they have given the backend.
+// authorize calls all authorizers, and records the headers that they set for the backend.
 func (to *rule) authorize(x *exchange, out *http.Request, given http.Header) bool {
-	if len(to.authorizers) > 0 && len(out.Header["Authorization"]) > 1 { // authorizers and backends could read different ones
+	if len(to.authorizers) > 0 && len(out.Header["Authorization"]) > 1 { // authorizers and backends could read different values
 		x.refuse(unauthorized, http.StatusUnauthorized, severalCredentials)
 		return false
 	}
@@ -215,7 +215,8 @@ func (to *rule) authorize(x *exchange, out *http.Request, given http.Header) boo
 	return true
 }
 
-// join makes one value of several (RFC 9110, 5.3) in what the authorizer sees: the backend could read another one of them than it did.
+// join merges the values of a header (RFC 9110, 5.3) in what the authorizer gets: the backend could read another value
+// than it did.
 func (a *authorizer) join(header http.Header) {
 	for name, values := range header {
 		if len(values) < 2 || !a.include.has(name) {
@@ -229,13 +230,14 @@ func (a *authorizer) join(header http.Header) {
 	}
 }
 
-// admits asks the authorizer. What it does not allow in time, with 200, is denied. It notes the headers that it has given the backend.
+// admits calls the authorizer. A request that it does not allow with 200 in time is denied. It records the headers set
+// for the backend.
 func (a *authorizer) admits(x *exchange, out *http.Request, given http.Header) bool {
 	ctx, cancel := context.WithTimeout(out.Context(), a.timeout())
 	defer cancel()
 	says, err := a.ask(ctx, out)
 	switch {
-	case err != nil || says.status >= http.StatusInternalServerError: // it is broken
+	case err != nil || says.status >= http.StatusInternalServerError: // the authorizer is broken
 		x.refuse(denied, http.StatusForbidden, "")
 		return false
 	case says.status != http.StatusOK:
@@ -246,14 +248,14 @@ func (a *authorizer) admits(x *exchange, out *http.Request, given http.Header) b
 	return true
 }
 
-// ruling is the answer of an authorizer.
+// ruling is the response of an authorizer.
 type ruling struct {
 	status int
 	header http.Header
 	text   []byte
 }
 
-// ask sends the head of a request. An answer that is not whole is an error.
+// ask sends the head of a request. An incomplete response is an error.
 func (a *authorizer) ask(ctx context.Context, out *http.Request) (ruling, error) {
 	var head httplimit.HeadAccount
 	answer, err := forward.RoundTrip(a.transport, a.question(out).WithContext(head.With(ctx)), &head)
@@ -261,7 +263,7 @@ func (a *authorizer) ask(ctx context.Context, out *http.Request) (ruling, error)
 		return ruling{}, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode < http.StatusOK { // another protocol
+	if answer.StatusCode < http.StatusOK { // protocol switch
 		return ruling{}, errNoAnswer
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, checkBodyBytes+1))
@@ -287,7 +289,7 @@ func (a *authorizer) question(out *http.Request) *http.Request {
 		header.Set(name, value)
 	}
 	if header["User-Agent"] == nil {
-		header["User-Agent"] = nil // or net/http names itself
+		header["User-Agent"] = nil // otherwise net/http sets its own
 	}
 	return &http.Request{
 		Method: out.Method, Host: out.Host, Header: header, URL: a.urlFor(out), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -301,7 +303,7 @@ func (a *authorizer) urlFor(out *http.Request) *url.URL {
 	return at
 }
 
-// deny answers as the authorizer does.
+// deny responds as the authorizer did.
 func (a *authorizer) deny(x *exchange, says ruling) {
 	x.outcome = denied
 	always := map[string]bool{"Content-Type": true, "Location": true, "Www-Authenticate": true}
@@ -317,7 +319,7 @@ func (a *authorizer) deny(x *exchange, says ruling) {
 	_, _ = x.w.Write(says.text)
 }
 
-// change gives the backend and the caller what an authorizer that allows has for them.
+// change sets the headers of an allowing authorizer for the backend and for the caller.
 func (a *authorizer) change(x *exchange, out *http.Request, answer, given http.Header) {
 	a.forget(out.Header)
 	for name, values := range answer {
@@ -333,7 +335,8 @@ func (a *authorizer) change(x *exchange, out *http.Request, answer, given http.H
 	}
 }
 
-// forget takes away what a caller says in the authorizer's place. Authorization and Cookie mean something without it, and stay.
+// forget removes the caller's values of headers that the authorizer sets. Authorization and Cookie have a meaning
+// without it, and stay.
 func (a *authorizer) forget(header http.Header) {
 	for name := range header {
 		if plain := http.CanonicalHeaderKey(dashes(name)); a.upstream.has(plain) && plain != "Authorization" && plain != "Cookie" {

@@ -51,7 +51,7 @@ func newIssuer(t *testing.T) *issuer {
 	return i
 }
 
-// bearer is the header of a token with these claims, besides those of a good one.
+// bearer returns the header of a valid token with additional claims.
 func (i *issuer) bearer(claims map[string]any) string { return "Bearer " + i.token(claims) }
 
 func (i *issuer) token(claims map[string]any) string {
@@ -305,7 +305,7 @@ func TestWhatDidNotChangeIsTakenOver(t *testing.T) {
 	require.NotSame(t, before.loaded[others.APIRule], after.loaded[others.APIRule])
 }
 
-// withAuthorizers is a gateway whose rule for /locked asks authorizers, named by their index.
+// withAuthorizers returns a gateway whose rule for /locked has authorizers, named by their index.
 func withAuthorizers(t *testing.T, change func(*Authorizer), restrictions *v2.JWT, handlers ...http.Handler) *fixture {
 	t.Helper()
 	var all []Authorizer

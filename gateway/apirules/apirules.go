@@ -22,57 +22,58 @@ import (
 	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
-// Activate answers a request from the pods of a Function, for which it may wait so long. A request whose context ends with the cause
-// context.DeadlineExceeded has run out of time: one that a pod has is not answered then, nor is one whose caller has gone.
+// Activate serves a request from the pods of a Function, for which it may wait for up to wait. A request whose context
+// ended with the cause context.DeadlineExceeded ran out of time: once a pod has it, it gets no response, as if its
+// caller had gone.
 type Activate func(w http.ResponseWriter, r *http.Request, function types.NamespacedName, wait time.Duration)
 
-// Deps is what Exposed works with.
+// Deps are the dependencies of an Exposed.
 type Deps struct {
 	Activate Activate
-	// Keys are those of the issuers. Whoever made them runs them.
+	// Keys are the keys of token issuers. Their creator runs them.
 	Keys *jwt.Keys
-	// Endpoints tell where Services can be reached that are no Functions; nil where APIRules lead to none.
+	// Endpoints watches Services that are not Functions; nil where APIRules lead to none.
 	Endpoints Endpoints
-	// Heads are those of answers; nil: its own.
+	// Heads accounts response heads; nil: its own.
 	Heads *forward.Heads
-	// Guard decides which addresses of Services are dialled.
+	// Guard decides which addresses of Services may be dialled.
 	Guard    dialguard.Guard
 	Now      func() time.Time
 	Registry prometheus.Registerer
 	Log      logr.Logger
 }
 
-// Options bounds what is served.
+// Options bounds the requests to APIRules.
 type Options struct {
-	// Authorizers are those that rules may name. ParseAuthorizers makes valid ones.
+	// Authorizers are the authorizers that rules may refer to; see ParseAuthorizers.
 	Authorizers []Authorizer
-	// Requests is how many there may be at a time, of which the APIRules of a namespace take no more than they leave free.
+	// Requests bounds concurrent requests. The APIRules of a namespace take at most as many as they leave free.
 	Requests int
-	// RequestsPerAPIRule is how many of them are of one APIRule. A caller has half of these.
+	// RequestsPerAPIRule bounds the concurrent requests of one APIRule. A caller gets half of them.
 	RequestsPerAPIRule int
-	// BodyTimeout is for how long a caller may send nothing of a body that he has announced.
+	// BodyTimeout bounds how long a caller may send nothing of an announced body.
 	BodyTimeout time.Duration
 }
 
-// DefaultOptions are the values that a cluster runs with.
+// DefaultOptions returns the defaults in a cluster.
 func DefaultOptions() Options {
 	return Options{Requests: 4096, RequestsPerAPIRule: 2048, BodyTimeout: time.Minute}
 }
 
-// Exposed answers the requests of APIRules.
+// Exposed serves the requests of APIRules.
 type Exposed struct {
 	deps        Deps
 	options     Options
 	metrics     *metrics
 	services    *services
-	places      *httplimit.Places // of requests, by namespace, by APIRule, and by APIRule and caller
+	places      *httplimit.Places // of requests, per namespace, per APIRule, and per APIRule and caller
 	authorizers map[string]*authorizer
 
 	setting sync.Mutex // serializes Set
 	current atomic.Pointer[table]
 }
 
-// New knows no APIRule before Set: every host is unknown.
+// New returns an Exposed without APIRules: every host is unknown before Set.
 func New(deps Deps, options Options) *Exposed {
 	if deps.Heads == nil {
 		deps.Heads = forward.NewHeads()
@@ -86,7 +87,7 @@ func New(deps Deps, options Options) *Exposed {
 	return e
 }
 
-// Close ends the connections that are not in use.
+// Close closes the idle connections.
 func (e *Exposed) Close() {
 	e.services.transport.CloseIdleConnections()
 	for _, each := range e.authorizers {
@@ -94,7 +95,7 @@ func (e *Exposed) Close() {
 	}
 }
 
-// Set serves these Exposures and no others from now on. Requests that have begun go on as they were.
+// Set replaces the served exposures. Requests in progress continue with the previous ones.
 func (e *Exposed) Set(exposures []apirule.Exposure) {
 	e.setting.Lock()
 	defer e.setting.Unlock()
@@ -103,8 +104,8 @@ func (e *Exposed) Set(exposures []apirule.Exposure) {
 	e.current.Store(next)
 }
 
-// ServeHTTP implements http.Handler. It adds the address of the connection to X-Forwarded-For, whose other addresses, and
-// X-Forwarded-Proto, it believes. A request that cannot be answered is aborted.
+// ServeHTTP implements http.Handler. It adds the connection's address to X-Forwarded-For and trusts its other addresses
+// and X-Forwarded-Proto. It aborts a request that cannot be answered.
 func (e *Exposed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{all: e, began: time.Now(), w: &response{Writer: forward.NewWriter(w)}}
 	defer x.finish()
@@ -112,10 +113,10 @@ func (e *Exposed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.w.AbortUnlessAnswered()
 }
 
-// table is all that is served at a time. It does not change.
+// table is an immutable set of served hosts.
 type table struct {
 	exact    map[string]*host
-	wildcard map[string]*host // by what follows the asterisk and its dot
+	wildcard map[string]*host // by the name after the asterisk and its dot
 	loaded   map[types.NamespacedName]*host
 }
 
@@ -123,13 +124,14 @@ func newTable() *table {
 	return &table{exact: map[string]*host{}, wildcard: map[string]*host{}, loaded: map[types.NamespacedName]*host{}}
 }
 
-// compileAll takes over what did not change, validators with what they know of tokens and counts of requests included.
+// compileAll reuses the unchanged hosts of before, including the validators' caches of tokens and the counts of
+// requests.
 func (e *Exposed) compileAll(exposures []apirule.Exposure, before *table) *table {
 	next := newTable()
 	for i := range exposures {
 		each := &exposures[i]
 		fingerprint, err := each.Fingerprint()
-		if err != nil { // it cannot be told, so it must not be served
+		if err != nil { // it cannot be identified, so it must not be served
 			e.deps.Log.Error(err, "cannot load an APIRule", "namespace", each.APIRule.Namespace, "apirule", each.APIRule.Name)
 			continue
 		}
@@ -155,7 +157,7 @@ func (t *table) add(h *host) {
 
 func (t *table) hosts() int { return len(t.exact) + len(t.wildcard) }
 
-// find returns what serves a host: the most specific one, and no other.
+// find returns the most specific host for a name.
 func (t *table) find(name string) *host {
 	if h := t.exact[name]; h != nil {
 		return h
@@ -172,7 +174,7 @@ func (t *table) find(name string) *host {
 	}
 }
 
-// uris lists where the keys of issuers are, by the namespaces of those who name them.
+// uris returns the URIs of issuers' keys with the namespaces that refer to them.
 func (t *table) uris() map[string][]string {
 	all := map[string][]string{}
 	for _, h := range t.loaded {
@@ -187,24 +189,24 @@ func (t *table) uris() map[string][]string {
 	return all
 }
 
-// maxHost is how long a host of requests may be.
+// maxHost bounds the host of a request.
 const maxHost = 255
 
 const wildcard = "*."
 
-// host is an Exposure as requests need it. It does not change.
+// host is a compiled Exposure. It is immutable.
 type host struct {
 	apiRule     types.NamespacedName
 	id          string // of the APIRule
 	fingerprint string
 	name        string // empty: nothing is served
 	cors        *cors
-	routes      []apirule.Route // of the rules, in their order
+	routes      []apirule.Route // of the rules, in order
 	rules       []rule
 	problems    apirule.Problems
 }
 
-// enter takes a place for a request: one of its namespace, one of its APIRule, and of these one of its caller.
+// enter takes places for a request: of its namespace, of its APIRule, and of the caller's part of these.
 func (x *exchange) enter(h *host, r *http.Request) bool {
 	from := forward.Of(r)
 	ok, evicted := x.all.places.Take(&x.place, from,
@@ -213,7 +215,7 @@ func (x *exchange) enter(h *host, r *http.Request) bool {
 	return ok
 }
 
-// hostOf is the host that a request names, without its port, in lower case.
+// hostOf returns the host of an authority, without its port, in lower case.
 func hostOf(authority string) string {
 	name := authority
 	if colon := strings.LastIndexByte(name, ':'); colon >= 0 && !strings.HasSuffix(name, "]") {
@@ -225,18 +227,18 @@ func hostOf(authority string) string {
 	return strings.ToLower(name)
 }
 
-// staleAfter is how old keys may be before it is said that they cannot be fetched any more.
+// staleAfter is the age of keys at which a failure to fetch them is reported.
 const staleAfter = time.Hour
 
-// Loaded is what became of an Exposure.
+// Loaded is the state of an exposure in this gateway.
 type Loaded struct {
 	Fingerprint string
-	// Problems are those that only a gateway sees. Closes names the rule that each is about, which answers all the same where it
-	// can.
+	// Problems are problems that only a gateway sees. Closes names the rule that a problem is about, which is still
+	// served if possible.
 	Problems apirule.Problems
 }
 
-// Loaded tells what is served.
+// Loaded returns the state of all exposures.
 func (e *Exposed) Loaded() map[types.NamespacedName]Loaded {
 	states := map[string]jwt.State{}
 	for _, state := range e.deps.Keys.States() {
@@ -250,7 +252,7 @@ func (e *Exposed) Loaded() map[types.NamespacedName]Loaded {
 	return all
 }
 
-// problemsWith adds those of issuers.
+// problemsWith returns the host's problems and those of its issuers.
 func (h *host) problemsWith(states map[string]jwt.State) apirule.Problems {
 	problems := slices.Clip(h.problems)
 	for i := range h.rules {
@@ -277,7 +279,7 @@ func (h *host) problemsWith(states map[string]jwt.State) apirule.Problems {
 	return problems
 }
 
-// wordsFor is what there is to say of an issuer's keys, or nothing.
+// wordsFor returns the problem of an issuer's keys, or nothing.
 func wordsFor(state jwt.State) string {
 	switch {
 	case state.Err != nil && (state.Keys == 0 || state.Age >= staleAfter):
@@ -288,11 +290,11 @@ func wordsFor(state jwt.State) string {
 	return ""
 }
 
-// outcome is how a request ended, the label of its metric.
+// outcome is how a request ended, a label of its metric.
 type outcome string
 
 const (
-	served       outcome = "served" // whatever the backend, or the activator of a Function, has answered
+	served       outcome = "served" // whatever the backend or the Function's activator responded
 	notFound     outcome = "not_found"
 	preflight    outcome = "preflight"
 	denied       outcome = "denied"
@@ -302,10 +304,10 @@ const (
 	timedOut     outcome = "timeout"
 	unreachable  outcome = "unreachable"
 	clientGone   outcome = "client_gone"
-	unfinished   outcome = "unfinished" // the body of the request did not reach its end
+	unfinished   outcome = "unfinished" // the request body was not read to its end
 )
 
-// requestBuckets reach from an answer of a warm backend to the longest timeout of a rule.
+// requestBuckets range from the response of a warm backend to the longest timeout of a rule.
 var requestBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 180, 600, 3900}
 
 type metrics struct {
@@ -327,7 +329,7 @@ func newMetrics(registerer prometheus.Registerer, hosts func() int) *metrics {
 		}, []string{"outcome", "code"}),
 		evicted: factory.NewCounter(prometheus.CounterOpts{
 			Name: "rouse_gateway_exposed_evicted_total",
-			Help: "Requests that were ended for further ones of their namespace, APIRule or caller, as their callers were slowest.",
+			Help: "Requests of the slowest callers that were aborted to make room for others of their namespace, APIRule or caller.",
 		}),
 		seconds: factory.NewHistogram(prometheus.HistogramOpts{
 			Name:    "rouse_gateway_exposed_request_seconds",

@@ -220,7 +220,7 @@ func TestARuleLeadsToItsFunctionOrItsService(t *testing.T) {
 	require.Equal(t, "book", f.send(r).text)
 }
 
-// pod is the only one of a Function, or none.
+// pod is the only pod of a Function, or nil.
 type pod struct{ endpoints []routing.Endpoint }
 
 // Watch implements activate.Endpoints.
@@ -233,7 +233,7 @@ func (p pod) Watch(ctx context.Context, _ types.NamespacedName, _ int32, apply f
 // Condition implements activate.Functions.
 func (p pod) Condition(types.NamespacedName) activator.Condition { return activator.Condition{} }
 
-// withActivators is a gateway whose Function has a pod that serves with handle, or sleeps without.
+// withActivators returns a gateway whose Function has a pod that serves with handle, or is asleep if handle is nil.
 func withActivators(t *testing.T, timeout time.Duration, handle http.HandlerFunc) *fixture {
 	t.Helper()
 	var p pod

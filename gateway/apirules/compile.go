@@ -14,23 +14,23 @@ import (
 	"github.com/rouse-run/rouse/internal/apirule"
 )
 
-// rule is one of an APIRule as requests need it. It does not change.
+// rule is a compiled rule of an APIRule. It is immutable.
 type rule struct {
 	closed  bool
 	timeout time.Duration
 	backend apirule.Backend
 
 	authorizers []*authorizer  // all of which have to allow a request
-	tokens      *jwt.Validator // nil: none is asked for
+	tokens      *jwt.Validator // nil: no token is required
 	keyURIs     []string       // of the validator
 
-	headers []header // in place of the caller's
-	host    string   // in place of the caller's; empty: it is kept
+	headers []header // replace the caller's
+	host    string   // replaces the caller's; empty: it is kept
 }
 
 type header struct{ name, value string }
 
-// compile makes of an Exposure what serves it. What cannot be compiled closes its rule alone.
+// compile compiles an Exposure. A rule that cannot be compiled is closed; the others are not affected.
 func (e *Exposed) compile(x *apirule.Exposure, fingerprint string) *host {
 	h := &host{apiRule: x.APIRule, id: x.APIRule.String(), fingerprint: fingerprint, name: x.Host}
 	h.cors, h.problems = compileCORS(x.CORS)
@@ -46,7 +46,7 @@ func (e *Exposed) compile(x *apirule.Exposure, fingerprint string) *host {
 	return h
 }
 
-// compileRule names attributes as seen from the rule.
+// compileRule reports attributes relative to the rule.
 func (e *Exposed) compileRule(namespace string, from *apirule.Rule) (apirule.Route, rule, apirule.Problems) {
 	to := rule{closed: from.Closed, timeout: from.Timeout, backend: from.Backend}
 	spec := *from.Spec
@@ -62,7 +62,7 @@ func (e *Exposed) compileRule(namespace string, from *apirule.Rule) (apirule.Rou
 	return route, to, problems
 }
 
-// compileAccess finds one way in. A rule without any is closed.
+// compileAccess compiles the access strategy. A rule without one is closed.
 func (e *Exposed) compileAccess(namespace string, spec *v2.Rule, to *rule) apirule.Problems {
 	switch {
 	case spec.JWT != nil:
@@ -120,7 +120,7 @@ func tokenRule(spec *v2.JWT) jwt.Rule {
 	}
 	for _, each := range spec.Authorizations {
 		if each == nil {
-			each = &v2.JWTAuthorization{RequiredScopes: []string{""}} // which the validator refuses: it must not allow everything
+			each = &v2.JWTAuthorization{RequiredScopes: []string{""}} // the validator refuses it, so that it does not allow everything
 		}
 		wanted.Authorizations = append(wanted.Authorizations, jwt.Authorization{RequiredScopes: each.RequiredScopes, Audiences: each.Audiences})
 	}
@@ -130,7 +130,7 @@ func tokenRule(spec *v2.JWT) jwt.Rule {
 // maxSetBytes bounds the headers that a rule sets, cookies included.
 const maxSetBytes = 16 << 10
 
-// fixed are the headers that belong to a connection, to the form of a message, or to Rouse.
+// fixed are the headers that belong to a connection, to the framing of a message, or to Rouse.
 var fixed = []string{
 	"Connection", "Content-Length", "Expect", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
@@ -139,7 +139,7 @@ func isFixed(name string) bool {
 	return slices.Contains(fixed, name) || strings.HasPrefix(name, forward.OwnPrefix)
 }
 
-// compileRequest reads what a rule sets in requests.
+// compileRequest compiles the headers that a rule sets in requests.
 func (to *rule) compileRequest(spec *v2.Request) apirule.Problems {
 	var problems apirule.Problems
 	note := func(attribute, message string) {
@@ -175,7 +175,7 @@ func (to *rule) compileRequest(spec *v2.Request) apirule.Problems {
 	return problems
 }
 
-// cookieHeader has the cookies in the order of their names.
+// cookieHeader returns the cookies sorted by name.
 func cookieHeader(cookies map[string]string) string {
 	pairs := make([]string, 0, len(cookies))
 	for _, name := range slices.Sorted(maps.Keys(cookies)) {
@@ -184,7 +184,7 @@ func cookieHeader(cookies map[string]string) string {
 	return strings.Join(pairs, "; ")
 }
 
-// isToken is true of the names of headers (RFC 9110, 5.6.2).
+// isToken reports whether name is a valid header name (RFC 9110, 5.6.2).
 func isToken(name string) bool {
 	for i := range len(name) {
 		if !isUnreserved(name[i]) && strings.IndexByte("!#$%&'*+^`|", name[i]) < 0 {
@@ -194,7 +194,7 @@ func isToken(name string) bool {
 	return name != ""
 }
 
-// isHeaderValue is true of what has no control characters.
+// isHeaderValue reports whether a value has no control characters.
 func isHeaderValue(value string) bool {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -204,7 +204,7 @@ func isHeaderValue(value string) bool {
 	return true
 }
 
-// isAuthority is true of a host, perhaps with a port.
+// isAuthority reports whether a value is a host with an optional port.
 func isAuthority(value string) bool {
 	for i := range len(value) {
 		if !isUnreserved(value[i]) && strings.IndexByte(":[]", value[i]) < 0 {
@@ -214,13 +214,13 @@ func isAuthority(value string) bool {
 	return value != "" && len(value) <= maxHost
 }
 
-// maxListed is how many headers a list of an authorizer may have.
+// maxListed bounds the header names in a list of an authorizer.
 const maxListed = 64
 
-// headerList is a list of headers.
+// headerList is a list of header names and patterns.
 type headerList struct {
 	exact              map[string]bool // in canonical form
-	prefixes, suffixes []string        // in small letters
+	prefixes, suffixes []string        // in lower case
 }
 
 func newHeaderList(names []string) (headerList, error) {

@@ -37,7 +37,7 @@ func (f *fixture) withCORS(policy *v2.CORSPolicy, rules ...apirule.Rule) {
 	f.exposed.Set([]apirule.Exposure{exposed})
 }
 
-// corsHeaders are those of an answer.
+// corsHeaders are the CORS headers of a response.
 func corsHeaders(header http.Header) map[string]string {
 	found := map[string]string{}
 	for name, values := range header {

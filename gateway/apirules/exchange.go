@@ -29,17 +29,17 @@ const (
 	tooSlow      = "upstream request timeout"
 	notReady     = "The rule for this path is not ready: the status of its APIRule says why"
 	tooMany      = "Too many requests for this host, or for its namespace, are being answered"
-	// statusClientGone is in metrics alone: nobody reads it.
+	// statusClientGone appears only in metrics.
 	statusClientGone = 499
 )
 
-// exchange is one request and its answer.
+// exchange is one request and its response.
 type exchange struct {
 	all     *Exposed
 	began   time.Time
 	w       *response
 	place   httplimit.Place
-	body    *body // of a request that a rule takes
+	body    *body // of a request that a rule accepts
 	outcome outcome
 }
 
@@ -51,7 +51,7 @@ func (x *exchange) serve(r *http.Request) {
 		x.refuse(notFound, http.StatusNotFound, "")
 		return
 	}
-	if strings.Contains(path, "%00") { // no backend means it, and some end the path there
+	if strings.Contains(path, "%00") { // no backend needs it, and some end the path there
 		x.refuse(denied, http.StatusBadRequest, "")
 		return
 	}
@@ -79,7 +79,7 @@ func (x *exchange) serve(r *http.Request) {
 	}
 }
 
-// follow does what a rule says.
+// follow applies a rule.
 func (x *exchange) follow(h *host, to *rule, r *http.Request, path string) {
 	ctx, left := startDeadline(r.Context(), to.timeout)
 	defer left.stop()
@@ -96,7 +96,7 @@ func (x *exchange) follow(h *host, to *rule, r *http.Request, path string) {
 	}
 	if to.admits(x, out) {
 		x.send(to, out)
-	} else if !x.body.Whole() { // the server reads what is left of it
+	} else if !x.body.Whole() { // the server reads the rest
 		_ = http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(x.all.options.BodyTimeout))
 	}
 	if x.w.Code() == 0 && ranOut(ctx) {
@@ -116,10 +116,10 @@ func (x *exchange) send(to *rule, out *http.Request) {
 	}
 }
 
-// ranOut reports whether a request has no time left, rather than no caller.
+// ranOut reports whether a request ran out of time, rather than lost its caller.
 func ranOut(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.DeadlineExceeded) }
 
-// refuse answers in place of a backend.
+// refuse responds in place of a backend.
 func (x *exchange) refuse(why outcome, status int, text string) {
 	x.outcome = why
 	header := x.w.Header()
@@ -132,7 +132,7 @@ func (x *exchange) refuse(why outcome, status int, text string) {
 	_, _ = io.WriteString(x.w, text)
 }
 
-// finish is called when the answer is complete, or has been cut.
+// finish is called when the response is complete or was cut off.
 func (x *exchange) finish() {
 	code := x.w.Code()
 	if code == 0 {
@@ -144,16 +144,16 @@ func (x *exchange) finish() {
 	x.all.metrics.finished(x.outcome, code, time.Since(x.began))
 }
 
-// deadline ends the context of a request when its time is over. It stands still while the caller's body is awaited.
+// deadline ends a request's context when its time is over. Its clock stops while the caller's body is awaited.
 type deadline struct {
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
 	timer   *time.Timer
-	began   time.Time     // when it began to run last
-	left    time.Duration // at that time
+	began   time.Time     // when the clock was last started
+	left    time.Duration // when the clock was last started
 	running bool
-	ended   bool // it does not run again
+	ended   bool // the clock is not started again
 }
 
 func startDeadline(ctx context.Context, timeout time.Duration) (context.Context, *deadline) {
@@ -164,7 +164,7 @@ func startDeadline(ctx context.Context, timeout time.Duration) (context.Context,
 	}
 }
 
-// pause stops the clock. A time that is over stays over.
+// pause stops the clock. A deadline that has passed stays so.
 func (d *deadline) pause() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,7 +183,7 @@ func (d *deadline) resume() {
 	}
 }
 
-// remaining is the time that is left.
+// remaining returns the time that is left.
 func (d *deadline) remaining() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,7 +193,7 @@ func (d *deadline) remaining() time.Duration {
 	return d.left - time.Since(d.began)
 }
 
-// unlimited lets a request take as long as it likes.
+// unlimited removes the deadline.
 func (d *deadline) unlimited() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -201,13 +201,13 @@ func (d *deadline) unlimited() {
 	d.running, d.ended = false, true
 }
 
-// stop releases what belongs to the context, at the end of the request.
+// stop releases the context's resources at the end of the request.
 func (d *deadline) stop() {
 	d.unlimited()
 	d.cancel(context.Canceled)
 }
 
-// body is that of a request. While it is awaited, the time of the request stands still.
+// body is the request body. While it is awaited, the request's clock stops.
 type body struct {
 	*forward.Body
 	left    *deadline
@@ -237,7 +237,7 @@ const (
 	brokeOff           = "upstream disconnected before it answered"
 )
 
-// services forwards to Services that are no Functions, at their pods.
+// services forwards to the pods of Services that are not Functions.
 type services struct {
 	transport *http.Transport
 }
@@ -248,13 +248,13 @@ func newServices(endpoints Endpoints, guard dialguard.Guard) *services {
 		DisableCompression:     true,
 		MaxIdleConnsPerHost:    idlePerService,
 		IdleConnTimeout:        forward.IdleConnTimeout,
-		MaxResponseHeaderBytes: 2 * httplimit.MaxHeadBytes, // connections count
+		MaxResponseHeaderBytes: 2 * httplimit.MaxHeadBytes, // connections count heads themselves
 	}}
 }
 
-// forward answers from a Service.
+// forward serves a request from a Service.
 func (s *services) forward(x *exchange, r *http.Request, to apirule.Backend) {
-	// Bodies flow in both directions at once.
+	// Bodies flow in both directions concurrently.
 	_ = http.NewResponseController(x.w).EnableFullDuplex()
 	var head httplimit.HeadAccount
 	x.all.deps.Heads.Open(&head, to.Service.Namespace)
@@ -263,7 +263,7 @@ func (s *services) forward(x *exchange, r *http.Request, to apirule.Backend) {
 	proxy := httputil.ReverseProxy{
 		Rewrite:       func(p *httputil.ProxyRequest) { toAddress(p, address) },
 		Transport:     &dialing{transport: s.transport, trailer: r.Trailer, head: &head},
-		FlushInterval: -1, // answers may be streams
+		FlushInterval: -1, // responses may be streams
 		ModifyResponse: func(answer *http.Response) error {
 			forward.RemoveOwn(answer.Header)
 			forward.CleanTrailer(answer)
@@ -276,7 +276,7 @@ func (s *services) forward(x *exchange, r *http.Request, to apirule.Backend) {
 	proxy.ServeHTTP(x.w, r)
 }
 
-// toAddress leaves a request as the rule has made it, but for its way.
+// toAddress leaves a request as the rule has set it, except for its address.
 func toAddress(p *httputil.ProxyRequest, address string) {
 	out := p.Out
 	out.URL.Scheme, out.URL.Host, out.URL.RawQuery = "http", address, p.In.URL.RawQuery
@@ -287,10 +287,10 @@ func toAddress(p *httputil.ProxyRequest, address string) {
 		}
 	}
 	addHop(out.Header, p.In.RemoteAddr)
-	out.Header.Del("Expect") // who waits to be asked for a body is asked here
+	out.Header.Del("Expect") // this server sends 100 Continue itself
 }
 
-// failed answers for a Service that does not.
+// failed responds for a Service that did not.
 func (x *exchange) failed(r *http.Request, err error) {
 	if ranOut(r.Context()) {
 		return
@@ -312,7 +312,7 @@ func (x *exchange) failed(r *http.Request, err error) {
 	}
 }
 
-// dialing tries again when a connection could not be made, so that nothing was sent.
+// dialing retries when no connection could be made, so that nothing was sent.
 type dialing struct {
 	transport http.RoundTripper
 	trailer   http.Header // of the request: the server fills it after the body
@@ -341,26 +341,26 @@ func (d *dialing) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var errNoPod = errors.New("the Service has no pod")
 
-// Endpoints watches where a Service can be reached.
+// Endpoints watches the addresses of a Service.
 type Endpoints interface {
 	// Watch calls apply with the endpoints of the Service's port, at once and after each change, one call at a time, until ctx ends.
 	Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error
 }
 
-// pods connects to the pods of Services. The cluster IP of a Service leads wherever its EndpointSlices say, also to pods of other
-// namespaces, for who may write those: endpoints are what is known to be its own.
+// pods connects to the pods of Services. The cluster IP of a Service leads wherever its EndpointSlices do, also to pods
+// of other namespaces for whoever may write them; Endpoints returns only the Service's own pods.
 type pods struct {
 	endpoints Endpoints
 	guard     dialguard.Guard
 }
 
-// serviceAddress names a Service and its port for dial. Connections are kept by it, so no Service gets those of another one that had
-// its cluster IP before.
+// serviceAddress returns the address of a Service and its port for dial. Idle connections are stored by it, so that a
+// Service never gets those of another one that had its cluster IP before.
 func serviceAddress(to *apirule.Backend) string {
 	return net.JoinHostPort(to.Service.Name+"."+to.Service.Namespace, strconv.Itoa(int(to.Port)))
 }
 
-// dial connects to one of the pods behind an address of serviceAddress, as a Service does for each connection.
+// dial connects to one of the pods behind an address of serviceAddress, chosen for each connection as a Service does.
 func (p *pods) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, stop := context.WithTimeout(ctx, dialTimeout)
 	defer stop()
@@ -391,7 +391,7 @@ func (p *pods) choose(ctx context.Context, address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// As a Service does: where none is ready, one that ends may take it.
+	// As in a Service: if none is ready, a terminating pod may take it.
 	usable := slices.DeleteFunc(slices.Clone(all), func(e routing.Endpoint) bool { return !e.Ready || e.Terminating })
 	if len(usable) == 0 {
 		usable = slices.DeleteFunc(slices.Clone(all), func(e routing.Endpoint) bool { return !e.Terminating })
@@ -399,5 +399,5 @@ func (p *pods) choose(ctx context.Context, address string) (string, error) {
 	if len(usable) == 0 {
 		return "", errNoPod
 	}
-	return usable[rand.IntN(len(usable))].Address, nil //nolint:gosec // nothing is secret about it
+	return usable[rand.IntN(len(usable))].Address, nil //nolint:gosec // not secret
 }

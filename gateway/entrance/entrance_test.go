@@ -24,7 +24,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// fixture is an Entrance with both listeners, whose clients trust what its folder had at the beginning.
+// fixture is an Entrance with both listeners, whose clients trust the initial content of its folder.
 type fixture struct {
 	t        *testing.T
 	options  Options
@@ -90,7 +90,7 @@ func (f *fixture) transport(http2 bool) *http.Transport {
 	return transport
 }
 
-// text asks for a path and returns the body of the answer.
+// text requests a path and returns the body of the response.
 func (f *fixture) text(request *http.Request, http2 bool) string {
 	f.t.Helper()
 	answer, err := f.transport(http2).RoundTrip(request)
@@ -211,7 +211,7 @@ func TestAListenerThatIsThereIsTakenInPlaceOfTheAddress(t *testing.T) {
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", loopback.Address(t))
 	require.NoError(t, err)
 	options := DefaultOptions()
-	options.HTTPAddress = "192.0.2.1:80" // of nobody
+	options.HTTPAddress = "192.0.2.1:80" // an address that this machine does not have
 	entrance := New(Deps{HTTP: listener, Registry: prometheus.NewPedanticRegistry(), Log: logr.Discard()}, options)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -229,14 +229,14 @@ func TestAListenerThatIsThereIsTakenInPlaceOfTheAddress(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// headersOf are those that a handler gets, one on a line.
+// headersOf returns the headers that a handler gets, one on a line.
 func headersOf(w http.ResponseWriter, r *http.Request) {
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		_, _ = fmt.Fprintf(w, "%s: %s\n", name, strings.Join(r.Header[name], " | "))
 	}
 }
 
-// said is everything that a client could say about where a request came from, and about Rouse's own.
+// said are all headers with which a client could claim where a request came from, and Rouse's own.
 const said = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil.example.com\r\n" +
 	"X-Forwarded-Port: 1\r\nX-Forwarded-Prefix: /evil\r\nForwarded: for=192.0.2.1\r\nX-Real-Ip: 192.0.2.1\r\n" +
 	"X_Forwarded_For: 192.0.2.2\r\nX-Forwarded_Host: worse.example.com\r\n" +

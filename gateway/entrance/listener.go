@@ -18,10 +18,10 @@ import (
 	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
-// acceptPause parts two tries after a listener could not accept, as when the process has no file descriptor left.
+// acceptPause is the pause after a failed accept, as when the process has no file descriptor left.
 const acceptPause = 50 * time.Millisecond
 
-// listener is one over HTTP and TLS, so that both have their bounds together.
+// listener combines the HTTP and the TLS listener, so that they share their bounds.
 type listener struct {
 	proxies  proxies
 	accepted chan net.Conn
@@ -91,7 +91,7 @@ func (l *listener) accept(from net.Listener, secure bool) {
 	}
 }
 
-// identify notes whose connection it is.
+// identify wraps a connection with its client.
 func (l *listener) identify(accepted net.Conn, secure bool) net.Conn {
 	address, err := netip.ParseAddrPort(accepted.RemoteAddr().String())
 	if err != nil {
@@ -110,7 +110,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Connections stay.
+// Close implements net.Listener. Connections stay open.
 func (l *listener) Close() error {
 	l.once.Do(func() {
 		close(l.closed)
@@ -122,7 +122,7 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// Addr implements net.Listener: it is that of the first.
+// Addr implements net.Listener. It returns the address of the first listener.
 func (l *listener) Addr() net.Addr { return l.under[0].Addr() }
 
 // conn is a connection of a client.
@@ -150,7 +150,7 @@ func (c *conn) remove(stream *request) {
 	delete(c.streams, stream)
 }
 
-// WaitsSince returns since when all streams have waited for their client, or 0 when one of them does not.
+// WaitsSince returns since when all streams wait for their client, or 0 when one of them does not.
 func (c *conn) WaitsSince(now int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +173,7 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// connOf finds what a listener has accepted; wrappers show what they wrap with NetConn.
+// connOf returns the conn that a listener has accepted; wrappers expose it by NetConn.
 func connOf(c net.Conn) *conn {
 	for {
 		switch found := c.(type) {
@@ -187,7 +187,7 @@ func connOf(c net.Conn) *conn {
 	}
 }
 
-// proxies are the networks whose word counts.
+// proxies are the networks of trusted proxies.
 type proxies []netip.Prefix
 
 func (p proxies) trust(address netip.Addr) bool {
@@ -195,7 +195,7 @@ func (p proxies) trust(address netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
-// keyOf returns whose share a connection counts for. A proxy stands for many clients.
+// keyOf returns the key that a connection counts for. A trusted proxy has none, because it serves many clients.
 func (p proxies) keyOf(address netip.Addr) httplimit.Key {
 	if p.trust(address) {
 		return httplimit.Key{Name: address.WithZone("").Unmap().String(), Unshared: true}
@@ -203,8 +203,8 @@ func (p proxies) keyOf(address netip.Addr) httplimit.Key {
 	return forward.KeyOf(address)
 }
 
-// clientOf returns whose share a request of a trusted proxy counts for: that of the last address which no trusted proxy has. One that
-// the proxy does not tell counts for none.
+// clientOf returns the key of a trusted proxy's request: the last address that is not a trusted proxy's. A request
+// without one has no key.
 func (p proxies) clientOf(header http.Header, proxy httplimit.Key) httplimit.Key {
 	for _, line := range slices.Backward(header["X-Forwarded-For"]) {
 		for rest, last := line, ""; rest != ""; {
@@ -225,7 +225,7 @@ func (p proxies) clientOf(header http.Header, proxy httplimit.Key) httplimit.Key
 	return proxy
 }
 
-// request is one of a client, who may lose its place.
+// request is a client's request, which may be evicted.
 type request struct {
 	httplimit.Exchange
 	httplimit.Place
@@ -238,12 +238,12 @@ type request struct {
 
 	mu    sync.Mutex
 	ended bool
-	until time.Time // by which more of the body has to be there
+	until time.Time // when more of the body has to have arrived
 }
 
 var past = time.Unix(1, 0)
 
-// Evict implements pace.Client. What is being read of the body, or written of the answer, fails.
+// Evict implements httplimit.Client. Reading the body and writing the response fail.
 func (r *request) Evict() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -271,7 +271,7 @@ func (r *request) end() {
 	r.Leave()
 }
 
-// setReadDeadline sets by when more of the body has to be there; the zero time: never.
+// setReadDeadline sets when more of the body has to have arrived; the zero time: never.
 func (r *request) setReadDeadline(t time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -282,7 +282,7 @@ func (r *request) setReadDeadline(t time.Time) error {
 	return r.controller.SetReadDeadline(t)
 }
 
-// extend puts the deadline off rather than at each read, but shortens it at once.
+// extend moves the deadline at intervals rather than at each read, but shortens it at once.
 func (r *request) extend(t time.Time, step time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,3 @@
-// Package caller identifies who sends a request: by which address it counts, and how it is ended when it is too slow.
-//
-// Behind a proxy that is trusted, the address is the one that the proxy has seen. Any other proxy counts as one caller.
 package forward
 
 import (
@@ -24,8 +21,8 @@ import (
 )
 
 const (
-	// IdleConnTimeout is shorter than servers keep an idle connection, the five seconds of Node.js among them: a request never
-	// meets one that its server is closing.
+	// IdleConnTimeout is shorter than the idle timeout of servers, such as five seconds in Node.js, so that no request
+	// is sent on a connection that its server is closing.
 	IdleConnTimeout = 4 * time.Second
 
 	bufferBytes = 32 << 10
@@ -37,10 +34,10 @@ func IsDial(err error) bool {
 	return errors.As(err, &failed) && failed.Op == "dial"
 }
 
-// Silent takes what net/http has to say of clients that go away.
+// Silent discards net/http's log lines about clients that disconnect.
 var Silent = log.New(io.Discard, "", 0)
 
-// Buffers are for copying answers.
+// Buffers is the pool of buffers for copying responses.
 var Buffers httputil.BufferPool = &bufferPool{pool: sync.Pool{New: func() any { return new([bufferBytes]byte) }}}
 
 type bufferPool struct{ pool sync.Pool }
@@ -56,20 +53,20 @@ func (b *bufferPool) Get() []byte {
 // Put implements httputil.BufferPool.
 func (b *bufferPool) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer)) }
 
-// LeastRate is how many bytes of a body a second a caller has to send, beyond the time for which it may send nothing.
+// LeastRate is how many bytes of a body per second a caller has to send, beyond the time for which it may send nothing.
 const LeastRate = 1 << 10
 
-// ipv6Network is the part of an IPv6 address that one customer of a provider has.
+// ipv6Network is the length of the IPv6 prefix that a provider assigns to one customer.
 const ipv6Network = 64
 
-// Caller is who sends a request.
+// Caller identifies the sender of a request.
 type Caller struct {
 	httplimit.Client
 
 	Key httplimit.Key
 }
 
-// KeyOf returns the key of an address, in IPv6 that of its network.
+// KeyOf returns the key of an address, in IPv6 the key of its network.
 func KeyOf(address netip.Addr) httplimit.Key {
 	address = address.WithZone("").Unmap()
 	if address.Is6() {
@@ -80,7 +77,7 @@ func KeyOf(address netip.Addr) httplimit.Key {
 	return httplimit.Key{Name: address.String()}
 }
 
-// KeyOfConn returns the key of the address at the other end.
+// KeyOfConn returns the key of the remote address.
 func KeyOfConn(c net.Conn) httplimit.Key { return keyOfPort(c.RemoteAddr().String()) }
 
 // keyOfPort returns the key of an address with a port.
@@ -98,7 +95,7 @@ func With(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, contextKey{}, c)
 }
 
-// Of returns the caller of a request: the one of its context, or whoever is at the other end of its connection.
+// Of returns the caller of a request: the one in its context, or the remote address of its connection.
 func Of(r *http.Request) Caller {
 	if found, ok := r.Context().Value(contextKey{}).(*Caller); ok {
 		return *found
@@ -106,19 +103,19 @@ func Of(r *http.Request) Caller {
 	return Caller{unmeasured{}, keyOfPort(r.RemoteAddr)}
 }
 
-// unmeasured is a caller whose pace is not known: it is never evicted.
+// unmeasured is a caller of unknown pace: it is never evicted.
 type unmeasured struct{}
 
 func (unmeasured) WaitsSince(int64) int64 { return 0 }
 func (unmeasured) Evict()                 {}
 
-// headMemory is what the long heads of all answers may take that are under way.
+// headMemory bounds the memory of the long heads of all responses in progress.
 const headMemory = 32 << 20
 
-// Heads bounds the heads of the answers of backends, by namespace.
+// Heads bounds the heads of backends' responses, by namespace.
 type Heads struct{ memory *fair.Pool }
 
-// NewHeads is for all answers of a process.
+// NewHeads returns Heads for all responses of a process.
 func NewHeads() *Heads { return &Heads{fair.NewPool(fair.Limits{Total: headMemory})} }
 
 // Open begins the account of a request to a backend of a namespace.
@@ -126,7 +123,8 @@ func (h *Heads) Open(account *httplimit.HeadAccount, namespace string) {
 	account.Open(h.memory, namespace)
 }
 
-// RoundTrip sends a request with the context of an account, whose answer has no more of a head than it may. The transport counts.
+// RoundTrip sends a request with an account in its context, which bounds the head of the response. The transport counts
+// the bytes.
 func RoundTrip(transport http.RoundTripper, r *http.Request, account *httplimit.HeadAccount) (*http.Response, error) {
 	answer, err := transport.RoundTrip(r)
 	if refused := account.Refused(); err != nil && refused != nil {
@@ -141,7 +139,7 @@ func RoundTrip(transport http.RoundTripper, r *http.Request, account *httplimit.
 	return answer, nil
 }
 
-// RefusedHead is why the head of an answer was refused; empty where that is not why a request failed.
+// RefusedHead returns why the head of a response was refused; empty if the request failed for another reason.
 func RefusedHead(err error) string {
 	if refused, ok := errors.AsType[httplimit.HeadError](err); ok {
 		return refused.Error()
@@ -149,9 +147,9 @@ func RefusedHead(err error) string {
 	return ""
 }
 
-// CleanTrailer takes away headers of Rouse's own from the trailer of an answer, which is known when its body has ended.
+// CleanTrailer removes Rouse's own headers from the trailer of a response, which is complete when the body has ended.
 func CleanTrailer(answer *http.Response) {
-	if len(answer.TransferEncoding) > 0 { // an answer without chunks has none
+	if len(answer.TransferEncoding) > 0 { // only a chunked response has a trailer
 		RemoveOwn(answer.Trailer)
 		answer.Body = &trailed{answer.Body, answer}
 	}
@@ -174,28 +172,28 @@ func (t *trailed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// OwnPrefix is that of the headers by which parts of Rouse know each other.
+// OwnPrefix is the prefix of headers for internal use between parts of Rouse.
 const OwnPrefix = "Rouse-"
 
-// Writer writes an answer, and knows whether it has begun.
+// Writer writes a response and records whether it has begun.
 type Writer struct {
 	http.ResponseWriter
 
 	body *Body // of the request; nil: it has none
-	last bool  // the connection ends with the answer
+	last bool  // the connection ends with the response
 	code int
 }
 
-// NewWriter answers on w.
+// NewWriter returns a Writer on w.
 func NewWriter(w http.ResponseWriter) *Writer {
 	return &Writer{ResponseWriter: w, last: w.Header().Get("Connection") == "close"}
 }
 
-// Await has the answer end the connection if it begins before the body of the request is over: what is left of that would be read
-// as the next request.
+// Await makes the response end the connection if it begins before the request body has ended, because the rest of the
+// body would be read as the next request.
 func (w *Writer) Await(body *Body) { w.body = body }
 
-// Code is the status of the answer; 0: none yet.
+// Code returns the status of the response; 0: none yet.
 func (w *Writer) Code() int { return w.code }
 
 // WriteHeader implements http.ResponseWriter.
@@ -215,7 +213,7 @@ func (w *Writer) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// cleanInterim leaves of an answer 1xx, which httputil.ReverseProxy forwards as it came, what a backend may say to a caller.
+// cleanInterim removes headers from 1xx responses, which httputil.ReverseProxy forwards unchanged.
 func cleanInterim(header http.Header) {
 	RemoveOwn(header)
 	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Te", "Trailer", "Upgrade"} {
@@ -223,7 +221,7 @@ func cleanInterim(header http.Header) {
 	}
 }
 
-// RemoveOwn takes away headers by which parts of Rouse know each other, also those that servers take for them.
+// RemoveOwn removes headers for internal use between parts of Rouse, and those that servers confuse with them.
 func RemoveOwn(header http.Header) {
 	for name := range header {
 		if len(name) >= len(OwnPrefix) && strings.EqualFold(strings.ReplaceAll(name[:len(OwnPrefix)], "_", "-"), OwnPrefix) {
@@ -244,13 +242,13 @@ func (w *Writer) begin() {
 	}
 }
 
-// FlushError is what http.ResponseController asks for.
+// FlushError implements the interface of http.ResponseController.
 func (w *Writer) FlushError() error {
 	w.begin()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Hijack implements http.Hijacker. Only connections that are upgraded are taken over.
+// Hijack implements http.Hijacker. Only upgraded connections are hijacked.
 func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, both, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
@@ -259,38 +257,38 @@ func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, both, err
 }
 
-// Unwrap has http.ResponseController find the rest.
+// Unwrap lets http.ResponseController find other methods.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// AbortUnlessAnswered ends a request without an answer: a handler that returns would answer it with 200.
+// AbortUnlessAnswered aborts a request without a response: a handler that returns would send 200.
 func (w *Writer) AbortUnlessAnswered() {
 	if w.code == 0 {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// restTimeout bounds for how long the rest of a body is read that nobody wants.
+// restTimeout bounds how long an unread request body is discarded before the connection is closed.
 const restTimeout = time.Second
 
 var errEnded = errors.New("the request has been answered")
 
-// Body is that of a request. It may take as long as it likes, while its caller sends as much as he has to.
+// Body is a request body. It may take any time as long as the caller sends at the least rate.
 type Body struct {
 	under   io.ReadCloser
 	w       http.ResponseWriter
 	timeout time.Duration
 	http1   bool
 	whole   atomic.Bool
-	last    atomic.Bool // the deadline is not put off any more
+	last    atomic.Bool // the deadline is final
 
 	reading sync.Mutex
 	pace    httplimit.Meter
 	until   time.Time // the deadline
-	err     error     // why no more is read
+	err     error     // why reading ended
 }
 
-// NewBody bounds for how long the caller of a request may send nothing of its body, and be behind caller.LeastRate. The server's own limit is for the whole of a
-// request, and would end streams.
+// NewBody bounds how long the caller may send nothing of its body, and how far it may be behind LeastRate. The server's
+// own timeout covers the whole request, and would end streams.
 func NewBody(r *http.Request, w http.ResponseWriter, timeout time.Duration) *Body {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	b := &Body{under: r.Body, w: w, timeout: timeout, pace: httplimit.Meter{Rate: LeastRate}, http1: r.ProtoMajor == 1}
@@ -303,7 +301,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	late := b.pace.Begin(time.Now()).Add(b.timeout)
-	if !b.last.Load() && (late.Before(b.until) || late.Sub(b.until) > b.timeout/4) { // rather than at each read
+	if !b.last.Load() && (late.Before(b.until) || late.Sub(b.until) > b.timeout/4) { // not at each read
 		b.until = late
 		b.endAt(late)
 	}
@@ -322,18 +320,18 @@ func (b *Body) read(p []byte) (int, error) {
 	}
 	if errors.Is(err, io.EOF) {
 		b.whole.Store(true)
-		b.endAt(time.Time{}) // a caller may be silent while he waits for his answer
+		b.endAt(time.Time{}) // a caller may be silent while it waits for the response
 	}
 	return n, err
 }
 
 func (b *Body) endAt(t time.Time) { _ = http.NewResponseController(b.w).SetReadDeadline(t) }
 
-// Whole reports whether the body has been read to its end.
+// Whole reports whether the body was read to its end.
 func (b *Body) Whole() bool { return b.whole.Load() }
 
-// Failure is what a caller is told whose body did not come to its end; 0 when that may still come. It waits for the read that
-// is under way: net/http ends the context of a request before such a read returns.
+// Failure returns the response to a caller whose body was truncated; 0 when it may still complete. It waits for the
+// read in progress: net/http ends the context of a request before such a read returns.
 func (b *Body) Failure() (status int, text string) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
@@ -347,9 +345,9 @@ func (b *Body) Failure() (status int, text string) {
 	}
 }
 
-// End is called after the answer, and when there is none. The connection of a body that did not reach its end is over: with
-// reading and writing at the same time net/http would read the rest as the next request. A little of it is read all the same, so
-// that the caller reads his answer.
+// End is called after the response, or when there is none. It ends the connection of a body that did not reach its end,
+// because net/http would read the rest as the next request. A little of the rest is discarded, so that the caller reads
+// the response.
 func (b *Body) End() {
 	if b.whole.Load() {
 		return
@@ -367,11 +365,11 @@ func (b *Body) End() {
 	}
 }
 
-// Close implements io.Closer. The body is over with its request.
+// Close implements io.Closer. The body ends with its request.
 func (b *Body) Close() error { return nil }
 
-// endConnection has net/http close the connection of a request after its answer, also where the header of that is out already:
-// so it does for a body that is larger than a handler allows.
+// endConnection makes net/http close the connection after the response, also if the header was already sent, as it does
+// for a body that is larger than a handler allows.
 func endConnection(w http.ResponseWriter) {
 	for {
 		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
@@ -383,7 +381,7 @@ func endConnection(w http.ResponseWriter) {
 	_, _ = http.MaxBytesReader(w, io.NopCloser(oneByte{}), 0).Read(make([]byte, 1))
 }
 
-// oneByte is larger than nothing.
+// oneByte is an endless body.
 type oneByte struct{}
 
 func (oneByte) Read(p []byte) (int, error) { return min(1, len(p)), nil }

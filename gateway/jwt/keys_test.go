@@ -350,7 +350,7 @@ func BenchmarkANewToken(b *testing.B) {
 		for i := range requests {
 			requests[i] = bearing(each.sign(string(must(json.Marshal(claimsOf(map[string]any{"jti": i}))))))
 		}
-		v.options.Keys.verified = newVerifiedTokens(1) // none comes twice in a row
+		v.options.Keys.verified = newVerifiedTokens(1) // none is repeated at once
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {

@@ -21,12 +21,12 @@ var errURI = errors.New("no URI that keys can be fetched from: write http:// or 
 type Rule struct {
 	// Authentications are alternatives: any one may accept a token.
 	Authentications []Authentication
-	// Authorizations are alternatives, too. Without one every valid token is allowed.
+	// Authorizations are alternatives too. If empty, every valid token is allowed.
 	Authorizations []Authorization
 }
 
-// Authentication names an issuer and says where its tokens are: in the header Authorization after "Bearer " and in the query
-// parameter access_token, or else only in the places named here.
+// Authentication is an issuer and where its tokens may be: in the header Authorization after "Bearer " and in the query
+// parameter access_token, or else only in the places listed here.
 type Authentication struct {
 	Issuer      string
 	JWKSURI     string
@@ -34,18 +34,19 @@ type Authentication struct {
 	FromParams  []string
 }
 
-// FromHeader is a header that has a token after the prefix, which is compared literally. In Authorization it is a scheme, without case.
+// FromHeader is a header with a token after the prefix, which is compared literally. In Authorization the prefix is a
+// scheme, without case.
 type FromHeader struct {
 	Name, Prefix string
 }
 
-// Authorization is met by tokens that have all of its audiences, and all of its scopes in one claim.
+// Authorization matches tokens with all of its audiences, and all of its scopes in one claim.
 type Authorization struct {
 	RequiredScopes []string
 	Audiences      []string
 }
 
-// check finds what a Validator could not serve. The API has more rules than these.
+// check returns what a Validator cannot serve. The API has further rules.
 func (r *Rule) check() error {
 	if n := len(r.Authentications); n == 0 || n > maxAuthentications {
 		return fmt.Errorf("jwt.authentications: has %d entries: write 1 to %d, each with issuer and jwksUri", n, maxAuthentications)
@@ -72,7 +73,7 @@ func (r *Rule) check() error {
 	return nil
 }
 
-// checkURI has one error for all, as a URI may hold a password.
+// checkURI returns one error for all URIs, because a URI may contain a password.
 func checkURI(uri string) error {
 	at, err := url.Parse(uri)
 	if err != nil || len(uri) > maxURI || at.Scheme != "http" && at.Scheme != "https" || at.Hostname() == "" || at.User != nil {
@@ -81,7 +82,7 @@ func checkURI(uri string) error {
 	return nil
 }
 
-// places lists where tokens may be, each place once, with the authentications that allow it.
+// places returns where tokens may be, each place once, with the authentications that allow it.
 func (r *Rule) places() []place {
 	var places []place
 	add := func(p place, authentication int) {
@@ -107,7 +108,7 @@ func (r *Rule) places() []place {
 	return places
 }
 
-// admits reports whether a valid token is allowed. One without a subject is not.
+// admits reports whether a valid token is allowed. A token without a subject is not.
 func (r *Rule) admits(c *claims) bool {
 	if c.subject == "" {
 		return false
@@ -116,7 +117,7 @@ func (r *Rule) admits(c *claims) bool {
 		slices.ContainsFunc(r.Authorizations, func(a Authorization) bool { return a.admits(c) })
 }
 
-// admits wants the scopes in one claim: two claims that have a part each may mean different things.
+// admits requires the scopes in one claim: parts in two claims may mean different things.
 func (a Authorization) admits(c *claims) bool {
 	return hasAll(c.audiences, a.Audiences) &&
 		slices.ContainsFunc(c.scopes[:], func(scopes []string) bool { return hasAll(scopes, a.RequiredScopes) })
@@ -132,11 +133,11 @@ const (
 	accessToken   = "access_token"
 )
 
-// place is where a token may be: in a header after the prefix, or else in a query parameter.
+// place is where a token may be: in a header after the prefix, or in a query parameter.
 type place struct {
 	header, prefix  string
 	param           string
-	authentications []int // whose tokens may be here, as indexes
+	authentications []int // indexes of those that allow this place
 }
 
 func (p place) same(other place) bool {
@@ -146,8 +147,8 @@ func (p place) same(other place) bool {
 	return p.header == other.header && p.prefix == other.prefix && p.param == other.param
 }
 
-// cut returns the token in a header. A scheme has no case, and ends at a space or a tab: backends read it so. In other headers the
-// prefix is literal.
+// cut returns the token in a header. A scheme has no case, and ends at a space or a tab, as backends parse it. In other
+// headers the prefix is literal.
 func (p *place) cut(value string) (raw string, there bool) {
 	if len(value) < len(p.prefix) {
 		return "", false
@@ -159,13 +160,13 @@ func (p *place) cut(value string) (raw string, there bool) {
 
 func isBlank(c rune) bool { return c == ' ' || c == '\t' }
 
-// shown is what a request shows at the places of a rule.
+// shown is what a request has at the places of a rule.
 type shown struct {
 	raw string
-	at  int // the index of its place
-	// count is how many tokens there are. With several none of them counts, as the gateway and a backend could read different ones.
+	at  int // index of the token's place
+	// count is the number of tokens. Several are an error, because the gateway and a backend could read different ones.
 	count int
-	// others says that there is more that a backend could take for a token, and that cannot be taken away.
+	// others reports that there is more that a backend could take for a token, and that cannot be removed.
 	others bool
 }
 
@@ -173,7 +174,7 @@ func (s *shown) note(raw string, at int) {
 	s.raw, s.at, s.count = raw, at, s.count+1
 }
 
-// find is false for a query that has a place for tokens and cannot be read in one way.
+// find returns false for a query with places for tokens that cannot be parsed unambiguously.
 func (v *Validator) find(request *http.Request) (s shown, ok bool) {
 	for i := range v.places {
 		p := &v.places[i]
@@ -203,7 +204,7 @@ func (v *Validator) find(request *http.Request) (s shown, ok bool) {
 	return s, wellFormed || !v.readsQuery
 }
 
-// eachParameter reports whether all have one meaning: semicolons separate them for some, and not for others.
+// eachParameter reports whether all parameters are unambiguous: semicolons are separators for some servers only.
 func eachParameter(query string, visit func(name, value string)) (wellFormed bool) {
 	wellFormed = true
 	for query != "" {
@@ -233,8 +234,8 @@ func unescape(text string) (string, bool) {
 	return plain, true
 }
 
-// alike reports whether some server takes a parameter for another one: names have no case, spaces before them are none, dots, spaces
-// and brackets are underscores, and what follows a bracket or NUL does not belong to them.
+// alike reports whether some server confuses a parameter with another one: names have no case, leading spaces are
+// dropped, dots, spaces and brackets are underscores, and what follows a bracket or NUL is dropped.
 func alike(name, param string) bool {
 	name = strings.TrimLeft(name, " ")
 	if len(name) < len(param) || len(name) > len(param) && name[len(param)] != '[' && name[len(param)] != 0 {
@@ -258,7 +259,7 @@ func plainest(c byte) byte {
 	return c
 }
 
-// compile makes of the places what requests are compared with.
+// compile precomputes what requests are compared with.
 func (v *Validator) compile() {
 	v.params = []string{accessToken}
 	for _, p := range v.places {
@@ -275,7 +276,7 @@ func (v *Validator) compile() {
 	}
 }
 
-// unchecked lists the headers in which a backend could find a token that is not the one that was checked.
+// unchecked returns the headers in which a backend could find a token other than the checked one.
 func (v *Validator) unchecked(header http.Header, checked string) []string {
 	var names []string
 	for _, name := range v.headers {
@@ -289,17 +290,18 @@ func (v *Validator) unchecked(header http.Header, checked string) []string {
 	return names
 }
 
-// isBearer is true of what any server takes for a bearer token (RFC 6750).
+// isBearer reports whether any server takes a value for a bearer token (RFC 6750).
 func isBearer(value string) bool {
 	return len(value) > len(bearerScheme) && strings.EqualFold(value[:len(bearerScheme)], bearerScheme)
 }
 
-// Reads reports whether a header is one in which tokens are, or one that some servers take for it.
+// Reads reports whether a header may contain a token, or is confused with one that may by some servers.
 func (v *Validator) Reads(name string) bool {
 	return slices.Contains(v.headers, name) || slices.Contains(v.headers, dashed(name))
 }
 
-// Shadows reports whether some servers take a header for one in which tokens are, though it is another: underscores are dashes there.
+// Shadows reports whether some servers confuse a header with one that may contain a token: underscores are dashes
+// there.
 func (v *Validator) Shadows(name string) bool {
 	return !slices.ContainsFunc(v.places, func(p place) bool { return p.header == name }) && slices.Contains(v.headers, dashed(name))
 }

@@ -265,7 +265,7 @@ func TestRetriesAreASecondToAMinuteApart(t *testing.T) {
 	}
 }
 
-// script is a server whose answers are what the test says, with the times at which it was asked.
+// script is a server that sends the responses of a test, and records when it was called.
 type script struct {
 	began time.Time
 

@@ -15,18 +15,18 @@ import (
 
 const maxToken = 8 << 10
 
-// rsaAlgorithms is how many of the algorithms are RSA's. These come first.
+// rsaAlgorithms is the number of RSA algorithms, which come first.
 const rsaAlgorithms = 6
 
-// algorithms are those of public keys.
+// algorithms are the algorithms of public keys.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// secretAlgorithms are known by name only, for the answer: a secret that is published is none.
+// secretAlgorithms are recognized only for the error: a published secret is not secret.
 var secretAlgorithms = []jose.SignatureAlgorithm{jose.HS256, jose.HS384, jose.HS512}
 
-// token is what a token claims. Nothing of it is believed before its signature was verified.
+// token is the claims of a token. Nothing of it is trusted before its signature is verified.
 type token struct {
 	raw       string
 	algorithm string
@@ -34,7 +34,7 @@ type token struct {
 	claims    claims
 }
 
-// parse reads a token in compact form.
+// parse parses a token in compact form.
 func parse(raw string) (*token, problem) {
 	header, rest, _ := strings.Cut(raw, ".")
 	payload, signature, _ := strings.Cut(rest, ".")
@@ -89,13 +89,13 @@ func (t *token) readHeader(section string) problem {
 	return ""
 }
 
-// decode takes no line breaks, which the decoder alone would skip.
+// decode rejects line breaks, which the decoder would skip.
 func decode(section string) ([]byte, bool) {
 	text, err := base64.RawURLEncoding.DecodeString(section)
 	return text, err == nil && !strings.ContainsAny(section, "\r\n")
 }
 
-// stringOf is false for a value that is no string, or not there.
+// stringOf returns false for a value that is missing or not a string.
 func stringOf(value jsontext.Value) (string, bool) {
 	if value.Kind() != jsontext.KindString {
 		return "", false
@@ -104,10 +104,10 @@ func stringOf(value jsontext.Value) (string, bool) {
 	return string(text), err == nil
 }
 
-// skew is how far the clocks of an issuer and of this process may be apart, in seconds.
+// skew is the accepted clock difference between an issuer and this process, in seconds.
 const skew = 60
 
-// never is the end of what does not end.
+// never is the end of a lifetime without an end.
 const never = math.MaxInt64
 
 // lifetime is from nbf to exp, in seconds since 1970.
@@ -125,7 +125,7 @@ func (l lifetime) problemAt(now time.Time) problem {
 	return ""
 }
 
-// claims are those that rules ask for.
+// claims are the claims that rules evaluate.
 type claims struct {
 	lifetime
 
@@ -134,7 +134,7 @@ type claims struct {
 	scopes          [3][]string // of the claims scp, scope and scopes
 }
 
-// parseClaims refuses duplicate members, at any depth: another reader could take the other one.
+// parseClaims rejects duplicate members at any depth: another reader could use the other one.
 func parseClaims(payload []byte) (claims, problem) {
 	var raw struct {
 		Issuer    jsontext.Value `json:"iss"`
@@ -175,7 +175,7 @@ func parseClaims(payload []byte) (claims, problem) {
 	return c, ""
 }
 
-// secondsOf reads a time, whose fraction does not count.
+// secondsOf parses a time without its fraction.
 func secondsOf(value jsontext.Value, absent int64, noNumber, outOfRange problem) (int64, problem) {
 	switch {
 	case value == nil:
@@ -190,7 +190,7 @@ func secondsOf(value jsontext.Value, absent int64, noNumber, outOfRange problem)
 	return int64(number), ""
 }
 
-// audiencesOf reads a string or a list of strings.
+// audiencesOf parses a string or a list of strings.
 func audiencesOf(value jsontext.Value) ([]string, bool) {
 	if value == nil {
 		return nil, true
@@ -205,7 +205,7 @@ func audiencesOf(value jsontext.Value) ([]string, bool) {
 	return all, true
 }
 
-// scopesOf splits a string at its spaces, and takes the strings of a list as they are. Other forms have no scopes.
+// scopesOf splits a string at spaces, and returns the strings of a list as they are. Other forms have no scopes.
 func scopesOf(value jsontext.Value) []string {
 	if one, ok := stringOf(value); ok {
 		return strings.Split(one, " ")

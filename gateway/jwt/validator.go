@@ -12,31 +12,31 @@ import (
 	"time"
 )
 
-// Options of a Validator.
+// Options configures a Validator.
 type Options struct {
-	// Keys has the keys of the rule's issuers. Its Use has to name their URIs.
+	// Keys has the keys of the rule's issuers. Its Use must include their URIs.
 	Keys *Keys
-	// Namespace is that of the rule. Tokens are verified in turn by it.
+	// Namespace is the namespace of the rule. Namespaces take turns to verify tokens.
 	Namespace string
-	// Now is the time.
+	// Now returns the current time.
 	Now func() time.Time
-	// RequireExpiry refuses tokens that do not end. Kyma's gateway accepts them.
+	// RequireExpiry rejects tokens without an expiry. Kyma's gateway accepts them.
 	RequireExpiry bool
 }
 
-// Validator decides on the requests of one rule. It may be used by many at a time.
+// Validator decides on the requests of one rule. It is safe for concurrent use.
 type Validator struct {
 	options Options
 	id      uint64
 	rule    Rule
 	places  []place
 
-	headers    []string // of the places, also as those write them who have dashes for underscores
-	params     []string // that backends could take for tokens
-	readsQuery bool     // whether a parameter is a place
+	headers    []string // of the places, also with dashes for underscores
+	params     []string // that backends could confuse with tokens
+	readsQuery bool     // whether a place is a parameter
 }
 
-// New fails where a rule has what no token could meet, or what would allow more than it says.
+// New returns an error for a rule that no token could meet, or that would allow more than it states.
 func New(rule Rule, options Options) (*Validator, error) {
 	if options.Keys == nil || options.Now == nil {
 		return nil, errors.New("a Validator needs Keys and a clock")
@@ -49,8 +49,9 @@ func New(rule Rule, options Options) (*Validator, error) {
 	return v, nil
 }
 
-// Check decides on a request. It may wait for keys that are being fetched, for as long as the request's context lasts, and for its turn. The
-// challenge has the scheme of the request's URL where the caller has set it, and else that of the connection.
+// Check decides on a request. It may wait for keys that are being fetched, until the request's context ends, and for
+// its turn. The challenge has the scheme of the request's URL if the caller has set it, and else that of the
+// connection.
 func (v *Validator) Check(request *http.Request) Result {
 	found, ok := v.find(request)
 	switch {
@@ -73,7 +74,7 @@ func (v *Validator) Check(request *http.Request) Result {
 	return Result{Allowed: true, Unchecked: v.unchecked(request.Header, v.places[found.at].header)}
 }
 
-// decide says whether the token that was found at a place is allowed, or why it is not valid.
+// decide reports whether the token found at a place is allowed, or why it is not valid.
 func (v *Validator) decide(ctx context.Context, raw string, at int) (allowed bool, why problem) {
 	if len(raw) > maxToken {
 		return false, tooLong
@@ -108,13 +109,13 @@ func (v *Validator) decide(ctx context.Context, raw string, at int) (allowed boo
 	return d.allowed, ""
 }
 
-// holds reports whether a decision of before is one of now.
+// holds reports whether a cached decision is still valid.
 func (v *Validator) holds(d decision, now time.Time) bool {
 	keys := v.options.Keys.current(v.rule.Authentications[d.authentication].JWKSURI)
 	return keys != nil && keys.generation == d.generation && d.problemAt(now) == ""
 }
 
-// issuersOf lists the authentications that may accept a token at its place.
+// issuersOf returns the authentications that may accept a token at its place.
 func (v *Validator) issuersOf(t *token, at int) []int {
 	var candidates []int
 	for _, i := range v.places[at].authentications {
@@ -125,7 +126,7 @@ func (v *Validator) issuersOf(t *token, at int) []int {
 	return candidates
 }
 
-// verify asks the keys that are there before it has any fetched.
+// verify tries the current keys before it requests a fetch.
 func (v *Validator) verify(ctx context.Context, t *token, candidates []int) (found candidate, why problem) {
 	s := search{token: t, tries: maxTries, why: keysMissing}
 	seen := make([]*keySet, len(candidates))
@@ -150,17 +151,17 @@ func (v *Validator) verify(ctx context.Context, t *token, candidates []int) (fou
 	return candidate{}, why
 }
 
-// maxVerified bounds the tokens that are remembered. An entry has about 200 bytes.
+// maxVerified bounds the cached tokens. An entry takes about 200 bytes.
 const maxVerified = 10_000
 
-// tokenID is a token as one rule sees it, in one place.
+// tokenID identifies a token for one rule and place.
 type tokenID struct {
 	validator uint64
 	place     int
 	hash      [sha256.Size]byte
 }
 
-// decision is what was found out about a token whose signature was right.
+// decision is the cached decision about a token with a valid signature.
 type decision struct {
 	lifetime
 
@@ -169,8 +170,8 @@ type decision struct {
 	allowed        bool
 }
 
-// verifiedTokens remembers decisions, of each namespace the latest ones. It is for speed alone: who fills it makes others verify again,
-// but for those of namespaces that have no more than their share.
+// verifiedTokens caches decisions, the latest ones of each namespace. It is only an optimization: a namespace that
+// fills it evicts others, but not those within their share.
 type verifiedTokens struct {
 	mu        sync.Mutex
 	decisions map[tokenID]decision
@@ -201,7 +202,7 @@ func (v *verifiedTokens) put(namespace string, id tokenID, d decision) {
 	v.decisions[id] = d
 }
 
-// giving is the namespace that has one forgotten for another: itself when it has its share, and else the one that has most.
+// giving returns the namespace that loses an entry: itself when it has its share, and else the one that has most.
 func (v *verifiedTokens) giving(namespace string) string {
 	if len(v.order[namespace]) > v.limit/len(v.order) {
 		return namespace
@@ -224,7 +225,7 @@ func (v *verifiedTokens) forget(namespace string) {
 	}
 }
 
-// problem is why a token is not valid. It is the body of the answer, in Envoy's words where Envoy has some.
+// problem is why a token is not valid. It is the body of the response, with Envoy's text if Envoy has one.
 type problem string
 
 const (
@@ -252,36 +253,36 @@ const (
 	badSignature       problem = "Jwt verification fails"
 	keysMissing        problem = "Jwks remote fetch is failed"
 
-	// Envoy has no words for these.
+	// Envoy has no text for these.
 	tooLong       problem = "Jwt is longer than 8192 bytes"
 	extension     problem = "Jwt header [crit] and [b64] are not supported"
 	expiryMissing problem = "Jwt payload [exp] field is required"
 
-	// busy is no problem of the token.
+	// busy is not a problem of the token.
 	busy problem = "Too many tokens of this namespace wait to be verified"
 )
 
 const (
 	accessDenied   = "RBAC: access denied"
 	malformedQuery = "The query is malformed: write % as %25 and ; as %3B"
-	// maxRealmPath is how much of a path a challenge repeats.
+	// maxRealmPath bounds the part of a path that a challenge repeats.
 	maxRealmPath = 256
 )
 
 // Result is the decision on a request. Its zero value denies.
 type Result struct {
 	Allowed bool
-	// Unchecked are headers of a request that is allowed which could be taken for a token, and were not checked. They are not to be
-	// forwarded.
+	// Unchecked are headers of an allowed request that could be taken for a token and were not checked. They must not
+	// be forwarded.
 	Unchecked []string
-	// Status and Body are those of the answer where the request is not allowed.
+	// Status and Body are those of the response to a denied request.
 	Status int
 	Body   string
 	// Challenge is the value of the header WWW-Authenticate, or empty.
 	Challenge string
 }
 
-// Write answers a request that is not allowed.
+// Write writes the response to a denied request.
 func (r Result) Write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain")
 	if r.Challenge != "" {
@@ -291,7 +292,7 @@ func (r Result) Write(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.WriteHeader(r.Status)
-	_, _ = io.WriteString(w, r.Body) // a client that has gone needs no answer
+	_, _ = io.WriteString(w, r.Body) // the client may be gone
 }
 
 func forbidden() Result { return Result{Status: http.StatusForbidden, Body: accessDenied} }
@@ -304,7 +305,7 @@ func unauthorized(request *http.Request, why problem) Result {
 	}
 }
 
-// realm is the URL of a request without its query, which may hold a token.
+// realm returns the URL of a request without its query, which may contain a token.
 func realm(request *http.Request) string {
 	scheme := request.URL.Scheme
 	if scheme != "http" && scheme != "https" {
@@ -317,7 +318,7 @@ func realm(request *http.Request) string {
 	return strings.Map(quotable, scheme+"://"+request.Host+path[:min(len(path), maxRealmPath)])
 }
 
-// quotable drops what would end or escape a quoted string.
+// quotable drops characters that would end or escape a quoted string.
 func quotable(r rune) rune {
 	if r < '!' || r > '~' || r == '"' || r == '\\' {
 		return -1

@@ -75,7 +75,7 @@ func TestTokensAreFoundInThePlacesOfTheirIssuerAlone(t *testing.T) {
 	}
 }
 
-// A forged token beside a good one is found by some backends, wherever it stands.
+// A forged token next to a valid one is found by some backends, wherever it is.
 func TestATokenBesideTheOneThatIsCheckedIsRefusedOrTakenAway(t *testing.T) {
 	t.Parallel()
 	key := newSigner(t, keyName)

@@ -292,7 +292,7 @@ func (f sourceFunc) Receive(ctx context.Context, stop <-chan struct{}, each func
 }
 
 const (
-	// callTimeout leaves copies so much time that none comes back by itself during a test.
+	// callTimeout is long enough that no copy is redelivered during a test.
 	callTimeout = 8 * time.Second
 	// detachedAfter is a quarter of it.
 	detachedAfter = 2 * time.Second

@@ -62,7 +62,7 @@ func (q *quota) Over(msg dispatch.Message) bool {
 	return err == nil && number < q.below
 }
 
-// overLimitReasons are the reasons of the dead letters, none of which was tried.
+// overLimitReasons returns the reasons of the dead letters, none of which was attempted.
 func (b *bench) overLimitReasons(t *testing.T) map[string]failure.Reason {
 	t.Helper()
 	reasons := map[string]failure.Reason{}

@@ -141,7 +141,7 @@ func (b *bench) refuseDeadLetters(times int32) {
 	}
 }
 
-// refusing is a message whose dead letter cannot be stored while refusals are left.
+// refusing is a message whose dead letter cannot be stored a number of times.
 type refusing struct {
 	dispatch.Message
 

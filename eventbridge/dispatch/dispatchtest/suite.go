@@ -21,7 +21,7 @@ import (
 
 // StoredDeadLetter is a dead letter as a Backend stored it.
 type StoredDeadLetter struct {
-	ID string // of the event, empty when the message was none
+	ID string // of the event, empty for a message that is not an event
 	dispatch.DeadLetter
 }
 
@@ -36,7 +36,7 @@ type Backend interface {
 	Backlog(t *testing.T) Backlog
 }
 
-// Backlog is what a Backend has left.
+// Backlog is the backlog of a Backend.
 type Backlog struct {
 	Pending    int // not delivered, or given back
 	AckPending int // delivered and not settled
@@ -47,11 +47,11 @@ type Backlog struct {
 // AckWait is the AckWait that backends are made with: short, so that a missing Extend shows.
 const AckWait = time.Second
 
-// MaxAckPending is how many messages backends let be held at a time.
+// MaxAckPending bounds the messages that a backend delivers concurrently.
 const MaxAckPending = 4
 
 const (
-	timeout = 20 * time.Second      // how long a test waits for what must happen
+	timeout = 20 * time.Second      // bounds the wait for an expected event
 	tick    = 10 * time.Millisecond // how often it polls
 )
 
@@ -219,7 +219,7 @@ func (b *bench) left(t *testing.T, want int) {
 }
 
 // settled waits until everything that was published is acked or rejected, and nothing is left in the queue.
-// An empty queue alone says little: a broker may count what it has just confirmed a moment later.
+// An empty queue alone is not enough: a broker may count what it has just confirmed a moment later.
 func (b *bench) settled(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return b.ended(t) >= b.published }, timeout, tick, "messages are left")
@@ -232,7 +232,7 @@ func (b *bench) ended(t *testing.T) int {
 	return b.count(t, dispatch.Ack, dispatch.Skip, dispatch.Reject)
 }
 
-// count is how often messages were settled in one of these ways.
+// count returns how often messages were settled with one of the outcomes.
 func (b *bench) count(t *testing.T, outcomes ...dispatch.Outcome) int {
 	t.Helper()
 	families, err := b.registry.Gather()
@@ -310,7 +310,7 @@ func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer,
 // Status is an answer without a body.
 func Status(status int) dispatch.Answer { return dispatch.Answer{Status: status} }
 
-// Attempts says how often each event was sent.
+// Attempts returns how often each event was sent.
 func (s *Sink) Attempts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,7 +30,7 @@ func typed(name string, of object) object {
 	return of
 }
 
-// mesh is what Istio knows.
+// mesh is the part of a mesh that Istio would configure.
 type mesh struct {
 	apiRules    []apiRule
 	services    map[types.NamespacedName]int32 // ports on this machine
@@ -38,7 +38,8 @@ type mesh struct {
 	authorizers []apirules.Authorizer
 }
 
-// configOf has the listener of the ingress gateway at a port, and those of Services' proxies as sockets in a folder.
+// configOf returns a config with the listener of the ingress gateway at a port, and those of Services' sidecars as
+// sockets in a folder.
 func configOf(m mesh, port int, folder string) object {
 	listeners, clusters := list{listener("gateway", tcp(port), gatewayManager(m))}, list{}
 	for service, at := range m.services {
@@ -246,7 +247,8 @@ func policyFilter(rules []ruleAt) object {
 
 func (r ruleAt) name() string { return fmt.Sprintf("%s-%d", r.apiRule.host, r.index) }
 
-// permission is that of an operation: hosts, methods, paths, and the paths of earlier rules that share a method.
+// permission returns the permission of an operation: hosts, methods, paths, and the paths of earlier rules with a
+// common method.
 func (r ruleAt) permission() object {
 	methods := list{}
 	for _, method := range methodsOf(r.Rule) {
@@ -441,7 +443,7 @@ func (m mesh) provider(authentication *v2.JWTAuthentication) object {
 	return provider
 }
 
-// authorizerFilters ask an authorizer about the requests that its rules are for, by a policy that only marks them.
+// authorizerFilters call an authorizer for the requests of its rules, selected by a policy that only marks them.
 func authorizerFilters(asked *apirules.Authorizer, rules []ruleAt) list {
 	policies := object{}
 	for _, rule := range rules {

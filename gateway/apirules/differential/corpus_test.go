@@ -9,20 +9,20 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 )
 
-// request is what is sent to both, byte by byte.
+// request is what is sent to both gateways, byte by byte.
 type request struct {
 	name string
 	text string
 	// rest is sent later, where it is anything.
 	rest string
-	// last says that the connection must be over behind the answer, without another one.
+	// last requires that the connection ends after the response.
 	last bool
 }
 
 // anyToken has no place in names.
 var anyToken = regexp.MustCompile(`eyJ[\w-]+\.[\w.-]+`)
 
-// corpus is what is exposed, and all requests.
+// corpus is the exposed APIRules and all requests.
 type corpus struct {
 	issuers  map[string]*issuer
 	apiRules []apiRule
@@ -133,7 +133,7 @@ func methods(c *corpus) {
 	c.raw("a whole URL as target", "GET http://"+host+"/get?a=b HTTP/1.1\r\nHost: other.example.com\r\nConnection: close\r\n\r\n")
 }
 
-// origins ask for CORS, with every kind of match.
+// origins sends CORS requests with every kind of match.
 func origins(c *corpus) {
 	yes, age := true, int64(600)
 	all := []v2.Method{"GET", "POST", "OPTIONS"}
@@ -193,7 +193,7 @@ func origins(c *corpus) {
 	c.get("cors.example.com", "/open", good, "Origin: https://exact.example")
 }
 
-// paths asks for each path at each pattern.
+// paths requests each path for each pattern.
 func paths(c *corpus) {
 	for i, pattern := range []string{
 		"/", "/*", "/{**}", "/anything/one", "/example/{*}", "/example/{*}/one", "/example/{**}", "/example/{**}/one",

@@ -11,7 +11,8 @@ import (
 
 // difference is one that is meant.
 type difference struct {
-	// subject is what the requests have in common, envoy and rouse are what each does with them, and why says why it stays.
+	// subject is what the requests have in common, envoy and rouse are the results of each, and why is the reason for
+	// the difference.
 	subject, envoy, rouse, why string
 	// requests are regular expressions for their names. Each of the requests has to show the difference.
 	requests []string
@@ -26,7 +27,7 @@ const (
 	challenge   = "Www-Authenticate"
 )
 
-// differences are those that docs/apirule.md lists.
+// differences are the ones that docs/apirule.md lists.
 var differences = []difference{
 	{
 		subject:  "Escapes in a path, such as %2f",

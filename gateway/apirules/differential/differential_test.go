@@ -34,7 +34,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// silence is for how long a body may not come.
+// silence is how long a body may stall.
 const silence = 5 * time.Second
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -69,7 +69,7 @@ func TestGatewayAnswersAsEnvoyDoes(t *testing.T) {
 	}
 }
 
-// partsThatDiffer are those of the replies to a request. It notes what has found the request.
+// partsThatDiffer returns the differing parts of the replies to a request. It records what has found the request.
 func partsThatDiffer(name string, shown map[string]bool) []string {
 	var expected []string
 	for _, each := range differences {
@@ -217,7 +217,7 @@ func (r *apiRule) target(rule *v2.Rule) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// resource is the object of Kubernetes. Ports are those of this machine.
+// resource returns the Kubernetes object with ports of this machine.
 func (r *apiRule) resource(index int, ports map[types.NamespacedName]int32) *v2.APIRule {
 	resource := &v2.APIRule{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("rule-%03d", index)}}
 	resource.Spec = *r.spec.DeepCopy()
@@ -250,7 +250,7 @@ func orGet(methods []v2.Method) []v2.Method {
 }
 
 const (
-	// restAfter is how slow a body is that comes slowly.
+	// restAfter is the pause within a slow body.
 	restAfter = 300 * time.Millisecond
 	// exchangeTimeout is beyond what any answer takes.
 	exchangeTimeout = time.Minute
@@ -258,18 +258,19 @@ const (
 	atATime = 8
 )
 
-// reply is what came back, as far as it has to be alike.
+// reply is the part of a response that has to be equal.
 type reply struct {
 	status int
 	header map[string]string
 	body   string
-	// whole says that the body ended as it had to.
+	// whole reports that the body ended properly.
 	whole bool
-	// behind is what came behind the last answer of a connection.
+	// behind is what followed the last response of a connection.
 	behind string
 }
 
-// untold are the headers of answers that need not be alike: those of the transport, and those that each gateway names itself by.
+// untold are response headers that may differ: those of the transport, and those with which a gateway identifies
+// itself.
 func untold(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasPrefix(name, "x-envoy-") || slices.Contains([]string{
@@ -298,7 +299,7 @@ func exchangeAll(t *testing.T, address string, requests []request) []reply {
 	return replies
 }
 
-// exchange sends a request as it is and reads the answer. Without one, the status is 0 and the body says why.
+// exchange sends a request as it is and reads the response. Without one, the status is 0 and the body is the reason.
 func exchange(ctx context.Context, address string, sent request) reply {
 	dialer := net.Dialer{Timeout: exchangeTimeout}
 	conn, err := dialer.DialContext(ctx, "tcp", address)

@@ -167,7 +167,7 @@ func (i *issuer) accepted(authorizations ...*v2.JWTAuthorization) v2.JWT {
 
 type claims map[string]any
 
-// claims are those of a good token, with changes. A nil takes a claim away.
+// claims returns the claims of a valid token with changes. A nil removes a claim.
 func (i *issuer) claims(changes claims) claims {
 	all := claims{"iss": i.name, "sub": "alice", "exp": time.Now().Add(time.Hour).Unix()}
 	maps.Copy(all, changes)
@@ -319,7 +319,7 @@ func describe(r *http.Request, name string) string {
 	return text.String()
 }
 
-// startAuthorizer allows, denies or is slow as the header X-Wish says, and tells the backend what it was asked.
+// startAuthorizer allows, denies or delays as the header X-Wish requests, and sends the backend what it got.
 func startAuthorizer(t *testing.T, name string) int {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
