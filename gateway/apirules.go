@@ -33,23 +33,23 @@ type WatchExposures func(ctx context.Context, apply func([]apirule.Exposure)) er
 type apiRules struct {
 	watch     WatchExposures
 	entrance  *entrance.Entrance
-	exposed   *apirules.Exposed
+	server    *apirules.Server
 	keys      *jwt.Keys
 	plainKeys *plainKeys
 	loaded    atomic.Bool
 }
 
-func newAPIRules(deps *Deps, options *Options, activators *activator.Activators, heads *forward.Heads) *apiRules {
-	guard := dialguard.Guard{AllowLoopback: options.Activate.AllowLoopback}
+func newAPIRules(deps *Deps, options *Options, activators *activator.Activator, heads *forward.Heads) *apiRules {
+	guard := dialguard.Guard{AllowLoopback: options.Activator.AllowLoopback}
 	keys := jwt.NewKeys(jwt.KeysOptions{Guard: guard, Now: time.Now})
 	a := &apiRules{
 		watch: deps.Exposures, keys: keys, plainKeys: &plainKeys{log: deps.Log},
-		exposed: apirules.New(apirules.Deps{
+		server: apirules.New(apirules.Deps{
 			Activate: func(w http.ResponseWriter, r *http.Request, function types.NamespacedName, wait time.Duration) {
 				activators.Serve(w, r, function, activator.Call{Wait: wait, Stay: true})
 			},
 			Keys: keys, Endpoints: deps.Endpoints, Heads: heads, Guard: guard, Now: time.Now, Registry: deps.Registry, Log: deps.Log,
-		}, options.Expose),
+		}, options.APIRules),
 		entrance: entrance.New(entrance.Deps{Registry: deps.Registry, Log: deps.Log}, options.Entrance),
 	}
 	deps.Registry.MustRegister(keysCollector{keys, a.plainKeys})
@@ -74,7 +74,7 @@ func (a *apiRules) follow(ctx context.Context) error {
 	group.Go(func() error {
 		return a.watch(ctx, func(exposures []apirule.Exposure) {
 			a.plainKeys.note(exposures)
-			a.exposed.Set(exposures)
+			a.server.Set(exposures)
 			a.loaded.Store(true)
 		})
 	})
@@ -83,7 +83,7 @@ func (a *apiRules) follow(ctx context.Context) error {
 
 // report returns what is loaded.
 func (a *apiRules) report() apirule.Report {
-	loaded := a.exposed.Loaded()
+	loaded := a.server.Loaded()
 	report := apirule.Report{APIRules: make(map[string]apirule.Loaded, len(loaded))}
 	for name, each := range loaded {
 		told := apirule.Loaded{Fingerprint: each.Fingerprint}

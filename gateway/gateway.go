@@ -57,7 +57,7 @@ type Gateway struct {
 	options    Options
 	ports      *activator.Ports
 	load       *activator.Table
-	activators *activator.Activators
+	activators *activator.Activator
 	apiRules   *apiRules // nil without APIRules
 	crowded    crowded
 	draining   atomic.Bool
@@ -68,8 +68,8 @@ type Gateway struct {
 func New(deps Deps, options Options) *Gateway {
 	// Half, because clients from outside may have HTTP/2 requests in addition to their connections, and are anyone.
 	options.Entrance.MaxConnections, options.Entrance.DrainTimeout = (options.MaxConnections+1)/2, options.DrainTimeout
-	options.Entrance.BodyTimeout, options.Expose.BodyTimeout = options.Activate.BodyTimeout, options.Activate.BodyTimeout
-	options.Expose.Requests = options.Entrance.MaxConnections
+	options.Entrance.BodyTimeout, options.APIRules.BodyTimeout = options.Activator.BodyTimeout, options.Activator.BodyTimeout
+	options.APIRules.Requests = options.Entrance.MaxConnections
 	g := &Gateway{deps: deps, options: options, load: activator.NewTable(), crowded: newCrowded(deps.Registry)}
 	g.ports = activator.NewPorts(options.Host, deps.Log)
 	heads := forward.NewHeads()
@@ -80,7 +80,7 @@ func New(deps Deps, options Options) *Gateway {
 		Heads:     heads,
 		Registry:  deps.Registry,
 		Log:       deps.Log,
-	}, options.Activate)
+	}, options.Activator)
 	if deps.Exposures != nil {
 		g.apiRules = newAPIRules(&g.deps, &g.options, g.activators, heads)
 	}
@@ -105,7 +105,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		},
 	}
 	if g.apiRules != nil {
-		defer g.apiRules.exposed.Close()
+		defer g.apiRules.server.Close()
 		ground = append(ground, g.apiRules.follow)
 	}
 	return daemon.RunOn(ctx, g.serve, ground...)
@@ -217,7 +217,7 @@ func (g *Gateway) answerOutside(w http.ResponseWriter, r *http.Request) {
 	if g.draining.Load() {
 		w.Header().Set("Connection", "close")
 	}
-	g.apiRules.exposed.ServeHTTP(w, r)
+	g.apiRules.server.ServeHTTP(w, r)
 }
 
 type ownerKey struct{}

@@ -80,7 +80,7 @@ func startWith(t *testing.T, with func(*Deps), change ...func(*Options)) *fixtur
 	t.Helper()
 	options := DefaultOptions()
 	options.Host, options.LoadAddress, options.MetricsAddress = loopback.Host, loopback.Address(t), loopback.Address(t)
-	options.DrainDelay, options.Activate.AllowLoopback = 0, true
+	options.DrainDelay, options.Activator.AllowLoopback = 0, true
 	for _, c := range change {
 		c(&options)
 	}
@@ -271,7 +271,7 @@ func TestConnectionsOfHTTP2OfOneAddressLeaveAHostToOthers(t *testing.T) {
 		}
 	}))
 	t.Cleanup(backend.Close)
-	o := startOutside(t, func(_ *Deps, o *Options) { o.MaxConnections, o.Expose.RequestsPerAPIRule = 4*requests, requests })
+	o := startOutside(t, func(_ *Deps, o *Options) { o.MaxConnections, o.APIRules.RequestsPerAPIRule = 4*requests, requests })
 	o.exposures <- []apirule.Exposure{exposed("shop.example.com", o.behind(backend), func(rule *v2.Rule) {
 		rule.Methods = []v2.Method{"GET", "POST"}
 	})}

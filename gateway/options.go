@@ -34,12 +34,12 @@ type Options struct {
 	DrainDelay time.Duration
 	// DrainTimeout bounds how long requests may take after that.
 	DrainTimeout time.Duration
-	// Activate bounds requests that wait for a pod.
-	Activate activator.Options
+	// Activator bounds requests that wait for a pod.
+	Activator activator.Options
 	// Entrance accepts the requests to the hosts of APIRules. Its bounds follow from those above.
 	Entrance entrance.Options
-	// Expose bounds the requests to APIRules.
-	Expose apirules.Options
+	// APIRules bounds the requests to APIRules.
+	APIRules apirules.Options
 }
 
 // DefaultOptions returns the defaults in a cluster.
@@ -52,9 +52,9 @@ func DefaultOptions() Options {
 		ListedTimeout:          30 * time.Second,
 		DrainDelay:             15 * time.Second,
 		DrainTimeout:           3 * time.Minute,
-		Activate:               activator.DefaultOptions(),
+		Activator:              activator.DefaultOptions(),
 		Entrance:               entrance.DefaultOptions(),
-		Expose:                 apirules.DefaultOptions(),
+		APIRules:               apirules.DefaultOptions(),
 	}
 }
 
@@ -68,7 +68,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.ListedTimeout, "listed-timeout", o.ListedTimeout, "how long to go on at most after the signal to stop while callers are led here")
 	fs.DurationVar(&o.DrainDelay, "drain-delay", o.DrainDelay, "how long to go on after that")
 	fs.DurationVar(&o.DrainTimeout, "drain-timeout", o.DrainTimeout, "how long requests may take after that")
-	o.Activate.BindFlags(fs)
+	o.Activator.BindFlags(fs)
 	o.Entrance.BindFlags(fs)
 }
 
@@ -93,5 +93,5 @@ func (o *Options) Validate() error {
 	if o.DrainTimeout <= 0 {
 		problems = append(problems, fmt.Errorf("--drain-timeout must be more than 0, is %s", o.DrainTimeout))
 	}
-	return errors.Join(append(problems, o.Activate.Validate(), o.Entrance.Validate())...)
+	return errors.Join(append(problems, o.Activator.Validate(), o.Entrance.Validate())...)
 }

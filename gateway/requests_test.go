@@ -226,7 +226,7 @@ func startWays(t *testing.T) *ways {
 	t.Cleanup(w.backend.Close)
 	w.outside = startOutside(t, func(d *Deps, o *Options) {
 		const short = 50 * time.Millisecond
-		d.Endpoints, o.Activate.BodyTimeout, o.Activate.Wait, o.Entrance.ReadTimeout = w, short, short, short
+		d.Endpoints, o.Activator.BodyTimeout, o.Activator.Wait, o.Entrance.ReadTimeout = w, short, short, short
 	})
 	awake, sleeper := price(int32(loopback.Reserve(t))), price(int32(loopback.Reserve(t)))
 	sleeper.Function.Name, sleeper.UID = "sleeper", "2"

@@ -61,7 +61,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	watcher, err := settingswatch.New(o.settings, settingswatch.Deps{Config: config, Log: log, Registry: deps.Registry, Apply: func(read *settings.Settings) {
-		serves.SetWait(cmp.Or(read.HTTPWait, o.gateway.Activate.Wait))
+		serves.SetWait(cmp.Or(read.HTTPWait, o.gateway.Activator.Wait))
 	}})
 	if err != nil {
 		return err

@@ -42,12 +42,12 @@ func (o *options) readAuthorizers() error {
 	if err != nil {
 		return fmt.Errorf("--authorizers-file: %w", err)
 	}
-	if o.gateway.Expose.Authorizers, err = apirules.ParseAuthorizers(text); err != nil {
+	if o.gateway.APIRules.Authorizers, err = apirules.ParseAuthorizers(text); err != nil {
 		return fmt.Errorf("--authorizers-file: %w", err)
 	}
 	o.apiRules.Authorizers = map[string]bool{}
-	for i := range o.gateway.Expose.Authorizers {
-		o.apiRules.Authorizers[o.gateway.Expose.Authorizers[i].Name] = true
+	for i := range o.gateway.APIRules.Authorizers {
+		o.apiRules.Authorizers[o.gateway.APIRules.Authorizers[i].Name] = true
 	}
 	return nil
 }

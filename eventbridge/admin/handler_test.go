@@ -176,7 +176,7 @@ func TestBadRequestsAreRefusedAndDoNothing(t *testing.T) {
 		"a reason alone":                 {"POST", redrive, `{"reason":"r"}`, 400, `nothing is selected: add`},
 		"all that is not":                {"POST", "/v1/deadletters/purge", `{"all":false}`, 400, `nothing is selected: add`},
 		"one and all":                    {"POST", redrive, `{"all":true,"sequence":1}`, 400, "contradict"},
-		"a Subscription of no namespace": {"POST", redrive, `{"all":true,"subscription":"a"}`, 400, "say its namespace"},
+		"a Subscription of no namespace": {"POST", redrive, `{"all":true,"subscription":"a"}`, 400, "its namespace is missing"},
 		"a reason that there is not":     {"POST", redrive, `{"all":true,"reason":"sink refused the event"}`, 400, "use one of SinkRejected, "},
 		"such a reason in a list":        {"GET", "/v1/deadletters?reason=x", "", 400, "reason: "},
 		"a wildcard":                     {"POST", redrive, `{"namespace":"*"}`, 400, "namespace:"},
@@ -566,7 +566,7 @@ func TestDeadLetterSelectionRefusesInvalidNames(t *testing.T) {
 		"a dot in a namespace":           {Selection{Namespace: "a.b"}, "namespace:"},
 		"a wildcard for a Subscription":  {Selection{Namespace: "a", Subscription: ">"}, "subscription:"},
 		"an empty token":                 {Selection{Namespace: "a", Subscription: "b..c"}, "subscription:"},
-		"a Subscription of no namespace": {Selection{Subscription: "b"}, "say its namespace"},
+		"a Subscription of no namespace": {Selection{Subscription: "b"}, "its namespace is missing"},
 		"a name with dots":               {Selection{Namespace: "a", Subscription: "b.c"}, ""},
 		"nothing":                        {Selection{}, ""},
 	} {

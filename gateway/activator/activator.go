@@ -52,7 +52,7 @@ type Request interface {
 	End()
 }
 
-// Deps are the dependencies of Activators.
+// Deps are the dependencies of Activator.
 type Deps struct {
 	Endpoints Endpoints
 	Functions Functions
@@ -62,8 +62,8 @@ type Deps struct {
 	Log       logr.Logger
 }
 
-// Activators serve the requests of all Functions, and wake those that sleep.
-type Activators struct {
+// Activator serve the requests of all Functions, and wake those that sleep.
+type Activator struct {
 	deps      Deps
 	options   Options
 	metrics   *metrics
@@ -81,10 +81,10 @@ type Activators struct {
 	ended     bool
 }
 
-// New returns Activators for valid options. They serve until Close.
-func New(deps Deps, options Options) *Activators {
+// New returns Activator for valid options. They serve until Close.
+func New(deps Deps, options Options) *Activator {
 	ctx, stop := context.WithCancel(context.Background())
-	a := &Activators{
+	a := &Activator{
 		deps: deps, options: options, waiting: newWaiting(options.MaxWaitingBytes), ctx: ctx, stop: stop, functions: map[types.NamespacedName]*function{},
 		guard: dialguard.Guard{AllowLoopback: options.AllowLoopback}, // EndpointSlices contain arbitrary addresses
 	}
@@ -98,10 +98,10 @@ func New(deps Deps, options Options) *Activators {
 }
 
 // SetWait changes how long further requests may wait for a pod unless their Function sets it.
-func (a *Activators) SetWait(wait time.Duration) { a.wait.Store(int64(wait)) }
+func (a *Activator) SetWait(wait time.Duration) { a.wait.Store(int64(wait)) }
 
 // Close stops the watches, after the last request.
-func (a *Activators) Close() {
+func (a *Activator) Close() {
 	a.mu.Lock()
 	a.ended = true
 	a.mu.Unlock()
@@ -112,7 +112,7 @@ func (a *Activators) Close() {
 
 // borrow returns the state of a Function, and starts to watch one without recent requests. The caller holds it until
 // giveBack.
-func (a *Activators) borrow(name types.NamespacedName) *function {
+func (a *Activator) borrow(name types.NamespacedName) *function {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f := a.functions[name]
@@ -131,7 +131,7 @@ func (a *Activators) borrow(name types.NamespacedName) *function {
 	return f
 }
 
-func (a *Activators) giveBack(f *function) {
+func (a *Activator) giveBack(f *function) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if f.requests--; f.requests == 0 && !a.ended {
@@ -139,7 +139,7 @@ func (a *Activators) giveBack(f *function) {
 	}
 }
 
-func (a *Activators) forget(f *function) {
+func (a *Activator) forget(f *function) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if f.requests == 0 && a.functions[f.name] == f {

@@ -63,7 +63,7 @@ func (k knownFunctions) Condition(types.NamespacedName) Condition { return k() }
 type fixture struct {
 	*pods
 	t      *testing.T
-	all    *Activators
+	all    *Activator
 	table  *Table
 	server *httptest.Server
 

@@ -5,10 +5,10 @@
 //	                           | yes                                           | a pod accepts a connection
 //	                           +--------------> forwarded <--------------------+
 //
-// Activators hold a small state for each Function with requests. Ports listens on the activator ports of all Functions and is
+// Activator hold a small state for each Function with requests. Ports listens on the activator ports of all Functions and is
 // one listener to the server. A Table counts the requests of each Function and streams the counts to the scaler.
 //
-// Activators guarantee:
+// Activator guarantee:
 //   - A request is served whether the Function is warm or cold: with pods it is forwarded at once.
 //   - A request is sent to one pod. It is retried on another one only if no connection to the first could be made, so that
 //     nothing of it was sent. Its body is not read before.

@@ -27,19 +27,19 @@ const (
 // function is the state of a Function with current or recent requests.
 type function struct {
 	name types.NamespacedName
-	all  *Activators
+	all  *Activator
 	log  logr.Logger
 	pool *endpoint.Pool[struct{}]
 	wait queue
 
 	done chan struct{} // closed by end
 
-	// Guarded by the mutex of Activators.
+	// Guarded by the mutex of Activator.
 	requests int
 	expiry   *time.Timer
 }
 
-func newFunction(name types.NamespacedName, all *Activators) *function {
+func newFunction(name types.NamespacedName, all *Activator) *function {
 	f := &function{name: name, all: all, done: make(chan struct{})}
 	f.log = all.deps.Log.WithName("activate").WithValues("namespace", name.Namespace, "function", name.Name)
 	f.pool = endpoint.NewPool(endpoint.Options[struct{}]{

@@ -34,7 +34,7 @@ type Call struct {
 }
 
 // Handler serves requests to one Function at its port. uid proves to the controller that it is this Function's.
-func (a *Activators) Handler(function types.NamespacedName, uid types.UID) http.Handler {
+func (a *Activator) Handler(function types.NamespacedName, uid types.UID) http.Handler {
 	call := Call{Stay: a.options.StayOnPath}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if (r.Method == http.MethodGet || r.Method == http.MethodHead) && a.reserved(w, r, uid) {
@@ -47,7 +47,7 @@ func (a *Activators) Handler(function types.NamespacedName, uid types.UID) http.
 }
 
 // reserved serves probes and scrapers without waking the Function.
-func (a *Activators) reserved(w http.ResponseWriter, r *http.Request, uid types.UID) bool {
+func (a *Activator) reserved(w http.ResponseWriter, r *http.Request, uid types.UID) bool {
 	switch r.URL.Path {
 	case healthPath:
 		healthy(w, uid)
@@ -71,7 +71,7 @@ func healthy(w http.ResponseWriter, uid types.UID) {
 // that are for the cluster alone are not found. A request whose context ended with the cause context.DeadlineExceeded
 // ran out of time: it gets 503 while it waits, and no response once a pod has it, as if its caller had gone.
 // waited it gets 503 as others do, and is not answered when a pod has it. Nor is one whose caller has gone.
-func (a *Activators) Serve(w http.ResponseWriter, r *http.Request, function types.NamespacedName, call Call) {
+func (a *Activator) Serve(w http.ResponseWriter, r *http.Request, function types.NamespacedName, call Call) {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case r.URL.Path == activation.LoadPath, r.URL.Path == metricsPath && reads:
@@ -84,7 +84,7 @@ func (a *Activators) Serve(w http.ResponseWriter, r *http.Request, function type
 }
 
 // serve returns false when no response was sent.
-func (a *Activators) serve(w http.ResponseWriter, r *http.Request, name types.NamespacedName, call Call) bool {
+func (a *Activator) serve(w http.ResponseWriter, r *http.Request, name types.NamespacedName, call Call) bool {
 	f := a.borrow(name)
 	defer a.giveBack(f)
 	e := &exchange{all: a, function: f, from: forward.Of(r).Key, stay: call.Stay}
@@ -215,7 +215,7 @@ func newTransport(guard dialguard.Guard, fresh bool) *http.Transport {
 
 // exchange is one request and its response.
 type exchange struct {
-	all      *Activators
+	all      *Activator
 	function *function
 	counted  Request
 	stay     bool // on the connection

@@ -27,7 +27,7 @@ import (
 // caller had gone.
 type Activate func(w http.ResponseWriter, r *http.Request, function types.NamespacedName, wait time.Duration)
 
-// Deps are the dependencies of an Exposed.
+// Deps are the dependencies of an Server.
 type Deps struct {
 	Activate Activate
 	// Keys are the keys of token issuers. Their creator runs them.
@@ -60,8 +60,8 @@ func DefaultOptions() Options {
 	return Options{Requests: 4096, RequestsPerAPIRule: 2048, BodyTimeout: time.Minute}
 }
 
-// Exposed serves the requests of APIRules.
-type Exposed struct {
+// Server serves the requests of APIRules.
+type Server struct {
 	deps        Deps
 	options     Options
 	metrics     *metrics
@@ -73,41 +73,41 @@ type Exposed struct {
 	current atomic.Pointer[table]
 }
 
-// New returns an Exposed without APIRules: every host is unknown before Set.
-func New(deps Deps, options Options) *Exposed {
+// New returns an Server without APIRules: every host is unknown before Set.
+func New(deps Deps, options Options) *Server {
 	if deps.Heads == nil {
 		deps.Heads = forward.NewHeads()
 	}
-	e := &Exposed{
+	s := &Server{
 		deps: deps, options: options, services: newServices(deps.Endpoints, deps.Guard), authorizers: authorizersOf(options.Authorizers),
 	}
-	e.places = httplimit.NewPlaces(options.Requests, 0, options.RequestsPerAPIRule, (options.RequestsPerAPIRule+1)/2)
-	e.current.Store(newTable())
-	e.metrics = newMetrics(deps.Registry, func() int { return e.current.Load().hosts() })
-	return e
+	s.places = httplimit.NewPlaces(options.Requests, 0, options.RequestsPerAPIRule, (options.RequestsPerAPIRule+1)/2)
+	s.current.Store(newTable())
+	s.metrics = newMetrics(deps.Registry, func() int { return s.current.Load().hosts() })
+	return s
 }
 
 // Close closes the idle connections.
-func (e *Exposed) Close() {
-	e.services.transport.CloseIdleConnections()
-	for _, each := range e.authorizers {
+func (s *Server) Close() {
+	s.services.transport.CloseIdleConnections()
+	for _, each := range s.authorizers {
 		each.transport.CloseIdleConnections()
 	}
 }
 
 // Set replaces the served exposures. Requests in progress continue with the previous ones.
-func (e *Exposed) Set(exposures []apirule.Exposure) {
-	e.setting.Lock()
-	defer e.setting.Unlock()
-	next := e.compileAll(exposures, e.current.Load())
-	e.deps.Keys.Use(next.uris())
-	e.current.Store(next)
+func (s *Server) Set(exposures []apirule.Exposure) {
+	s.setting.Lock()
+	defer s.setting.Unlock()
+	next := s.compileAll(exposures, s.current.Load())
+	s.deps.Keys.Use(next.uris())
+	s.current.Store(next)
 }
 
 // ServeHTTP implements http.Handler. It adds the connection's address to X-Forwarded-For and trusts its other addresses
 // and X-Forwarded-Proto. It aborts a request that cannot be answered.
-func (e *Exposed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{all: e, began: time.Now(), w: &response{Writer: forward.NewWriter(w)}}
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{all: s, began: time.Now(), w: &response{Writer: forward.NewWriter(w)}}
 	defer x.finish()
 	x.serve(r)
 	x.w.AbortUnlessAnswered()
@@ -126,18 +126,18 @@ func newTable() *table {
 
 // compileAll reuses the unchanged hosts of before, including the validators' caches of tokens and the counts of
 // requests.
-func (e *Exposed) compileAll(exposures []apirule.Exposure, before *table) *table {
+func (s *Server) compileAll(exposures []apirule.Exposure, before *table) *table {
 	next := newTable()
 	for i := range exposures {
 		each := &exposures[i]
 		fingerprint, err := each.Fingerprint()
 		if err != nil { // it cannot be identified, so it must not be served
-			e.deps.Log.Error(err, "cannot load an APIRule", "namespace", each.APIRule.Namespace, "apirule", each.APIRule.Name)
+			s.deps.Log.Error(err, "cannot load an APIRule", "namespace", each.APIRule.Namespace, "apirule", each.APIRule.Name)
 			continue
 		}
 		compiled := before.loaded[each.APIRule]
 		if compiled == nil || compiled.fingerprint != fingerprint {
-			compiled = e.compile(each, fingerprint)
+			compiled = s.compile(each, fingerprint)
 		}
 		next.add(compiled)
 	}
@@ -239,12 +239,12 @@ type Loaded struct {
 }
 
 // Loaded returns the state of all exposures.
-func (e *Exposed) Loaded() map[types.NamespacedName]Loaded {
+func (s *Server) Loaded() map[types.NamespacedName]Loaded {
 	states := map[string]jwt.State{}
-	for _, state := range e.deps.Keys.States() {
+	for _, state := range s.deps.Keys.States() {
 		states[state.URI] = state
 	}
-	t := e.current.Load()
+	t := s.current.Load()
 	all := make(map[types.NamespacedName]Loaded, len(t.loaded))
 	for name, h := range t.loaded {
 		all[name] = Loaded{Fingerprint: h.fingerprint, Problems: h.problemsWith(states)}

@@ -42,7 +42,7 @@ var (
 // fixture is a gateway with one Function, price, and one other Service.
 type fixture struct {
 	t        *testing.T
-	exposed  *Exposed
+	exposed  *Server
 	server   *httptest.Server
 	function *backend
 	service  *backend

@@ -31,11 +31,11 @@ type rule struct {
 type header struct{ name, value string }
 
 // compile compiles an Exposure. A rule that cannot be compiled is closed; the others are not affected.
-func (e *Exposed) compile(x *apirule.Exposure, fingerprint string) *host {
+func (s *Server) compile(x *apirule.Exposure, fingerprint string) *host {
 	h := &host{apiRule: x.APIRule, id: x.APIRule.String(), fingerprint: fingerprint, name: x.Host}
 	h.cors, h.problems = compileCORS(x.CORS)
 	for i := range x.Rules {
-		route, compiled, problems := e.compileRule(x.APIRule.Namespace, &x.Rules[i])
+		route, compiled, problems := s.compileRule(x.APIRule.Namespace, &x.Rules[i])
 		for _, problem := range problems {
 			problem.Attribute, problem.Closes = fmt.Sprintf(".spec.rules[%d].%s", i, problem.Attribute), apirule.RuleAt(i)
 			h.problems = append(h.problems, problem)
@@ -47,7 +47,7 @@ func (e *Exposed) compile(x *apirule.Exposure, fingerprint string) *host {
 }
 
 // compileRule reports attributes relative to the rule.
-func (e *Exposed) compileRule(namespace string, from *apirule.Rule) (apirule.Route, rule, apirule.Problems) {
+func (s *Server) compileRule(namespace string, from *apirule.Rule) (apirule.Route, rule, apirule.Problems) {
 	to := rule{closed: from.Closed, timeout: from.Timeout, backend: from.Backend}
 	spec := *from.Spec
 	spec.Path = normalEscapes(spec.Path, func(c byte) bool { return c != '%' })
@@ -55,7 +55,7 @@ func (e *Exposed) compileRule(namespace string, from *apirule.Rule) (apirule.Rou
 	if err != nil {
 		return apirule.Route{}, to, apirule.Problems{{Attribute: "path", Message: err.Error()}}
 	}
-	problems := e.compileAccess(namespace, &spec, &to)
+	problems := s.compileAccess(namespace, &spec, &to)
 	if spec.Request != nil {
 		problems = append(problems, to.compileRequest(spec.Request)...)
 	}
@@ -63,14 +63,14 @@ func (e *Exposed) compileRule(namespace string, from *apirule.Rule) (apirule.Rou
 }
 
 // compileAccess compiles the access strategy. A rule without one is closed.
-func (e *Exposed) compileAccess(namespace string, spec *v2.Rule, to *rule) apirule.Problems {
+func (s *Server) compileAccess(namespace string, spec *v2.Rule, to *rule) apirule.Problems {
 	switch {
 	case spec.JWT != nil:
-		return e.compileTokens(namespace, "jwt.", spec.JWT, to)
+		return s.compileTokens(namespace, "jwt.", spec.JWT, to)
 	case spec.ExtAuth != nil:
 		var problems apirule.Problems
 		for i, name := range spec.ExtAuth.Authorizers {
-			known := e.authorizers[name]
+			known := s.authorizers[name]
 			if known == nil {
 				problems = append(problems, apirule.Problem{
 					Attribute: fmt.Sprintf("extAuth.authorizers[%d]", i), Message: "This gateway has no such authorizer",
@@ -82,7 +82,7 @@ func (e *Exposed) compileAccess(namespace string, spec *v2.Rule, to *rule) apiru
 			problems = append(problems, apirule.Problem{Attribute: "extAuth.authorizers", Message: "There is none"})
 		}
 		if spec.ExtAuth.Restrictions != nil {
-			problems = append(problems, e.compileTokens(namespace, "extAuth.restrictions.", spec.ExtAuth.Restrictions, to)...)
+			problems = append(problems, s.compileTokens(namespace, "extAuth.restrictions.", spec.ExtAuth.Restrictions, to)...)
 		}
 		return problems
 	case spec.NoAuth != nil && *spec.NoAuth:
@@ -92,9 +92,9 @@ func (e *Exposed) compileAccess(namespace string, spec *v2.Rule, to *rule) apiru
 	}
 }
 
-func (e *Exposed) compileTokens(namespace, attribute string, spec *v2.JWT, to *rule) apirule.Problems {
+func (s *Server) compileTokens(namespace, attribute string, spec *v2.JWT, to *rule) apirule.Problems {
 	wanted := tokenRule(spec)
-	validator, err := jwt.New(wanted, jwt.Options{Keys: e.deps.Keys, Namespace: namespace, Now: e.deps.Now})
+	validator, err := jwt.New(wanted, jwt.Options{Keys: s.deps.Keys, Namespace: namespace, Now: s.deps.Now})
 	if err != nil {
 		field, message, _ := strings.Cut(strings.TrimPrefix(err.Error(), "jwt."), ": ")
 		return apirule.Problems{{Attribute: attribute + field, Message: message}}

@@ -3,7 +3,7 @@
 //	host --> rule --> CORS --> noAuth | jwt | extAuth --> headers, timeout --> Function (gateway/activator) or other Service
 //	(apirules.go)  (internal/apirule)  (cors.go)  (access.go, gateway/jwt)  (request.go)  (exchange.go)
 //
-// Exposed is an http.Handler over an immutable table that Set replaces: the compiled decisions of internal/apirule.
+// Server is an http.Handler over an immutable table that Set replaces: the compiled decisions of internal/apirule.
 //
 // Guarantees:
 //   - Only the most specific host applies, the first rule with the path and the method decides, and a request without a rule

@@ -35,7 +35,7 @@ const (
 
 // exchange is one request and its response.
 type exchange struct {
-	all     *Exposed
+	all     *Server
 	began   time.Time
 	w       *response
 	place   httplimit.Place
