@@ -61,7 +61,7 @@ type Deps struct {
 	Tokens        identity.Reviewer     // reviews publishers' tokens where options have access rules; with nil no client can publish then
 	Endpoints     sink.Endpoints
 	Store         Store
-	Storage       quota.StorageStreams    // how full the streams are; nil disables the watermark
+	Storage       quota.StorageStreams // how full the streams are; nil disables the watermark
 	Quota         quota.Stream         // what Subscriptions hold in the stream; nil disables the quota
 	Admin         admin.Store          // used only while the admin API has an address
 	AdminAccess   identity.Access      // authorizes users of the admin API, required where that API has an address

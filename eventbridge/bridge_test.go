@@ -341,7 +341,7 @@ func TestSubscriptionsComeChangeAndGo(t *testing.T) {
 	w.backlogIs(t, 0, 0)
 }
 
-func TestWhatIsPublishedIsAckedDeadLetteredOrPending(t *testing.T) {
+func TestEveryPublishedEventIsAckedDeadLetteredOrPending(t *testing.T) {
 	t.Parallel()
 	const published = 300
 	var mu sync.Mutex

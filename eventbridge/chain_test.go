@@ -152,7 +152,7 @@ func emit(handled *http.Request, url, id, cause string) (status int, problem str
 	return resp.StatusCode, text.String()
 }
 
-func TestWhatASinkEmitsIsOfTheChainOfWhatItHandlesAtEveryReplica(t *testing.T) {
+func TestEventsEmittedByASinkJoinTheChainOfTheHandledEventAtEveryReplica(t *testing.T) {
 	t.Parallel()
 	var other atomic.Pointer[replica]
 	type answer struct {

@@ -452,7 +452,7 @@ func TestARedriveBeginsTheTimeOfAnEventAgain(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(began), route.Delivery.TTL)
 }
 
-func TestRetriesChangeWhereASubscriptionSaysNothing(t *testing.T) {
+func TestSetRetriesChangesSubscriptionsWithoutOwnRetries(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions()
 	d := &dispatchers{options: options}

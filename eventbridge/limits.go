@@ -60,7 +60,7 @@ func (r *deliveryMemory) of(route routing.Route) (events, replies *fair.Share) {
 func bindDeliveryBytes(fs *pflag.FlagSet, bytes *int64) {
 	fs.Int64Var(bytes, "delivery-max-bytes", *bytes,
 		"memory in bytes for events that are being delivered. Each takes three times its size and 16 KiB; large replies take half as much "+
-			"beside it, and each Subscription has 64 KiB of its own")
+			"in addition, and each Subscription has 64 KiB of its own")
 }
 
 func validateDeliveryBytes(bytes int64) error {

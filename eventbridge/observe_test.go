@@ -84,7 +84,7 @@ func TestTheJournalRecordsTheDeliveryOfAnEvent(t *testing.T) {
 	require.Empty(t, delivered.Reason)
 }
 
-func TestTheJournalKnowsWhatAReplyAnswers(t *testing.T) {
+func TestTheJournalRecordsTheCauseOfAReply(t *testing.T) {
 	t.Parallel()
 	price := loopback.StartSink(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Ce-Id") != "1" {

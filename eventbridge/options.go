@@ -65,14 +65,14 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Listen, "listen", o.Listen, "address that events are published to; also /healthz and /readyz")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics")
 	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay,
-		"how long events are still taken after the process was told to stop")
-	fs.DurationVar(&o.DrainTimeout, "request-drain-timeout", o.DrainTimeout, "how long requests that are being answered then may take")
+		"how long events are still accepted after the signal to stop")
+	fs.DurationVar(&o.DrainTimeout, "request-drain-timeout", o.DrainTimeout, "how long requests that are in progress then may take")
 	fs.IntVar(&o.JournalEvents, "journal-events", o.JournalEvents,
-		"how many of the last things that happened to events are remembered for the admin API; 0: none")
+		"number of records of what happened to events that the admin API can show; 0: none")
 	fs.StringVar(&o.ChainKeyFile, "chain-key-file", o.ChainKeyFile,
-		"file with the secret by which replicas know each other's deliveries when sinks publish because of them; empty: each knows its own")
-	fs.Func("service", "Service of the bridges, namespace/name: its endpoints say among how many limits of deliveries are divided; "+
-		"empty: among none", func(text string) (err error) {
+		"file with the secret by which replicas recognize each other's deliveries when sinks publish; empty: each recognizes only its own")
+	fs.Func("service", "Service of the bridges, namespace/name, whose endpoints divide the limits of deliveries; "+
+		"empty: this is the only bridge", func(text string) (err error) {
 		o.Service, err = parseService(text)
 		return err
 	})

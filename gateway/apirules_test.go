@@ -188,7 +188,7 @@ func TestARequestFromOutsideWakesAFunctionAndCountsAsItsLoad(t *testing.T) {
 	require.NoError(t, <-o.ended)
 }
 
-func TestAGatewayIsReadyOnceItKnowsTheAPIRulesAndTellsWhatItHasLoaded(t *testing.T) {
+func TestAGatewayIsReadyOnceAPIRulesAreLoadedAndReportsThem(t *testing.T) {
 	t.Parallel()
 	o := startOutside(t)
 	status, _ := o.report()
@@ -225,7 +225,7 @@ func TestAGatewayIsReadyOnceItKnowsTheAPIRulesAndTellsWhatItHasLoaded(t *testing
 	require.Contains(t, metrics, "rouse_gateway_jwks_plain_uris 1")
 }
 
-func TestWithoutAPIRulesNobodyIsLetInFromOutside(t *testing.T) {
+func TestRequestsFromOutsideAreRefusedWithoutAPIRules(t *testing.T) {
 	t.Parallel()
 	address := loopback.Address(t)
 	f := start(t, func(o *Options) { o.Entrance.HTTPAddress = address })

@@ -147,7 +147,7 @@ func TestAGatewayIsReadyOnceItListensForAllFunctions(t *testing.T) {
 	require.NoError(t, <-f.ended)
 }
 
-func TestAGatewayThatStopsAnswersWhatItHas(t *testing.T) {
+func TestADrainingGatewayCompletesItsRequests(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	port := int32(loopback.Reserve(t))
@@ -181,7 +181,7 @@ func TestAGatewayThatStopsAnswersWhatItHas(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestAGatewayGoesOnWhileCallersAreLedToIt(t *testing.T) {
+func TestADrainingGatewayServesWhileItIsListed(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(o *Options) { o.Addresses, o.ListedTimeout = []string{"10.0.0.1", "fd00::1"}, time.Hour })
 	pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
@@ -204,7 +204,7 @@ func TestAGatewayGoesOnWhileCallersAreLedToIt(t *testing.T) {
 	require.NoError(t, <-f.ended)
 }
 
-func TestAGatewayThatStaysListedStopsAllTheSame(t *testing.T) {
+func TestADrainingGatewayStopsAfterListedTimeout(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(o *Options) { o.Addresses, o.ListedTimeout = []string{"10.0.0.1"}, 10*time.Millisecond })
 	listed := price(int32(loopback.Reserve(t)))

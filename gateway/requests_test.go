@@ -140,7 +140,7 @@ func TestTheHeadOfAnAnswerTakesNoMoreMemoryThanItIsChargedFor(t *testing.T) { //
 	}
 }
 
-func TestWhoAnswersWithTooMuchOfAHeadIsToldSoByItsCallers(t *testing.T) {
+func TestAResponseWithATooLargeHeadGetsTheReason(t *testing.T) {
 	t.Parallel()
 	s := startStreaming(t, map[string]string{
 		"/lines": strings.Repeat("a:\r\n", 64<<10), "/more": strings.Repeat("a:\r\n", httplimit.MaxHeadLines+1),

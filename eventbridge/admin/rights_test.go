@@ -113,7 +113,7 @@ func TestNothingIsAskedBeforeTheUserIsKnown(t *testing.T) {
 }
 
 // A sequence must not reveal whose dead letter it is.
-func TestADeadLetterOfAnotherNamespaceIsNone(t *testing.T) {
+func TestADeadLetterOfAnotherNamespaceIsNotFound(t *testing.T) {
 	t.Parallel()
 	h := New(&fakeStore{deadLetter: storedDeadLetter()}, nil, &fakeAccess{}, logr.Discard())
 	require.Equal(t, http.StatusOK, ask(h, "GET", "/v1/deadletters/5?namespace=shop", "").Code)
@@ -139,7 +139,7 @@ func TestSubscriptionsAreThoseOfTheNamespace(t *testing.T) {
 	}
 }
 
-func TestWhoIsRefusedTakesNoSlot(t *testing.T) {
+func TestUnauthorizedRequestsTakeNoAdminSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &busyStore{end: make(chan struct{})}

@@ -30,7 +30,7 @@ func shown(d Deliveries, stored time.Time, ev *cloudevent.Event) http.Header {
 	return http.Header{"Tracestate": {ev.Extension(tracestate)}}
 }
 
-func TestWhatAPublisherSaysOfAChainIsDropped(t *testing.T) {
+func TestChainExtensionsOfPublishersAreDropped(t *testing.T) {
 	t.Parallel()
 	c := New(Key{}, 10)
 	foreign := shown(New(Key{}, 10).Of("shop"), time.Now(), event("1"))["Tracestate"][0]

@@ -292,22 +292,22 @@ func DefaultOptions() Options {
 // BindFlags adds the --delivery-* flags.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.MaxInFlight, "delivery-max-in-flight", o.MaxInFlight,
-		"most deliveries at a time for one Subscription, also when it asks for more")
+		"maximum concurrent deliveries of one Subscription, whatever it requests")
 	fs.IntVar(&o.MaxAttempts, "delivery-max-attempts", o.MaxAttempts,
 		"attempts after which an event that its sink keeps failing becomes a dead letter")
 	fs.DurationVar(&o.Backoff.Base, "delivery-backoff", o.Backoff.Base,
 		"wait after the first failed attempt; it doubles with each further one")
 	fs.DurationVar(&o.Backoff.Max, "delivery-backoff-max", o.Backoff.Max,
-		"longest wait between attempts, also when the sink asks for more by Retry-After")
+		"longest wait between attempts, also if the sink requests more with Retry-After")
 	fs.DurationVar(&o.AckWait, "delivery-ack-wait", o.AckWait,
 		"AckWait of the consumers; running deliveries are extended twice as often")
 	fs.DurationVar(&o.DrainTimeout, "delivery-drain-timeout", o.DrainTimeout,
 		"how long running deliveries may finish when the process stops")
 	fs.IntVar(&o.MaxHops, "delivery-max-hops", o.MaxHops,
-		"events that one event may bring forth one after the other, by replies or emitted; what goes beyond becomes a dead letter")
+		"longest chain of events that cause each other, by replies or emitted; an event beyond it becomes a dead letter")
 	fs.IntVar(&o.MaxCaused, "delivery-max-caused", o.MaxCaused,
-		"events that one event may bring forth in all, by replies or emitted, in the name of one namespace and at each replica; "+
-			"what replies beyond that becomes a dead letter, what is emitted is refused")
+		"events that one event may cause in all, by replies or emitted, per namespace and replica; "+
+			"beyond that an event with a reply becomes a dead letter, and an emitted one is refused")
 }
 
 // Validate reports every invalid limit.

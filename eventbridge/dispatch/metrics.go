@@ -31,7 +31,7 @@ const (
 // NewMetrics registers the delivery metrics.
 func NewMetrics(registerer prometheus.Registerer) *Metrics { return newMetrics(registerer, prefix) }
 
-// NewDeadLetterMetrics registers those for the dispatchers that deliver dead letters to sinks of their own.
+// NewDeadLetterMetrics registers the metrics of the dispatchers that deliver dead letters to dead-letter sinks.
 func NewDeadLetterMetrics(registerer prometheus.Registerer) *Metrics {
 	return newMetrics(registerer, prefixDeadLetterSink)
 }
@@ -54,11 +54,11 @@ func newMetrics(registerer prometheus.Registerer, prefix string) *Metrics {
 		}, subscription),
 		detached: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: prefix + "detached_calls",
-			Help: "Calls that take long and count for maxInFlight no more.",
+			Help: "Slow calls that no longer count for maxInFlight.",
 		}, subscription),
 		detachedCalls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "calls_detached_total",
-			Help: "Calls that took long and from then on counted for maxInFlight no more.",
+			Help: "Slow calls that were detached and no longer counted for maxInFlight.",
 		}, subscription),
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "dead_letters_total",
@@ -66,7 +66,7 @@ func newMetrics(registerer prometheus.Registerer, prefix string) *Metrics {
 		}, append(subscription, "reason")),
 		settleErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "settle_errors_total",
-			Help: "Messages that could not be settled; the broker delivers them again.",
+			Help: "Messages that could not be settled; the broker redelivers them.",
 		}, subscription),
 		receiveErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "receive_errors_total",
@@ -74,11 +74,11 @@ func newMetrics(registerer prometheus.Registerer, prefix string) *Metrics {
 		}, subscription),
 		filterErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "filter_errors_total",
-			Help: "Events that the filter could not judge, and which were not delivered.",
+			Help: "Events that were not delivered because their filter could not be evaluated.",
 		}, subscription),
 		replies: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "replies_total",
-			Help: "Events that sinks replied, by result: published or invalid.",
+			Help: "Replies of sinks by result: published or invalid.",
 		}, append(subscription, "result")),
 	}
 	for _, c := range m.all() {
@@ -87,7 +87,7 @@ func newMetrics(registerer prometheus.Registerer, prefix string) *Metrics {
 	return m
 }
 
-// vector is what all of them have in common.
+// vector is the common interface of the metric vectors.
 type vector interface {
 	prometheus.Collector
 	DeletePartialMatch(labels prometheus.Labels) int
@@ -108,7 +108,7 @@ func (m *Metrics) Forget(s Subscription) {
 	}
 }
 
-// bound are the children of one Subscription: the hot path looks no label up.
+// bound are the series of one Subscription: the hot path looks up no labels.
 type bound struct {
 	outcomes      map[Outcome]prometheus.Counter
 	duration      prometheus.Observer
@@ -143,9 +143,9 @@ func (m *Metrics) bind(s Subscription) bound {
 	return b
 }
 
-// KymaMetrics are the delivery metrics under the names that Kyma's dashboards ask for. Each replica exports them for
-// what it does itself: totals are the sum over the replicas, and states their maximum. Which Subscriptions are ready says the
-// controller (eventing_ec_subscription_status).
+// KymaMetrics are the delivery metrics under the names of Kyma's dashboards. Each replica exports its own: totals are
+// the sum over the replicas, and states their maximum. The controller exports which Subscriptions are ready
+// (eventing_ec_subscription_status).
 type KymaMetrics struct {
 	deliveries *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
@@ -154,12 +154,12 @@ type KymaMetrics struct {
 
 // KymaType is one type of a Subscription.
 type KymaType struct {
-	Original string // as the Subscription has it
-	Clean    string // as it is part of a subject
-	Consumer string // the name that the Subscription's status gives
+	Original string // as in the Subscription
+	Clean    string // as part of a subject
+	Consumer string // as in the Subscription's status
 }
 
-// KymaSubscription counts for one Subscription. Its series begin with what they first count.
+// KymaSubscription counts for one Subscription. Series are created when they are first counted.
 type KymaSubscription struct {
 	metrics      *KymaMetrics
 	subscription Subscription
@@ -181,7 +181,7 @@ type kymaBound struct {
 }
 
 const (
-	// kymaNoAnswer is what Kyma counts when a sink gave no answer.
+	// kymaNoAnswer is Kyma's label for a delivery without an answer.
 	kymaNoAnswer = 500
 
 	kymaName      = "subscription_name"
@@ -218,7 +218,7 @@ func NewKymaMetrics(registerer prometheus.Registerer, connected func() bool) *Ky
 	return m
 }
 
-// Bind begins to count for a Subscription, from zero also when it did before.
+// Bind starts counting for a Subscription, from zero also if it was counted before.
 func (m *KymaMetrics) Bind(s Subscription, sink string, types []KymaType) *KymaSubscription {
 	m.Forget(s)
 	bound := &KymaSubscription{
@@ -231,7 +231,7 @@ func (m *KymaMetrics) Bind(s Subscription, sink string, types []KymaType) *KymaS
 	return bound
 }
 
-// Forget drops the series of a Subscription that no longer exists.
+// Forget drops the series of a removed Subscription.
 func (m *KymaMetrics) Forget(s Subscription) {
 	labels := prometheus.Labels{kymaName: s.Name, kymaNamespace: s.Namespace}
 	m.deliveries.DeletePartialMatch(labels)
@@ -239,8 +239,8 @@ func (m *KymaMetrics) Forget(s Subscription) {
 	m.types.DeletePartialMatch(labels)
 }
 
-// Attempted counts one attempt. eventType is one of the Subscription's types, as it has it; status is 0 when the sink
-// gave no answer.
+// Attempted counts one attempt. eventType is one of the Subscription's types as in its spec; status is 0 without an
+// answer.
 func (k *KymaSubscription) Attempted(eventType string, status int, took time.Duration) {
 	if status == 0 {
 		status = kymaNoAnswer

@@ -219,7 +219,7 @@ func TestAUserWhoAsksAboutManyNamespacesIsBounded(t *testing.T) {
 	})
 }
 
-func TestWhatIsRememberedIsBounded(t *testing.T) {
+func TestCachedReviewsAreBounded(t *testing.T) {
 	t.Parallel()
 	m := remember[int, int](10)
 	for i := range 100 {

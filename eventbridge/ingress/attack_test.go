@@ -33,7 +33,7 @@ const (
 	attackedBatch = "POST /publish HTTP/1.1\r\nHost: h\r\nContent-Type: " + typeBatch + "\r\n"
 )
 
-func TestPublishersAreServedBesideHeldConnections(t *testing.T) {
+func TestPublishersAreServedDespiteHeldConnections(t *testing.T) {
 	t.Parallel()
 	almost := strings.Repeat(" ", 1<<20-1)
 	failing := "[" + strings.Repeat(`{"specversion":"1.0","id":"`+strings.Repeat("<", 300)+`","source":"s"},`, 255) + "1]"

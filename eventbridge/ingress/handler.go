@@ -228,9 +228,9 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.Int64Var(&o.MaxBytesInFlight, "publish-max-bytes", o.MaxBytesInFlight,
 		"bytes of events that may wait to be stored at a time; further requests get 429")
 	fs.IntVar(&o.MaxConnections, "publish-max-connections", o.MaxConnections,
-		"connections of publishers at a time; for a further one those are closed that have waited longest for their publisher")
+		"maximum connections of publishers; a further one closes those that have waited longest for their publisher")
 	fs.IntVar(&o.MaxEventTypeSeries, "event-type-series", o.MaxEventTypeSeries,
-		"how many pairs of type and source are counted by name in the metrics; the others are one")
+		"pairs of type and source with their own series in the metrics; others share one")
 }
 
 // Validate reports every invalid option.

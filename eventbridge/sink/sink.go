@@ -257,7 +257,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 		"how often a starting Function is dialled until it accepts a connection")
 	fs.StringVar(&o.Endpoints, "sink-endpoints", o.Endpoints,
 		"where events are sent: pods (straight to the least loaded), or service (to the Service's own address, for a mesh)")
-	fs.StringVar(&o.CAFile, "sink-ca", o.CAFile, "file with certificates that sinks are trusted by, beside the system's")
+	fs.StringVar(&o.CAFile, "sink-ca", o.CAFile, "file with CA certificates that are trusted for sinks in addition to the system's")
 	fs.Int64Var(&o.MaxReplySize, "max-reply-size", o.MaxReplySize, "largest event in bytes that a sink may answer with")
 }
 

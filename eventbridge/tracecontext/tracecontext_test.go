@@ -256,7 +256,7 @@ func TestOneTraceRunsFromThePublisherThroughAChain(t *testing.T) {
 	require.Equal(t, "rouse-eventbridge", collector.Resource("service.name"))
 }
 
-func TestWhoeverBeganTheTraceDecidesWhetherItIsRecorded(t *testing.T) {
+func TestSamplingDecisionOfThePublisherIsKept(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		header, extension string

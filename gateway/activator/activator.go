@@ -189,12 +189,12 @@ func DefaultOptions() Options {
 
 // BindFlags adds the options to fs with their current values as defaults.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.Wait, "wait", o.Wait, "how long a request may wait for a pod, where the Function does not say")
+	fs.DurationVar(&o.Wait, "wait", o.Wait, "how long a request may wait for a pod, unless the Function sets it")
 	fs.IntVar(&o.MaxWaiting, "max-waiting", o.MaxWaiting, "how many requests of one Function may wait at a time")
 	fs.Int64Var(&o.MaxWaitingBytes, "max-waiting-bytes", o.MaxWaitingBytes, "memory for all requests that wait")
 	fs.DurationVar(&o.DialInterval, "dial-interval", o.DialInterval, "pause between two attempts to connect to a pod that starts")
-	fs.DurationVar(&o.BodyTimeout, "body-timeout", o.BodyTimeout, "for how long a caller may send nothing of the body that he has announced")
-	fs.DurationVar(&o.ForgetAfter, "forget-after", o.ForgetAfter, "how long the pods of a Function are followed after its last request")
+	fs.DurationVar(&o.BodyTimeout, "body-timeout", o.BodyTimeout, "how long a caller may send nothing of an announced body")
+	fs.DurationVar(&o.ForgetAfter, "forget-after", o.ForgetAfter, "how long the pods of a Function are watched after its last request")
 }
 
 // Validate reports every invalid option.

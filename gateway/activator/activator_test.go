@@ -233,7 +233,7 @@ func TestWhileAPodIsReadyCallersAreSentToItWithTheirNextRequest(t *testing.T) {
 	require.True(t, f.do(f.request(http.MethodGet, "/", "")).Close)
 }
 
-func TestWhereCallersHaveNoOtherWayTheyStay(t *testing.T) {
+func TestCallersWithoutAServiceKeepTheirConnection(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(o *Options, _ *Condition) { o.StayOnPath = true })
 	f.set(f.pod(true, hello))
@@ -258,7 +258,7 @@ func TestWherePodsEndWithoutNoticeARequestGetsAConnectionOfItsOwn(t *testing.T) 
 	}
 }
 
-func TestProbesAndScrapersWakeNobody(t *testing.T) {
+func TestProbesAndScrapersDoNotWakeAFunction(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	health := f.do(f.request(http.MethodGet, "/healthz", ""))
@@ -299,7 +299,7 @@ func (f *fixture) outside(call Call, change ...func(context.Context) context.Con
 	})
 }
 
-func TestACallFromOutsideLearnsNothingThatPodsTellTheCluster(t *testing.T) {
+func TestInternalEndpointsOfPodsAreNotFoundFromOutside(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.outside(Call{})

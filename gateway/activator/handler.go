@@ -70,7 +70,6 @@ func healthy(w http.ResponseWriter, uid types.UID) {
 // Serve serves a request from outside the cluster. Such a caller sees only the Function's responses: endpoints of pods
 // that are for the cluster alone are not found. A request whose context ended with the cause context.DeadlineExceeded
 // ran out of time: it gets 503 while it waits, and no response once a pod has it, as if its caller had gone.
-// waited it gets 503 as others do, and is not answered when a pod has it. Nor is one whose caller has gone.
 func (a *Activator) Serve(w http.ResponseWriter, r *http.Request, function types.NamespacedName, call Call) {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {

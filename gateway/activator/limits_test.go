@@ -24,7 +24,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-func TestWhoWaitsTooLongIsToldWhyAndWhenToComeAgain(t *testing.T) {
+func TestARequestThatWaitsTooLongGetsTheReasonAndRetryAfter(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(_ *Options, c *Condition) { c.Wait, c.Reason = 20*time.Millisecond, "MinReplicasNotAvailable" })
 	answer := f.do(f.request(http.MethodGet, "/", ""))
@@ -35,7 +35,7 @@ func TestWhoWaitsTooLongIsToldWhyAndWhenToComeAgain(t *testing.T) {
 	f.awaitLoad(0, 0)
 }
 
-func TestWhoSendsNothingOfABodyIsCountedNoLongerThanHeMayWait(t *testing.T) {
+func TestAStalledBodyIsCountedOnlyUntilItsTimeout(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(_ *Options, c *Condition) { c.Wait = 20 * time.Millisecond })
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", f.server.Listener.Addr().String())

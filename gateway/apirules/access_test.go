@@ -259,7 +259,7 @@ func TestARuleThatNamesNoWayInIsClosed(t *testing.T) {
 	}
 }
 
-func TestIssuersWhoseKeysCannotBeFetchedAreTold(t *testing.T) {
+func TestIssuersWithUnreachableKeysAreReported(t *testing.T) {
 	t.Parallel()
 	f, i := start(t), newIssuer(t)
 	gone := newIssuer(t)
@@ -275,7 +275,7 @@ func TestIssuersWhoseKeysCannotBeFetchedAreTold(t *testing.T) {
 	require.Equal(t, http.StatusOK, f.get("/good", "Authorization", i.bearer(nil)).StatusCode, "others are not held up")
 }
 
-func TestKeysThatAreNotUsedAreTold(t *testing.T) {
+func TestUnusedKeysAreReported(t *testing.T) {
 	t.Parallel()
 	f, i := start(t), newIssuer(t)
 	costly := `,{"kty":"RSA","kid":"2","n":"` + base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{0xff}, 512)) + `","e":"f____w"}]}`
@@ -292,7 +292,7 @@ func TestKeysThatAreNotUsedAreTold(t *testing.T) {
 	}}, f.exposed.Loaded()[types.NamespacedName{Namespace: "shop", Name: shopHost}].Problems)
 }
 
-func TestWhatDidNotChangeIsTakenOver(t *testing.T) {
+func TestSetReusesUnchangedRules(t *testing.T) {
 	t.Parallel()
 	f, i := start(t), newIssuer(t)
 	tokens, others := exposureOf(shopHost, withTokens(f.service.address, "/*", i.jwt())), exposureOf("other.example.com", open(f.service.address, "/*", "GET"))

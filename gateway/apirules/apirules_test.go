@@ -293,7 +293,7 @@ func TestAPodThatDoesNotAnswerInTimeIs504(t *testing.T) {
 	require.Equal(t, "upstream request timeout", answer.text)
 }
 
-func TestReservedPathsOfAFunctionWakeNobodyAndTellNothing(t *testing.T) {
+func TestReservedPathsFromOutsideNeitherWakeAFunctionNorExposeIt(t *testing.T) {
 	t.Parallel()
 	f := withActivators(t, time.Minute, nil)
 	require.Equal(t, "OK", f.get("/healthz").text)

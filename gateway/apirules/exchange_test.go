@@ -346,7 +346,7 @@ func TestTablesAreSwappedUnderRequests(t *testing.T) {
 	}
 }
 
-func TestWhatATenantBreaksIsHisAlone(t *testing.T) {
+func TestABrokenAPIRuleAffectsNoOtherTenant(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	wrongPath := open(f.service.address, "/{**}/{**}", "GET")

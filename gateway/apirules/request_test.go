@@ -111,7 +111,7 @@ func TestForgedHeadersAreTakenAway(t *testing.T) {
 	require.NotContains(t, answered.Header, "Rouse-Refused", "nor can a backend say that it got nothing")
 }
 
-func TestACallerDoesNotRemoveWhatIsSaidOfItsWay(t *testing.T) {
+func TestACallerCannotRemoveForwardingHeaders(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.serve(shopHost, open(f.service.address, "/*", "GET"))

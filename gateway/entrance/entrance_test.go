@@ -253,7 +253,7 @@ func (f *fixture) exchange(sent string) string {
 	return body
 }
 
-func TestWhatAStrangerSaysAboutItsWayIsNotBelieved(t *testing.T) {
+func TestForwardingHeadersOfUntrustedClientsAreRemoved(t *testing.T) {
 	t.Parallel()
 	f := start(t, headersOf)
 	got := f.exchange("GET / HTTP/1.0\r\nHost: h\r\n" + said + "\r\n")

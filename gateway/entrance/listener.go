@@ -165,7 +165,7 @@ func (c *conn) WaitsSince(now int64) int64 {
 	return last
 }
 
-// CloseWrite lets the server tell a client to read its answer before the connection ends.
+// CloseWrite lets the client read the response before the connection closes.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

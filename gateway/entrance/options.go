@@ -50,7 +50,7 @@ func DefaultOptions() Options {
 // BindFlags adds the options to fs with their current values as defaults.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.HTTPAddress, "http-address", o.HTTPAddress, "address of HTTP for the hosts of APIRules; empty: none")
-	fs.StringVar(&o.TLSAddress, "tls-address", o.TLSAddress, "address of HTTPS for them; empty: none")
+	fs.StringVar(&o.TLSAddress, "tls-address", o.TLSAddress, "address of HTTPS for the hosts of APIRules; empty: none")
 	fs.StringVar(&o.TLSDir, "tls-dir", o.TLSDir, "folder with a folder for each certificate, which has tls.crt and tls.key; the first is the default")
 	fs.Var(&networks{&o.TrustedProxies}, "trusted-proxies", "networks whose X-Forwarded-For and X-Forwarded-Proto count, such as 10.0.0.0/8")
 }

@@ -269,7 +269,7 @@ func urisOf(namespace string, count int) []string {
 	return all
 }
 
-func TestLoopbackIsAskedOnlyWhereItIsAllowed(t *testing.T) {
+func TestKeysAreFetchedFromLoopbackOnlyIfAllowed(t *testing.T) {
 	t.Parallel()
 	issuer := newIssuer(t, newSigner(t, keyName).public())
 	fetch := newFetcher(dialguard.Guard{}, nil, nil).fetch

@@ -223,7 +223,6 @@ func (s *search) add(set *keySet, authentication int) {
 
 // try verifies the token with the candidates, up to the limit, each in the namespace's turn: an invalid token costs as
 // much as a valid one.
-// holds.
 func (k *Keys) try(ctx context.Context, namespace string, s *search) (found candidate, ok bool, why problem) {
 	all := slices.Concat(s.named, s.others)
 	all = all[:min(len(all), s.tries)]

@@ -377,7 +377,7 @@ func TestAFetchByATokenIsNotRepeatedByTheTimer(t *testing.T) {
 	})
 }
 
-func TestAURIThatIsDroppedIsNotAskedAgain(t *testing.T) {
+func TestADroppedURIIsNotFetchedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{err: errors.New("it is down")}
