@@ -250,7 +250,7 @@ func TestANamespaceOverItsQuotaLosesItsOldestEventsOnly(t *testing.T) {
 		<-pace.C
 	}
 	w.backlogIs(t, 0, 0)
-	require.Equal(t, once((published+9)/10), countRequests(sink), "who keeps nothing gives up nothing")
+	require.Equal(t, once((published+9)/10), countRequests(sink), "a consumer without a backlog loses nothing")
 	require.Zero(t, w.deadLetters(t))
 
 	deadLetters, err := w.conn.DeadLetters(t.Context(), dead.Subscription)
@@ -329,15 +329,15 @@ func TestQuotaIsEnforcedOnInvalidSubscriptions(t *testing.T) {
 		route    func(*routing.Route) // nil without a route
 	}{
 		"no route: its sink, its types or its access are refused, or it is going": {as, nil},
-		"no route, and a consumer that keeps an order":                            {keepsOrder, nil},
+		"no route, and an ordered consumer":                                       {keepsOrder, nil},
 		"a filter that does not compile": {as, func(r *routing.Route) {
 			r.Filter = &eventingv1alpha2.Filter{CEL: "1 +"}
 		}},
-		"a sink that cannot be served":                     {as, func(r *routing.Route) { r.Sink = "://" }},
-		"an order that its consumer does not keep":         {as, keepsOrder},
-		"no order, and a consumer that keeps one":          {keepsOrder, as},
-		"a pause, no order, and a consumer that keeps one": {keepsOrder, func(r *routing.Route) { r.Paused = true }},
-		"a bad filter, an order, a consumer that keeps none": {as, func(r *routing.Route) {
+		"a sink that cannot be served":               {as, func(r *routing.Route) { r.Sink = "://" }},
+		"an order that its consumer does not keep":   {as, keepsOrder},
+		"no order, and an ordered consumer":          {keepsOrder, as},
+		"a pause, no order, and an ordered consumer": {keepsOrder, func(r *routing.Route) { r.Paused = true }},
+		"a bad filter, an order, an unordered consumer": {as, func(r *routing.Route) {
 			keepsOrder(r)
 			r.Filter = &eventingv1alpha2.Filter{CEL: "1 +"}
 		}},
@@ -460,10 +460,10 @@ func TestAQuotaEnforcerRunsOnlyForConsumersWithoutADispatcher(t *testing.T) {
 		{"the routes are not known yet", nil, []quota.Held{plain}, false},
 		{"it is served", served, []quota.Held{plain}, false},
 		{"its route is gone", gone, []quota.Held{plain}, true},
-		{"it keeps no more than it may", gone, nil, false},
+		{"it is within its share", gone, nil, false},
 		{"it does again", gone, []quota.Held{plain}, true},
 		{"its route is back", served, []quota.Held{plain}, false},
-		{"its consumer keeps an order", served, []quota.Held{ordered}, true},
+		{"its consumer is ordered", served, []quota.Held{ordered}, true},
 		{"its consumer is changed", served, []quota.Held{plain}, false},
 	} {
 		if step.routes != nil {

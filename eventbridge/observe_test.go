@@ -76,7 +76,7 @@ func TestTheJournalRecordsTheDeliveryOfAnEvent(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, deadLetter.Status)
 	require.Equal(t, "SinkRejected", deadLetter.Reason)
 	require.Equal(t, "sink refused the event", deadLetter.Message)
-	require.Equal(t, retry.Stored.UTC(), deadLetter.Stored.UTC(), "a retry knows when its event came first")
+	require.Equal(t, retry.Stored.UTC(), deadLetter.Stored.UTC(), "a retry records when its event was first stored")
 
 	_, _ = r.publish(t, "2")
 	delivered := await(t, j, "2", journal.Delivered)

@@ -350,7 +350,7 @@ func TestPublishersAreRefusedBeforeTheStreamIsFull(t *testing.T) {
 		_, metrics := get(t, r.metricsURL)
 		return strings.Contains(metrics, `rouse_eventbridge_stream_fill_ratio{stream="sap"} `+
 			strconv.FormatFloat(fillOf(t, w), 'g', -1, 64))
-	}, timeout, tick, "it knows how full the stream is")
+	}, timeout, tick, "the fill of the stream is not measured")
 	status, retryAfter := r.publish(t, "late")
 	require.Equal(t, http.StatusInsufficientStorage, status)
 	require.Equal(t, "10", retryAfter)

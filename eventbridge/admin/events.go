@@ -32,7 +32,7 @@ type Journal interface {
 func (h *Handler) events(_ http.ResponseWriter, r *http.Request) (action, error) {
 	query, follow, err := eventsOf(r.URL.Query(), time.Now())
 	if err == nil && h.journal == nil {
-		err = httpError{http.StatusNotFound, "this eventbridge remembers no events: --journal-events is 0"}
+		err = httpError{http.StatusNotFound, "this eventbridge records no events: --journal-events is 0"}
 	}
 	if follow {
 		right := identity.WatchEvents(query.Namespace)

@@ -162,7 +162,7 @@ const (
 )
 
 var (
-	errNoSlot   = httpError{http.StatusServiceUnavailable, "this eventbridge serves as many such requests as it may at a time, try again"}
+	errNoSlot   = httpError{http.StatusServiceUnavailable, "this eventbridge has too many such requests in progress, try again"}
 	errTurnOver = httpError{
 		http.StatusServiceUnavailable,
 		fmt.Sprintf("requests for other namespaces wait, so this one was stopped after %s: ask again for the rest", slotTurn),

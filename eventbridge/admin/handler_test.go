@@ -182,7 +182,7 @@ func TestBadRequestsAreRefusedAndDoNothing(t *testing.T) {
 		"a wildcard":                     {"POST", redrive, `{"namespace":"*"}`, 400, "namespace:"},
 		"no body":                        {"POST", redrive, ``, 400, "must be a JSON object"},
 		"no object":                      {"POST", redrive, `[]`, 400, "must be a JSON object"},
-		"a number that is none":          {"POST", redrive, `{"sequence":-1}`, 400, "must be a JSON object"},
+		"an invalid number":              {"POST", redrive, `{"sequence":-1}`, 400, "must be a JSON object"},
 		"a misspelt name":                {"POST", redrive, `{"namespce":"shop"}`, 400, "namespce"},
 		"two objects":                    {"POST", redrive, `{"all":true}{}`, 400, "more than one object"},
 		"a body that is too large":       {"POST", redrive, `{"reason":"` + strings.Repeat("x", maxBody) + `"}`, 413, "must not be larger"},
@@ -374,7 +374,7 @@ func TestALongRedriveEndsItsTurnWhenAnotherNamespaceWaits(t *testing.T) {
 			go func() { hostile <- askAbout(handler, http.MethodPost, redrive, namespace) }()
 		}
 		time.Sleep(10 * slotTurn)
-		require.Empty(t, hostile, "nobody else waits")
+		require.Empty(t, hostile, "no other namespace waits")
 		go func() { hostile <- askAbout(handler, http.MethodPost, redrive, "shop") }()
 		time.Sleep(slotTurn)
 		synctest.Wait()
@@ -533,11 +533,11 @@ func TestClientsThatAreNotServedAnyMoreAreToldWhichVersionIsNeeded(t *testing.T)
 		change func(*http.Request)
 		want   int
 	}{
-		"an older one that is served":    {from("3"), http.StatusOK},
-		"a later one":                    {from("5"), http.StatusOK},
-		"one that is too old":            {from("2"), http.StatusBadRequest},
-		"one that says nothing, as curl": {func(*http.Request) {}, http.StatusOK},
-		"one that says nonsense":         {func(r *http.Request) { r.Header.Set(skew.Header, "x") }, http.StatusOK},
+		"an older one that is served":     {from("3"), http.StatusOK},
+		"a later one":                     {from("5"), http.StatusOK},
+		"one that is too old":             {from("2"), http.StatusBadRequest},
+		"one without the header, as curl": {func(*http.Request) {}, http.StatusOK},
+		"one with an invalid header":      {func(r *http.Request) { r.Header.Set(skew.Header, "x") }, http.StatusOK},
 	} {
 		answered := ask(h, http.MethodGet, "/v1/subscriptions", "", tc.change)
 		require.Equal(t, tc.want, answered.Code, name)

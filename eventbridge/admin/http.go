@@ -190,10 +190,10 @@ func (h *Handler) responseFor(err error) (status int, text string) {
 	case is(failure.ErrNotConnected, failure.ErrNoStream, failure.ErrTimeout, failure.ErrBusy):
 		return http.StatusServiceUnavailable, "NATS does not answer, try again"
 	case is(context.Canceled, context.DeadlineExceeded):
-		return http.StatusServiceUnavailable, "it was stopped before its end, try again"
+		return http.StatusServiceUnavailable, "the request was stopped before it completed, try again"
 	default:
 		h.log.Error(err, "admin API request failed")
-		return http.StatusInternalServerError, "it failed in a way that was not foreseen; the log of the eventbridge says more"
+		return http.StatusInternalServerError, "internal error, see the log of the eventbridge"
 	}
 }
 

@@ -59,7 +59,7 @@ func TestAPassContinuesTheChainOfWhatWasDelivered(t *testing.T) {
 	header := shown(one.Of("shop"), stored, delivered)
 	require.Regexp(t, `^rouse=[A-Za-z0-9_-]{64},a=b$`, header.Get("Tracestate"))
 	pass := other.Shown(http.Header{"Tracestate": {"mine=1", header.Get("Tracestate")}})
-	require.NotNil(t, pass, "another replica knows it, also behind what others have added")
+	require.NotNil(t, pass, "another replica recognizes it, also after what others have added")
 
 	emitted := event("2", dispatch.ExtensionCause, "1", dispatch.ExtensionHops, "0", tracestate, header.Get("Tracestate"))
 	require.NoError(t, other.Admit(pass, emitted))

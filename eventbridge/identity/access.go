@@ -38,7 +38,7 @@ type User struct {
 
 // Errors of an Access.
 var (
-	ErrUnauthenticated = errors.New("the token of the header Authorization: Bearer is missing, has expired, or is none of this cluster: log in again, " +
+	ErrUnauthenticated = errors.New("the token of the header Authorization: Bearer is missing, has expired, or is not valid in this cluster: log in again, " +
 		"or make one with kubectl create token")
 	// ErrBusy means that the source or the user has caused too many reviews.
 	ErrBusy = errors.New("too many logins and rights are being checked, try again in a few seconds")

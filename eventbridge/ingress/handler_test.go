@@ -203,8 +203,8 @@ func TestInvalidEventsAreRefusedWithAReason(t *testing.T) {
 		"no id and no source": {
 			request: request{header: binary(map[string]string{"Ce-Id": "", "Ce-Source": ""})}, wantText: "id: MUST be a non-empty string\nsource: REQUIRED\n",
 		},
-		"a time that is none": {request: request{header: binary(map[string]string{"Ce-Time": "today"})}, wantText: "time: MUST be a RFC 3339 timestamp\n"},
-		"broken JSON":         {request: request{header: map[string]string{"Content-Type": structured}, body: `{"specversion":`}, wantText: "\n"},
+		"an invalid time": {request: request{header: binary(map[string]string{"Ce-Time": "today"})}, wantText: "time: MUST be a RFC 3339 timestamp\n"},
+		"broken JSON":     {request: request{header: map[string]string{"Content-Type": structured}, body: `{"specversion":`}, wantText: "\n"},
 		"base64 that is no text": {
 			request: request{
 				header: map[string]string{"Content-Type": structured},
@@ -374,7 +374,7 @@ func TestPublishErrorsMapToHTTPStatuses(t *testing.T) {
 		},
 		"JetStream's own status":     {err: &failure.APIError{Code: 400, Description: "message too big"}, wantStatus: 400, wantReason: "message too big"},
 		"JetStream lacks resources":  {err: &failure.APIError{Code: 503, Description: "insufficient"}, wantStatus: 503, wantReason: "insufficient", wantRetryAfter: true},
-		"a status that is none":      {err: &failure.APIError{Code: 10077}, wantStatus: 500, wantReason: "internal error on backend"},
+		"an invalid status":          {err: &failure.APIError{Code: 10077}, wantStatus: 500, wantReason: "internal error on backend"},
 		"a publisher that went away": {err: context.Canceled, wantStatus: 500, wantReason: "internal error on backend"},
 		"an error without a mapping": {err: errors.New("secret text"), wantStatus: 500, wantReason: "internal error on backend"},
 	} {

@@ -68,11 +68,11 @@ func TestAnAnswerThatIsAnEventIsAReply(t *testing.T) {
 	t.Parallel()
 	structured := `{"specversion":"1.0","id":"2","source":"price","type":"order.priced.v1","data":{"eur":7}}`
 	for name, tc := range map[string]struct {
-		header map[string]string
-		status int
-		body   string
-		want   string // type of the reply
-		says   string // of the error
+		header  map[string]string
+		status  int
+		body    string
+		want    string // type of the reply
+		wantErr string // of the error
 	}{
 		"in structured mode": {
 			header: map[string]string{"Content-Type": "application/cloudevents+json; charset=utf-8"}, body: structured, want: "order.priced.v1",
@@ -84,18 +84,18 @@ func TestAnAnswerThatIsAnEventIsAReply(t *testing.T) {
 		},
 		"no event":                  {header: map[string]string{"Content-Type": "application/json"}, body: structured},
 		"a failure":                 {header: map[string]string{"Content-Type": "application/cloudevents+json"}, status: http.StatusConflict, body: structured},
-		"what is no JSON":           {header: map[string]string{"Content-Type": "application/cloudevents+json"}, body: "{", says: "not a structured CloudEvent"},
-		"an event without a type":   {header: map[string]string{"Ce-Specversion": "1.0", "Ce-Id": "2", "Ce-Source": "price"}, says: "type: MUST"},
-		"more than any store takes": {header: map[string]string{"Ce-Specversion": "1.0"}, body: strings.Repeat("x", 1<<20+1), says: "more than"},
+		"invalid JSON":              {header: map[string]string{"Content-Type": "application/cloudevents+json"}, body: "{", wantErr: "not a structured CloudEvent"},
+		"an event without a type":   {header: map[string]string{"Ce-Specversion": "1.0", "Ce-Id": "2", "Ce-Source": "price"}, wantErr: "type: MUST"},
+		"more than any store takes": {header: map[string]string{"Ce-Specversion": "1.0"}, body: strings.Repeat("x", 1<<20+1), wantErr: "more than"},
 		"many extensions": {
 			header: map[string]string{"Content-Type": "application/cloudevents+json"},
-			body:   strings.Replace(structured, `"id"`, extensions(bounds.Extensions+1)+`"id"`, 1), says: "more than 64 extensions",
+			body:   strings.Replace(structured, `"id"`, extensions(bounds.Extensions+1)+`"id"`, 1), wantErr: "more than 64 extensions",
 		},
 		"long extensions": {
 			header: map[string]string{"Content-Type": "application/cloudevents+json"},
-			body:   strings.Replace(structured, `"id"`, `"a":"`+strings.Repeat("x", bounds.Attributes)+`","id"`, 1), says: "more than 16384 bytes",
+			body:   strings.Replace(structured, `"id"`, `"a":"`+strings.Repeat("x", bounds.Attributes)+`","id"`, 1), wantErr: "more than 16384 bytes",
 		},
-		"an unknown version": {header: map[string]string{"Ce-Specversion": "7"}, says: "unknown specversion"},
+		"an unknown version": {header: map[string]string{"Ce-Specversion": "7"}, wantErr: "unknown specversion"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,8 +115,8 @@ func TestAnAnswerThatIsAnEventIsAReply(t *testing.T) {
 				require.NoError(t, answer.ReplyError)
 				require.Equal(t, tc.want, answer.Reply.Type)
 				require.JSONEq(t, `{"eur":7}`, string(answer.Reply.Data))
-			case tc.says != "":
-				require.ErrorContains(t, answer.ReplyError, tc.says)
+			case tc.wantErr != "":
+				require.ErrorContains(t, answer.ReplyError, tc.wantErr)
 				require.Nil(t, answer.Reply)
 			default:
 				require.Nil(t, answer.Reply)

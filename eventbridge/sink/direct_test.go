@@ -83,12 +83,12 @@ func TestAnswersAreReadAsTheProtocolAllows(t *testing.T) {
 		then        func(net.Conn)
 		want        int
 		excerpt     string
-		says        string // of the error
+		wantErr     string // of the error
 		connections int64  // for two events
 	}{
 		"an answer":                        {text: noContent, want: 204, connections: 1},
 		"an interim answer before":         {text: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + noContent, want: 204, connections: 1},
-		"nothing but interim answers":      {text: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", maxInterim), says: "interim", connections: 2},
+		"nothing but interim answers":      {text: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", maxInterim), wantErr: "interim", connections: 2},
 		"a body in chunks, with a trailer": {text: "HTTP/1.1 500 Oh\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-A: b\r\n\r\n", want: 500, excerpt: "abc", connections: 1},
 		"the end of the connection":        {text: "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", want: 200, connections: 2},
 		"an old server":                    {text: "HTTP/1.0 200 OK\r\n\r\nhello", then: shut, want: 200, connections: 2},
@@ -100,13 +100,13 @@ func TestAnswersAreReadAsTheProtocolAllows(t *testing.T) {
 		"an answer without a request":      {text: noContent + noContent, want: 204, connections: 2},
 		"a body that breaks off":           {text: "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", then: shut, want: 200, connections: 2},
 		"a reply that breaks off": {
-			text: "HTTP/1.1 200 OK\r\nCe-Specversion: 1.0\r\nContent-Length: 9\r\n\r\nabc", then: shut, says: "read the sink's reply", connections: 2,
+			text: "HTTP/1.1 200 OK\r\nCe-Specversion: 1.0\r\nContent-Length: 9\r\n\r\nabc", then: shut, wantErr: "read the sink's reply", connections: 2,
 		},
-		"nothing":        {then: shut, says: "unexpected EOF", connections: 2},
-		"no HTTP":        {text: "220 mail.example.com ESMTP\r\n\r\n", says: "malformed", connections: 2},
-		"a long header":  {text: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", httplimit.MaxHeadBytes), says: "more than 16384 bytes", connections: 2},
-		"many lines":     {text: "HTTP/1.1 204 No Content\r\n" + strings.Repeat("A: b\r\n", httplimit.MaxHeadLines+1) + "\r\n", says: "more than 64 lines", connections: 2},
-		"half an answer": {text: "HTTP/1.1 200 OK\r\nA:", then: shut, says: "unexpected EOF", connections: 2},
+		"nothing":        {then: shut, wantErr: "unexpected EOF", connections: 2},
+		"no HTTP":        {text: "220 mail.example.com ESMTP\r\n\r\n", wantErr: "malformed", connections: 2},
+		"a long header":  {text: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", httplimit.MaxHeadBytes), wantErr: "more than 16384 bytes", connections: 2},
+		"many lines":     {text: "HTTP/1.1 204 No Content\r\n" + strings.Repeat("A: b\r\n", httplimit.MaxHeadLines+1) + "\r\n", wantErr: "more than 64 lines", connections: 2},
+		"half an answer": {text: "HTTP/1.1 200 OK\r\nA:", then: shut, wantErr: "unexpected EOF", connections: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,8 +115,8 @@ func TestAnswersAreReadAsTheProtocolAllows(t *testing.T) {
 			open(t, s)
 			for range 2 {
 				answer, err := s.Send(t.Context(), order("1"))
-				if tc.says != "" {
-					require.ErrorContains(t, err, tc.says)
+				if tc.wantErr != "" {
+					require.ErrorContains(t, err, tc.wantErr)
 					require.NotErrorIs(t, err, dispatch.ErrSinkGone)
 					continue
 				}

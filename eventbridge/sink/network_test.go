@@ -130,7 +130,7 @@ func TestAServiceIsReachedAtItsOwnAddressWhenItsPodsAreReady(t *testing.T) {
 	s.network.Close() // a connection that was kept would break first
 	_, err = s.Send(t.Context(), order("2"))
 	require.ErrorIs(t, err, dispatch.ErrSinkGone)
-	require.True(t, s.Gate().IsOpen(), "a Service that refuses says nothing about its pods")
+	require.True(t, s.Gate().IsOpen(), "a Service that refuses connections is not one of its pods")
 }
 
 // tlsServer proves to be example.com, to clients that trust the file.

@@ -46,7 +46,7 @@ func TestEnsure(t *testing.T) {
 			map[string]string{"traceparent": someParent, "tracestate": "a=1"}, "^" + someParent + "$", "a=1",
 		},
 		"what is no trace passes as it came": {map[string]string{"traceparent": "none"}, "^none$", ""},
-		"a state without a trace is none":    {map[string]string{"tracestate": "a=1"}, fresh, ""},
+		"a state without a trace is dropped": {map[string]string{"tracestate": "a=1"}, fresh, ""},
 		"a trace of B3 is the same trace": {
 			map[string]string{"b3traceid": someTrace, "b3spanid": someSpan, "b3sampled": "1"}, "^" + someParent + "$", "",
 		},
@@ -229,7 +229,7 @@ func TestOneTraceRunsFromThePublisherThroughAChain(t *testing.T) {
 	require.Equal(t, publisher, hex.EncodeToString(publish[0].GetParentSpanId()))
 	require.Equal(t, idOf(publish[0]), spanOf(t, carried))
 	for _, span := range deliver {
-		require.Equal(t, publish[0].GetSpanId(), span.GetParentSpanId(), "attempts stand beside each other")
+		require.Equal(t, publish[0].GetSpanId(), span.GetParentSpanId(), "attempts are siblings")
 	}
 	require.Equal(t, idOf(deliver[1]), spanOf(t, delivered))
 	second, last := spans["publish order.priced.v1"], spans["deliver shop/prices"]
@@ -265,13 +265,13 @@ func TestSamplingDecisionOfThePublisherIsKept(t *testing.T) {
 		wantFlags         trace.TraceFlags
 		wantTrace         string // empty: a new one
 	}{
-		"the publisher wants it":              {header: sampled, wantSpans: 2, wantFlags: trace.FlagsSampled, wantTrace: traceID},
-		"the publisher does not want it":      {header: unsampled, ratio: 1, wantTrace: traceID},
-		"the event's own context is taken":    {extension: sampled, wantSpans: 2, wantFlags: trace.FlagsSampled, wantTrace: traceID},
-		"the header wins":                     {header: unsampled, extension: sampled, ratio: 1, wantTrace: traceID},
-		"nobody began it and all are wanted":  {ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
-		"nobody began it and none are wanted": {ratio: 0},
-		"what is no context is a new trace":   {header: "00-nonsense", extension: "nonsense", ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
+		"the publisher wants it":                     {header: sampled, wantSpans: 2, wantFlags: trace.FlagsSampled, wantTrace: traceID},
+		"the publisher does not want it":             {header: unsampled, ratio: 1, wantTrace: traceID},
+		"the event's own context is taken":           {extension: sampled, wantSpans: 2, wantFlags: trace.FlagsSampled, wantTrace: traceID},
+		"the header wins":                            {header: unsampled, extension: sampled, ratio: 1, wantTrace: traceID},
+		"no publisher began it and all are sampled":  {ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
+		"no publisher began it and none are sampled": {ratio: 0},
+		"what is no context is a new trace":          {header: "00-nonsense", extension: "nonsense", ratio: 1, wantSpans: 2, wantFlags: trace.FlagsSampled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

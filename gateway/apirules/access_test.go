@@ -156,17 +156,17 @@ func TestABackendGetsNoTokenThatWasNotChecked(t *testing.T) {
 		headers []string
 		status  int
 	}{
-		"bearer in lower case before":  {"/orders", []string{"Authorization", "bearer forged", "Authorization", "Bearer " + good}, 401},
-		"a tab before":                 {"/orders", []string{"Authorization", "Bearer\tforged", "Authorization", "Bearer " + good}, 401},
-		"another scheme after":         {"/orders", []string{"Authorization", "Bearer " + good, "Authorization", "JWT forged"}, 401},
-		"a header beside the query":    {"/orders?access_token=" + good, []string{"Authorization", "bearer forged"}, 401},
-		"no scheme beside the query":   {"/orders?access_token=" + good, []string{"Authorization", "forged"}, 200},
-		"a semicolon":                  {"/orders?access_token=forged;x&access_token=" + good, nil, 400},
-		"a bad escape":                 {"/orders?access_token=forged%zz&access_token=" + good, nil, 400},
-		"an escaped name":              {"/orders?access%5Ftoken=forged", []string{"Authorization", "Bearer " + good}, 401},
-		"an underscore in the header":  {"/named", []string{"X-User_jwt", "forged", "X-User-Jwt", good}, 200},
-		"Authorization beside another": {"/named", []string{"Authorization", "bearer forged", "X-User-Jwt", good}, 200},
-		"access_token beside another":  {"/named?access_token=forged", []string{"X-User-Jwt", good}, 401},
+		"bearer in lower case before":   {"/orders", []string{"Authorization", "bearer forged", "Authorization", "Bearer " + good}, 401},
+		"a tab before":                  {"/orders", []string{"Authorization", "Bearer\tforged", "Authorization", "Bearer " + good}, 401},
+		"another scheme after":          {"/orders", []string{"Authorization", "Bearer " + good, "Authorization", "JWT forged"}, 401},
+		"a header next to the query":    {"/orders?access_token=" + good, []string{"Authorization", "bearer forged"}, 401},
+		"no scheme next to the query":   {"/orders?access_token=" + good, []string{"Authorization", "forged"}, 200},
+		"a semicolon":                   {"/orders?access_token=forged;x&access_token=" + good, nil, 400},
+		"a bad escape":                  {"/orders?access_token=forged%zz&access_token=" + good, nil, 400},
+		"an escaped name":               {"/orders?access%5Ftoken=forged", []string{"Authorization", "Bearer " + good}, 401},
+		"an underscore in the header":   {"/named", []string{"X-User_jwt", "forged", "X-User-Jwt", good}, 200},
+		"Authorization next to another": {"/named", []string{"Authorization", "bearer forged", "X-User-Jwt", good}, 200},
+		"access_token next to another":  {"/named?access_token=forged", []string{"X-User-Jwt", good}, 401},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := f.get(tc.target, tc.headers...)
@@ -397,7 +397,7 @@ func TestAnAuthorizerThatAllowsAddsHeaders(t *testing.T) {
 	require.Equal(t, "1", backend.Get("X-Rule"), "the rule has the last word")
 	require.Equal(t, "Bearer x", backend.Get("Authorization"))
 	for _, name := range []string{"X_user", "X-Group-Admin", "Rouse-Via", "X-Unlisted"} {
-		require.NotContains(t, backend, name, "a caller says nothing in the place of an authorizer")
+		require.NotContains(t, backend, name, "a caller cannot set the headers of an authorizer")
 	}
 }
 

@@ -239,7 +239,7 @@ func newHeaderList(names []string) (headerList, error) {
 		case isToken(name) && !strings.Contains(name, "*"):
 			list.exact[http.CanonicalHeaderKey(name)] = true
 		default:
-			return list, fmt.Errorf("%q is no name of a header, nor the beginning or the end of one with an asterisk", name)
+			return list, fmt.Errorf("%q is not a header name, nor the beginning or the end of one with an asterisk", name)
 		}
 	}
 	return list, nil

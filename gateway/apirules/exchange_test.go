@@ -81,7 +81,7 @@ func TestAFunctionHasTheTimeThatIsLeft(t *testing.T) {
 	f.serve(shopHost, within(time.Hour, f.function.address, "/*"))
 	got := f.get("/")
 	require.Equal(t, http.StatusServiceUnavailable, got.StatusCode)
-	require.Equal(t, "timeout", got.Header.Get("Rouse-Refused"), "what an activator says passes")
+	require.Equal(t, "timeout", got.Header.Get("Rouse-Refused"), "headers of the activator pass")
 	require.LessOrEqual(t, <-waits, time.Hour)
 }
 
@@ -250,7 +250,7 @@ func TestRequestsOfOneAPIRuleAreBounded(t *testing.T) {
 	require.Equal(t, "price", f.do("GET", "other.example.com", "/").text, "others have their own")
 
 	f.exposed.Set([]apirule.Exposure{exposureOf(shopHost, open(f.service.address, "/*", "GET"))})
-	require.Equal(t, http.StatusServiceUnavailable, f.get("/").StatusCode, "a change elsewhere gives nobody more")
+	require.Equal(t, http.StatusServiceUnavailable, f.get("/").StatusCode, "a change of another host adds no requests")
 	close(release)
 	require.Equal(t, http.StatusOK, (<-answers).StatusCode)
 	f.service.answers(says("again"))

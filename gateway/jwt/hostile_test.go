@@ -128,7 +128,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 			}
 		}
 	}
-	require.Zero(t, target.asked.Load(), "no key is fetched from where a token says that it is")
+	require.Zero(t, target.asked.Load(), "no key is fetched from a location in a token")
 }
 
 func TestKeyClaimsInATokenAreIgnored(t *testing.T) {

@@ -61,7 +61,7 @@ func TestAnswersThatAreNoKeySetsAreFailures(t *testing.T) {
 		"a weak key alone":             {writes(`{"keys":[` + weakKey + `]}`), errNoKeys},
 		"101 keys":                     {writes(string(setOf(t, 101))), errManyKeys},
 		"100 MiB":                      {endless, errLarge},
-		"100 MiB as it says":           {saysItIsLarge, errLarge},
+		"100 MiB as announced":         {saysItIsLarge, errLarge},
 		"a byte more than 1 MiB":       {writes(string(good) + strings.Repeat(" ", maxBody+1-len(good))), errLarge},
 		"a redirect to another host":   {redirects(elsewhere.URL), errRedirect},
 		"a redirect to another scheme": {func(w http.ResponseWriter, r *http.Request) { redirects("https://"+r.Host)(w, r) }, errRedirect},
@@ -212,7 +212,7 @@ func TestFailuresNameNoAddressAndNothingOfAURI(t *testing.T) {
 		"user and password":         {"http://user:hidden@issuer.example/", errURI},
 		"a path alone":              {"/hidden", errURI},
 		"another scheme":            {"file:///hidden", errURI},
-		"a URI that is none":        {"http://hidden\x00/", errURI},
+		"an invalid URI":            {"http://hidden\x00/", errURI},
 		"a URI of more than 2 KiB":  {"http://issuer.example/hidden" + strings.Repeat("x", maxURI), errURI},
 		"an address that is denied": {"http://169.254.169.254/hidden", dialguard.ErrDenied},
 	} {
