@@ -100,8 +100,10 @@ vulncheck: ## Fail when a known vulnerability is reachable; says so when the dat
 verify: ## Fail when generated files are stale
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; mkdir -p "$$fresh/charts/rouse/files"; \
 	  cp -r go.mod go.sum api "$$fresh/"; find "$$fresh/api" -name 'zz_generated.*' -delete; (cd "$$fresh" && $(CONTROLLER_GEN)); \
+	  $(GO) run ./docs/reference -crds "$$fresh/charts/rouse/files/crds" -out "$$fresh/docs/reference"; \
 	  if diff -r api "$$fresh/api" && diff -r charts/rouse/files/crds "$$fresh/charts/rouse/files/crds" && \
-     diff -r charts/rouse/files/old-crds "$$fresh/charts/rouse/files/old-crds"; \
+     diff -r charts/rouse/files/old-crds "$$fresh/charts/rouse/files/old-crds" && \
+     diff -r -x README.md -x '*.go' docs/reference "$$fresh/docs/reference"; \
 	  then echo "verify: generated files are up to date"; \
 	  else echo "verify: generated files are stale: run 'make generate' and commit what it writes"; exit 1; fi
 
@@ -248,8 +250,9 @@ build: ## Build the binaries into bin/
 	@CGO_ENABLED=0 $(FIPS) $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 .PHONY: generate
-generate: ## Generate deepcopy functions and CRDs
+generate: ## Generate deepcopy functions, CRDs and the reference of their fields
 	@$(CONTROLLER_GEN)
+	@$(GO) run ./docs/reference
 
 .PHONY: baseline
 baseline: ## Keep the CRDs and the settings of streams and consumers of this checkout as those of the release before (at the commit of a release)
