@@ -40,7 +40,7 @@ type apiRulesDeps struct {
 type APIRules struct {
 	port     int
 	keys     *jwt.Keys
-	exposed  *apirules.Exposed
+	exposed  *apirules.Server
 	entrance *entrance.Entrance
 
 	mu      sync.Mutex

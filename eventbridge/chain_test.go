@@ -152,7 +152,7 @@ func emit(handled *http.Request, url, id, cause string) (status int, problem str
 	return resp.StatusCode, text.String()
 }
 
-func TestWhatASinkEmitsIsOfTheChainOfWhatItHandlesAtEveryReplica(t *testing.T) {
+func TestEventsEmittedByASinkJoinTheChainOfTheHandledEventAtEveryReplica(t *testing.T) {
 	t.Parallel()
 	var other atomic.Pointer[replica]
 	type answer struct {
@@ -236,7 +236,7 @@ func TestRepliesOfANamespaceLeavePlacesToOthers(t *testing.T) {
 		store, places := &hangingStore{letGo: make(chan struct{})}, newReplyPlaces()
 		var all sync.WaitGroup
 		reply := func(namespace string) {
-			to := replies{to: observed{store: store}, places: places, namespace: namespace}
+			to := replies{to: publisher{store: store}, places: places, namespace: namespace}
 			all.Go(func() {
 				assert.NoError(t, to.Publish(t.Context(), &cloudevent.Event{ID: "1", Source: "shop", Type: "order.received.v1"}))
 			})

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
@@ -17,12 +18,12 @@ import (
 	"github.com/rouse-run/rouse/internal/tracing"
 )
 
-// Options of a Bridge and its parts.
+// Options configures a Bridge and its parts.
 type Options struct {
-	Listen         string        // address of the publish endpoint and of health
+	Listen         string        // address of the publish endpoint and of health probes
 	MetricsAddress string        // address of the metrics
 	ShutdownDelay  time.Duration // between failing readiness and refusing events
-	DrainTimeout   time.Duration // how long requests that are being answered then may take
+	DrainTimeout   time.Duration // bounds requests that are in progress when the process stops
 	Ingress        ingress.Options
 	Storage        quota.StorageOptions
 	Quota          quota.Options
@@ -31,16 +32,16 @@ type Options struct {
 	Sinks          routing.Policy // where events may go, and who may subscribe and publish
 	Tracing        tracing.Options
 	Admin          admin.Options
-	Service        types.NamespacedName // that all replicas are behind; empty where this is the only one
-	DeliveryBytes  int64                // memory for events that are being delivered
-	ChainKeyFile   string               // of the key that the caller reads; empty for one of this replica's own
-	JournalEvents  int                  // records of the Journal that the caller makes, 0 for no Journal
+	Service        types.NamespacedName // Service of all replicas; empty for a single one
+	DeliveryBytes  int64                // memory for events in delivery
+	ChainKeyFile   string               // file of the key, read by the caller; empty for a random key
+	JournalEvents  int                  // size of the Journal, which the caller creates; 0 disables it
 }
 
-// defaultJournalEvents take about 8 MiB, and 50 MiB when all texts are as long as they may be.
+// defaultJournalEvents take about 8 MiB, and 50 MiB when all their strings have the maximum length.
 const defaultJournalEvents = 20_000
 
-// DefaultOptions are those of a replica in a cluster.
+// DefaultOptions returns the defaults of a replica in a cluster.
 func DefaultOptions() Options {
 	return Options{
 		Listen:         ":8080",
@@ -64,14 +65,14 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Listen, "listen", o.Listen, "address that events are published to; also /healthz and /readyz")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics")
 	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay,
-		"how long events are still taken after the process was told to stop")
-	fs.DurationVar(&o.DrainTimeout, "request-drain-timeout", o.DrainTimeout, "how long requests that are being answered then may take")
+		"how long events are still accepted after the signal to stop")
+	fs.DurationVar(&o.DrainTimeout, "request-drain-timeout", o.DrainTimeout, "how long requests that are in progress then may take")
 	fs.IntVar(&o.JournalEvents, "journal-events", o.JournalEvents,
-		"how many of the last things that happened to events are remembered for the admin API; 0: none")
+		"number of records of what happened to events that the admin API can show; 0: none")
 	fs.StringVar(&o.ChainKeyFile, "chain-key-file", o.ChainKeyFile,
-		"file with the secret by which replicas know each other's deliveries when sinks publish because of them; empty: each knows its own")
-	fs.Func("service", "Service of the bridges, namespace/name: its endpoints say among how many limits of deliveries are divided; "+
-		"empty: among none", func(text string) (err error) {
+		"file with the secret by which replicas recognize each other's deliveries when sinks publish; empty: each recognizes only its own")
+	fs.Func("service", "Service of the bridges, namespace/name, whose endpoints divide the limits of deliveries; "+
+		"empty: this is the only bridge", func(text string) (err error) {
 		o.Service, err = parseService(text)
 		return err
 	})
@@ -86,7 +87,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	o.Admin.BindFlags(fs)
 }
 
-// Validate names every option that cannot work.
+// Validate reports every invalid option.
 func (o *Options) Validate() error {
 	var own error
 	if o.ShutdownDelay < 0 {
@@ -99,4 +100,75 @@ func (o *Options) Validate() error {
 		own = errors.Join(own, errors.New("--journal-events must not be negative"))
 	}
 	return errors.Join(own, validateDeliveryBytes(o.DeliveryBytes), o.Ingress.Validate(), o.Storage.Validate(), o.Quota.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Sinks.Validate(), o.Tracing.Validate(), o.Admin.Validate())
+}
+
+// Retries is the default retry policy of Subscriptions without one. Zero values leave the options' values.
+type Retries struct {
+	MaxAttempts         int
+	Backoff, MaxBackoff time.Duration
+}
+
+// SetRetries changes the policy for all attempts that end from now on.
+func (b *Bridge) SetRetries(r Retries) { b.dispatchers.retries.Store(&r) }
+
+// retriesOf returns a function that returns the current policy of a route.
+func (d *dispatchers) retriesOf(own routing.Delivery) func() (int, dispatch.Backoff) {
+	return func() (int, dispatch.Backoff) {
+		o := d.options.Dispatch
+		if r := d.retries.Load(); r != nil {
+			o = r.over(o)
+		}
+		o = dispatchOptions(o, own)
+		return o.MaxAttempts, o.Backoff
+	}
+}
+
+// over returns o with the policy's values. When a wait exceeds its maximum, the wait wins.
+func (r Retries) over(o dispatch.Options) dispatch.Options {
+	if r.MaxAttempts > 0 {
+		o.MaxAttempts = r.MaxAttempts
+	}
+	if r.MaxBackoff > 0 {
+		o.Backoff.Max = r.MaxBackoff
+	}
+	if r.Backoff > 0 {
+		o.Backoff.Base = r.Backoff
+	}
+	o.Backoff.Max = max(o.Backoff.Max, o.Backoff.Base)
+	return o
+}
+
+// dispatchOptions returns the process's options overridden by the Subscription's.
+func dispatchOptions(o dispatch.Options, own routing.Delivery) dispatch.Options {
+	if own.MaxAttempts > 0 {
+		o.MaxAttempts = own.MaxAttempts
+	}
+	o.Backoff = backoffOf(o.Backoff, own.Backoff)
+	o.EventsPerSecond = own.EventsPerSecond
+	o.OrderedBy = own.OrderedBy
+	o.TTL = own.TTL
+	if own.Timeout > 0 {
+		o.Timeout = own.Timeout
+	}
+	return o
+}
+
+func backoffOf(b dispatch.Backoff, own routing.Backoff) dispatch.Backoff {
+	switch own.Policy {
+	case eventingv1alpha2.BackoffLinear:
+		b.Growth = dispatch.Linear
+	case eventingv1alpha2.BackoffConstant:
+		b.Growth = dispatch.Constant
+	case eventingv1alpha2.BackoffExponential:
+		b.Growth = dispatch.Exponential
+	}
+	if own.Delay > 0 {
+		b.Base = own.Delay
+		b.Max = max(b.Max, own.Delay)
+	}
+	if own.MaxDelay > 0 {
+		b.Max = own.MaxDelay
+		b.Base = min(b.Base, own.MaxDelay)
+	}
+	return b
 }

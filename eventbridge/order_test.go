@@ -25,7 +25,7 @@ const (
 	inOrder     = "order.placed.v1"
 )
 
-// placed is an ordered Subscription beside that of orders.
+// placed is an ordered Subscription next to orders.
 func placed() routing.Route {
 	route := orders("http://books.shop.svc.cluster.local/in")
 	route.Subscription.Name = "books"
@@ -51,7 +51,7 @@ func (w *fixture) placeOrders(t *testing.T, from, to int) {
 	}
 }
 
-// books is what the sinks of all bridges note together: the promise is about them all.
+// books records what the sinks of all bridges receive: the guarantee is about all of them together.
 type books struct {
 	fails func(id string, attempt int) bool
 
@@ -77,7 +77,7 @@ func newBooks(limit int) *books {
 	return b
 }
 
-// sink is that of one bridge, so that it is known which bridge delivers.
+// sink returns the sink of one bridge, so that the delivering bridge is known.
 func (b *books) sink(t *testing.T, bridge string) *loopback.Sink {
 	t.Helper()
 	return loopback.StartSink(t, func(w http.ResponseWriter, r *http.Request) {
@@ -160,7 +160,7 @@ func (f fleet) bridge(t *testing.T, name string) (*replica, *link) {
 	return f.start(t, func(deps *Deps, _ *Options) { deps.Store, deps.Endpoints = store, endpoints }), natsLink
 }
 
-// What a customer's events are promised: none is sent before the one before it was taken. What was sent may be sent again.
+// Guarantee for a customer's events: none is sent before the previous one was accepted. A sent event may be sent again.
 func TestOrderedDeliveryHoldsOverAllBridges(t *testing.T) {
 	t.Parallel()
 	const all = customers * perCustomer
@@ -245,7 +245,7 @@ func TestOnlyOrderedSubscriptionsAreDeliveredByOneBridge(t *testing.T) {
 	f.routes.set(placed(), route)
 	f.placeOrders(t, 0, perCustomer)
 	f.books.awaitTotal(t, customers*perCustomer)
-	for number := 1; ; number++ { // until all have their share, whenever they begin to ask
+	for number := 1; ; number++ { // until all have their share, whenever they start to receive
 		mu.Lock()
 		count := len(busy)
 		mu.Unlock()

@@ -68,7 +68,7 @@ func startOutside(t *testing.T, change ...func(*Deps, *Options)) *outside {
 	return o
 }
 
-// get asks for https of a host, whose name is not resolved, by HTTP/2. It returns the status and the text.
+// get requests a host over https with HTTP/2, without resolving its name. It returns the status and the text.
 func (o *outside) get(host, path string) (int, string) {
 	o.t.Helper()
 	transport := &http.Transport{
@@ -102,7 +102,7 @@ func exposed(host string, backend apirule.Backend, change ...func(*v2.Rule)) api
 	}
 }
 
-// behind is a Service whose only pod is the server, from now on.
+// behind sets the server as the only pod of a Service.
 func (o *outside) behind(server *httptest.Server) apirule.Backend {
 	o.t.Helper()
 	address, err := netip.ParseAddrPort(server.Listener.Addr().String())
@@ -188,7 +188,7 @@ func TestARequestFromOutsideWakesAFunctionAndCountsAsItsLoad(t *testing.T) {
 	require.NoError(t, <-o.ended)
 }
 
-func TestAGatewayIsReadyOnceItKnowsTheAPIRulesAndTellsWhatItHasLoaded(t *testing.T) {
+func TestAGatewayIsReadyOnceAPIRulesAreLoadedAndReportsThem(t *testing.T) {
 	t.Parallel()
 	o := startOutside(t)
 	status, _ := o.report()
@@ -198,7 +198,7 @@ func TestAGatewayIsReadyOnceItKnowsTheAPIRulesAndTellsWhatItHasLoaded(t *testing
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
-	require.Contains(t, string(text), "the APIRules are not known yet")
+	require.Contains(t, string(text), "the APIRules are not loaded yet")
 
 	web := exposed("web.example.com", apirule.Backend{Address: "10.0.0.1", Port: 80})
 	refused := exposed("jwt.example.com", apirule.Backend{Address: "10.0.0.1", Port: 80}, func(r *v2.Rule) {
@@ -225,7 +225,7 @@ func TestAGatewayIsReadyOnceItKnowsTheAPIRulesAndTellsWhatItHasLoaded(t *testing
 	require.Contains(t, metrics, "rouse_gateway_jwks_plain_uris 1")
 }
 
-func TestWithoutAPIRulesNobodyIsLetInFromOutside(t *testing.T) {
+func TestRequestsFromOutsideAreRefusedWithoutAPIRules(t *testing.T) {
 	t.Parallel()
 	address := loopback.Address(t)
 	f := start(t, func(o *Options) { o.Entrance.HTTPAddress = address })

@@ -14,34 +14,35 @@ import (
 
 // Options configures a Gateway.
 type Options struct {
-	// Host is where the activator ports are opened; empty: all addresses of the pod.
+	// Host is the address of the activator ports; empty: all addresses of the pod.
 	Host string
-	// LoadAddress is where the scaler reads the load, and the controller whether the gateway lives.
+	// LoadAddress serves the load to the scaler and liveness to the controller.
 	LoadAddress string
-	// MetricsAddress is where metrics and probes are served.
+	// MetricsAddress serves metrics and probes.
 	MetricsAddress string
-	// MaxConnections is how many callers there may be at a time, of which the slowest are closed for further ones. A caller, and the
-	// Functions of a namespace, take no more of them than they leave free. From outside there may be half as many beside them.
+	// MaxConnections bounds callers' connections, of which the slowest are closed for further ones. A caller, and the
+	// Functions of a namespace, take at most as many as they leave free. Clients from outside may have half as many in
+	// addition.
 	MaxConnections int
-	// ConnectionsPerFunction is how many of them one Function may have.
+	// ConnectionsPerFunction bounds the connections of one Function.
 	ConnectionsPerFunction int
-	// Addresses are those by which listings lead here.
+	// Addresses are the addresses under which listings lead here.
 	Addresses []string
-	// ListedTimeout is how long everything goes on at most after the signal to stop while a listing leads here.
+	// ListedTimeout bounds how long the gateway serves after the signal to stop while a listing leads here.
 	ListedTimeout time.Duration
-	// DrainDelay is how long everything goes on after that: for so long callers may still be led here.
+	// DrainDelay is how long the gateway serves after that: callers may still arrive for so long.
 	DrainDelay time.Duration
-	// DrainTimeout is how long requests may take after that.
+	// DrainTimeout bounds how long requests may take after that.
 	DrainTimeout time.Duration
-	// Activate bounds what waits.
-	Activate activator.Options
-	// Entrance is where the requests to the hosts of APIRules come in. Its bounds follow from those above.
+	// Activator bounds requests that wait for a pod.
+	Activator activator.Options
+	// Entrance accepts the requests to the hosts of APIRules. Its bounds follow from those above.
 	Entrance entrance.Options
-	// Expose bounds what is served of them.
-	Expose apirules.Options
+	// APIRules bounds the requests to APIRules.
+	APIRules apirules.Options
 }
 
-// DefaultOptions are the values that a cluster runs with.
+// DefaultOptions returns the defaults in a cluster.
 func DefaultOptions() Options {
 	return Options{
 		LoadAddress:            ":9091",
@@ -51,27 +52,27 @@ func DefaultOptions() Options {
 		ListedTimeout:          30 * time.Second,
 		DrainDelay:             15 * time.Second,
 		DrainTimeout:           3 * time.Minute,
-		Activate:               activator.DefaultOptions(),
+		Activator:              activator.DefaultOptions(),
 		Entrance:               entrance.DefaultOptions(),
-		Expose:                 apirules.DefaultOptions(),
+		APIRules:               apirules.DefaultOptions(),
 	}
 }
 
-// BindFlags adds the options to fs, with their present values as defaults.
+// BindFlags adds the options to fs with their current values as defaults.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Host, "host", o.Host, "address at which the ports of activators are opened; empty: all")
 	fs.StringVar(&o.LoadAddress, "load-address", o.LoadAddress, "address at which the scaler reads the load")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of metrics and probes")
-	fs.IntVar(&o.MaxConnections, "max-connections", o.MaxConnections, "callers at a time; for a further one the slowest is closed. From outside half as many")
-	fs.IntVar(&o.ConnectionsPerFunction, "connections-per-function", o.ConnectionsPerFunction, "how many of them one Function may have")
-	fs.DurationVar(&o.ListedTimeout, "listed-timeout", o.ListedTimeout, "how long to go on at most after the signal to stop while callers are led here")
-	fs.DurationVar(&o.DrainDelay, "drain-delay", o.DrainDelay, "how long to go on after that")
+	fs.IntVar(&o.MaxConnections, "max-connections", o.MaxConnections, "maximum connections of callers; a further one closes the slowest. From outside half as many in addition")
+	fs.IntVar(&o.ConnectionsPerFunction, "connections-per-function", o.ConnectionsPerFunction, "maximum connections to one Function")
+	fs.DurationVar(&o.ListedTimeout, "listed-timeout", o.ListedTimeout, "longest time to serve after the signal to stop while the gateway is listed as an activator")
+	fs.DurationVar(&o.DrainDelay, "drain-delay", o.DrainDelay, "how long to serve after that")
 	fs.DurationVar(&o.DrainTimeout, "drain-timeout", o.DrainTimeout, "how long requests may take after that")
-	o.Activate.BindFlags(fs)
+	o.Activator.BindFlags(fs)
 	o.Entrance.BindFlags(fs)
 }
 
-// Validate reports everything that is wrong.
+// Validate reports every invalid option.
 func (o *Options) Validate() error {
 	var problems []error
 	for flag, address := range map[string]string{"load-address": o.LoadAddress, "metrics-address": o.MetricsAddress} {
@@ -92,5 +93,5 @@ func (o *Options) Validate() error {
 	if o.DrainTimeout <= 0 {
 		problems = append(problems, fmt.Errorf("--drain-timeout must be more than 0, is %s", o.DrainTimeout))
 	}
-	return errors.Join(append(problems, o.Activate.Validate(), o.Entrance.Validate())...)
+	return errors.Join(append(problems, o.Activator.Validate(), o.Entrance.Validate())...)
 }

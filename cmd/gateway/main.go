@@ -66,7 +66,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	watcher, err := settingswatch.New(o.settings, settingswatch.Deps{Config: config, Log: log, Registry: deps.Registry, Apply: func(read *settings.Settings) {
-		serves.SetWait(cmp.Or(read.HTTPWait, o.gateway.Activate.Wait))
+		serves.SetWait(cmp.Or(read.HTTPWait, o.gateway.Activator.Wait))
 	}})
 	if err != nil {
 		return err
@@ -103,12 +103,12 @@ func (o *options) readAuthorizers() error {
 	if err != nil {
 		return fmt.Errorf("--authorizers-file: %w", err)
 	}
-	if o.gateway.Expose.Authorizers, err = apirules.ParseAuthorizers(text); err != nil {
+	if o.gateway.APIRules.Authorizers, err = apirules.ParseAuthorizers(text); err != nil {
 		return fmt.Errorf("--authorizers-file: %w", err)
 	}
 	o.apiRules.Authorizers = map[string]bool{}
-	for i := range o.gateway.Expose.Authorizers {
-		o.apiRules.Authorizers[o.gateway.Expose.Authorizers[i].Name] = true
+	for i := range o.gateway.APIRules.Authorizers {
+		o.apiRules.Authorizers[o.gateway.APIRules.Authorizers[i].Name] = true
 	}
 	return nil
 }

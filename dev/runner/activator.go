@@ -14,7 +14,7 @@ import (
 )
 
 // newActivators answer the requests to front ports as the gateways of a cluster answer those to Functions that sleep.
-func newActivators(f *Functions) *activator.Activators {
+func newActivators(f *Functions) *activator.Activator {
 	options := activator.DefaultOptions()
 	options.AllowLoopback, options.StayOnPath, options.FreshConnections = true, true, true
 	return activator.New(activator.Deps{Endpoints: f, Functions: f, Begin: f.begin, Log: f.deps.Log}, options)

@@ -20,7 +20,7 @@ type Functions struct {
 	slots      chan struct{} // one for each preparation that may run
 	wake       chan struct{} // a note that there may be something to do
 	running    sync.WaitGroup
-	activators *activator.Activators
+	activators *activator.Activator
 
 	mu       sync.Mutex
 	units    map[types.NamespacedName]*unit

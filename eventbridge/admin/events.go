@@ -3,34 +3,36 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// slowest is how long a client may take to read a record.
+// slowest bounds how long a client may take to read a record.
 const slowest = 10 * time.Second
 
-// Journal remembers what happened to events.
+// Journal holds what happened to events.
 type Journal interface {
-	// Each calls yield with the records that are remembered, until it returns false.
+	// Each calls yield with the stored records until it returns false.
 	Each(query journal.Query, yield func(journal.Record) bool)
-	// Follow calls yield with those and with the ones that come, until ctx ends.
+	// Follow calls yield with the stored records and then with new ones, until ctx ends.
 	Follow(ctx context.Context, query journal.Query, yield func(journal.Record))
 }
 
-// events answers with a line of JSON for each record.
+// events responds with a line of JSON for each record.
 func (h *Handler) events(_ http.ResponseWriter, r *http.Request) (action, error) {
 	query, follow, err := eventsOf(r.URL.Query(), time.Now())
 	if err == nil && h.journal == nil {
-		err = httpError{http.StatusNotFound, "this eventbridge remembers no events: --journal-events is 0"}
+		err = httpError{http.StatusNotFound, "this eventbridge records no events: --journal-events is 0"}
 	}
 	if follow {
 		right := identity.WatchEvents(query.Namespace)
@@ -44,7 +46,7 @@ func (h *Handler) events(_ http.ResponseWriter, r *http.Request) (action, error)
 	return action{identity.ListEvents(query.Namespace), func(w http.ResponseWriter, _ *http.Request, _ identity.User) error {
 		lines := newLines(w)
 		h.journal.Each(query, func(record journal.Record) bool {
-			return lines.write(record) == nil // a client that is gone, or too slow, does not matter
+			return lines.write(record) == nil // a client that is gone or too slow does not matter
 		})
 		return nil
 	}}, err
@@ -64,7 +66,7 @@ func (h *Handler) follow(ctx context.Context, w http.ResponseWriter, query journ
 	})
 }
 
-// lines writes records, each within its time.
+// lines writes records, each with its own deadline.
 type lines struct {
 	control *http.ResponseController
 	encoder *json.Encoder
@@ -85,10 +87,10 @@ func (l lines) write(record journal.Record) error {
 	return nil
 }
 
-// flush leaves it to the next write to find out that the client is gone.
+// flush leaves it to the next write to notice that the client is gone.
 func (l lines) flush() { _ = l.control.Flush() }
 
-// eventsOf reads what records are asked for.
+// eventsOf parses the query of a request.
 func eventsOf(values url.Values, now time.Time) (query journal.Query, follow bool, err error) {
 	texts := map[string]*string{
 		"id": &query.ID, "trace": &query.Trace, "cause": &query.Cause, "source": &query.Source, "type": &query.Type,
@@ -167,4 +169,44 @@ func limitOf(value string) (int, error) {
 
 func problem(parameter, text string) error {
 	return httpError{http.StatusBadRequest, parameter + ": " + text}
+}
+
+const (
+	// followAgain is the interval in which a follower's right is reviewed.
+	followAgain = 30 * time.Second
+	// followFor bounds a follower, whose token may have expired: only the right is reviewed again.
+	followFor = time.Hour
+)
+
+// whileAllowed returns a context that ends when the user loses the right. One failed review is tolerated, so that a
+// restart of the API server ends no follower.
+func (h *Handler) whileAllowed(ctx context.Context, user identity.User, right identity.Right) (_ context.Context, end func()) {
+	ctx, cancel := context.WithTimeout(ctx, followFor)
+	var checks sync.WaitGroup
+	checks.Go(func() {
+		defer cancel()
+		ticker := time.NewTicker(followAgain)
+		defer ticker.Stop()
+		for failures := 0; failures < 2; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			err := h.access.Authorize(ctx, user, right)
+			_, forbidden := errors.AsType[identity.ForbiddenError](err)
+			switch {
+			case forbidden:
+				return
+			case err != nil:
+				failures++
+			default:
+				failures = 0
+			}
+		}
+	})
+	return ctx, func() {
+		cancel()
+		checks.Wait()
+	}
 }

@@ -90,7 +90,7 @@ func TestInvalidEventQueriesAreRefused(t *testing.T) {
 		"type=*.received": "type: a * may stand at its end only",
 		"id=":             "id: it must not be empty",
 		"namespace=":      "namespace: it must not be empty",
-		"namespace=*":     "namespace: it is not the name of a namespace",
+		"namespace=*":     "namespace: not a valid name of a namespace",
 		"tpye=order":      `there is no parameter "tpye": use follow, since`,
 	} {
 		answered := ask(h, "GET", "/v1/events?"+query, "")

@@ -2,16 +2,22 @@ package admin
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"net/http"
+	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/skew"
 )
 
-// Handler answers the API's requests.
+// Handler serves the admin API.
 type Handler struct {
 	store   Store
 	journal Journal
@@ -21,7 +27,7 @@ type Handler struct {
 	side    skew.Side
 }
 
-// action is what a request asks for: the right that it needs, and what is done for a user who has it.
+// action is a parsed request: the right that it requires, and what to do for a user who has it.
 type action struct {
 	right identity.Right
 	do    func(w http.ResponseWriter, r *http.Request, user identity.User) error
@@ -30,12 +36,12 @@ type action struct {
 // endpoint is a path of the API.
 type endpoint struct {
 	method string
-	// read finds out what a request asks for, and does nothing yet.
+	// read parses a request and changes nothing.
 	read  func(w http.ResponseWriter, r *http.Request) (action, error)
 	slots *slots
 }
 
-// New makes a handler. Without a journal it has no records of events.
+// New returns a Handler. Without a journal it has no records of events.
 func New(store Store, events Journal, access identity.Access, log logr.Logger) *Handler {
 	h := &Handler{store: store, journal: events, access: access, log: log, mux: http.NewServeMux(), side: skew.This(daemon.Version())}
 	reading, changing, following := newSlots(readersAtATime, slotTurn), newSlots(changersAtATime, slotTurn), newSlots(followersAtATime, 0)
@@ -55,7 +61,7 @@ func New(store Store, events Journal, access identity.Access, log logr.Logger) *
 	return h
 }
 
-// userKey is where a request's context has its user.
+// userKey is the context key of a request's user.
 type userKey struct{}
 
 // ServeHTTP implements http.Handler.
@@ -65,7 +71,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err)
 		return
 	}
-	w.Header().Set(skew.Header, h.side.String()) // strangers do not learn the version
+	w.Header().Set(skew.Header, h.side.String()) // unauthenticated clients do not learn the version
 	if client, told := skew.Parse(r.Header.Get(skew.Header)); told {
 		if err := skew.Serves(h.side, client); err != nil {
 			h.fail(w, httpError{http.StatusBadRequest, err.Error()})
@@ -75,7 +81,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, user)))
 }
 
-// Until is the handler with requests that end when ctx does.
+// Until returns the handler with requests that end with ctx.
 func (h *Handler) Until(ctx context.Context) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requestCtx, cancel := context.WithCancel(r.Context())
@@ -85,7 +91,7 @@ func (h *Handler) Until(ctx context.Context) http.Handler {
 	})
 }
 
-// serve has a request judged before it takes a slot.
+// serve authorizes a request before it takes a slot.
 func (h *Handler) serve(e endpoint) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != e.method {
@@ -93,7 +99,7 @@ func (h *Handler) serve(e endpoint) http.HandlerFunc {
 			h.fail(w, httpError{http.StatusMethodNotAllowed, "use " + e.method})
 			return
 		}
-		if e.method == http.MethodGet { // read takes the others' bodies
+		if e.method == http.MethodGet { // read consumes the bodies of other methods
 			if err := daemon.WithoutBody(w, r); err != nil {
 				h.fail(w, httpError{http.StatusBadRequest, err.Error()})
 				return
@@ -110,6 +116,135 @@ func (h *Handler) serve(e endpoint) http.HandlerFunc {
 		}
 		if err != nil {
 			h.fail(w, err)
+		}
+	}
+}
+
+// Options of the API.
+type Options struct {
+	Address string // host:port to listen on; empty disables the API
+}
+
+// DefaultOptions disables the API.
+func DefaultOptions() Options { return Options{} }
+
+// BindFlags adds the flags with the values of o as their defaults.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Address, "admin-address", o.Address, "address of the API for dead letters and events, for example :9091; empty: none")
+}
+
+// Validate reports every invalid option.
+func (o *Options) Validate() error {
+	if o.Address == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(o.Address); err != nil {
+		return fmt.Errorf("--admin-address %q: %w", o.Address, err)
+	}
+	return nil
+}
+
+// Bounds of concurrent requests. A reading request holds a page or a dead letter, several times while it is encoded as
+// JSON, until its client has read the response; a changing request holds a batch of dead letters.
+const (
+	readersAtATime  = 4
+	changersAtATime = 2
+	// followersAtATime leaves connections to other requests. A follower holds a few records.
+	followersAtATime = 96
+	waitingAtATime   = 64
+	// slotTurn is how long a request holds its slot while one for another namespace waits. It completes the batch that
+	// is in progress.
+	slotTurn = 5 * time.Second
+	// answerTimeout bounds how long a client may take to read a response.
+	answerTimeout = 10 * time.Second
+	// slotWait bounds how long a request waits: longer than the turn, the batch and the response of one before it.
+	slotWait = 30 * time.Second
+)
+
+var (
+	errNoSlot   = httpError{http.StatusServiceUnavailable, "this eventbridge has too many such requests in progress, try again"}
+	errTurnOver = httpError{
+		http.StatusServiceUnavailable,
+		fmt.Sprintf("requests for other namespaces wait, so this one was stopped after %s: ask again for the rest", slotTurn),
+	}
+)
+
+// slots bounds concurrent requests and shares them by the requested namespace; requests for all namespaces count as one
+// more.
+type slots struct {
+	pool *fair.Pool
+	turn time.Duration // how long a request holds its slot while others wait; 0: until it completes
+
+	mu      sync.Mutex
+	waiting map[string]int // requests by namespace
+}
+
+func newSlots(atATime int64, turn time.Duration) *slots {
+	return &slots{pool: fair.NewPool(fair.Limits{Total: atATime, Waiting: waitingAtATime}), turn: turn, waiting: map[string]int{}}
+}
+
+// limit runs do in a slot. The context of do ends earlier, with the cause errTurnOver, when others wait.
+func (s *slots) limit(ctx context.Context, namespace string, do func(ctx context.Context) error) error {
+	if err := s.acquire(ctx, namespace); err != nil {
+		return err
+	}
+	defer s.pool.Release(namespace, 1)
+	if s.turn == 0 {
+		return do(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go s.endTurn(ctx, cancel, namespace)
+	return do(ctx)
+}
+
+func (s *slots) acquire(ctx context.Context, namespace string) error {
+	waiting, cancel := context.WithTimeout(ctx, slotWait)
+	defer cancel()
+	s.wait(namespace, 1)
+	defer s.wait(namespace, -1)
+	switch err := s.pool.Acquire(waiting.Done(), namespace, 1); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
+		return errNoSlot
+	}
+}
+
+func (s *slots) wait(namespace string, requests int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting[namespace] += requests; s.waiting[namespace] == 0 {
+		delete(s.waiting, namespace)
+	}
+}
+
+func (s *slots) othersWait(namespace string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other := range s.waiting {
+		if other != namespace {
+			return true
+		}
+	}
+	return false
+}
+
+// endTurn returns when the request completes.
+func (s *slots) endTurn(ctx context.Context, cancel context.CancelCauseFunc, namespace string) {
+	turn := time.NewTicker(s.turn)
+	defer turn.Stop()
+	for {
+		select {
+		case <-turn.C:
+			if s.othersWait(namespace) {
+				cancel(errTurnOver)
+				return
+			}
+		case <-ctx.Done():
+			return
 		}
 	}
 }

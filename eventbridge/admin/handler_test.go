@@ -24,6 +24,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/failure"
+	"github.com/rouse-run/rouse/internal/skew"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -175,13 +176,13 @@ func TestBadRequestsAreRefusedAndDoNothing(t *testing.T) {
 		"a reason alone":                 {"POST", redrive, `{"reason":"r"}`, 400, `nothing is selected: add`},
 		"all that is not":                {"POST", "/v1/deadletters/purge", `{"all":false}`, 400, `nothing is selected: add`},
 		"one and all":                    {"POST", redrive, `{"all":true,"sequence":1}`, 400, "contradict"},
-		"a Subscription of no namespace": {"POST", redrive, `{"all":true,"subscription":"a"}`, 400, "say its namespace"},
+		"a Subscription of no namespace": {"POST", redrive, `{"all":true,"subscription":"a"}`, 400, "its namespace is missing"},
 		"a reason that there is not":     {"POST", redrive, `{"all":true,"reason":"sink refused the event"}`, 400, "use one of SinkRejected, "},
 		"such a reason in a list":        {"GET", "/v1/deadletters?reason=x", "", 400, "reason: "},
 		"a wildcard":                     {"POST", redrive, `{"namespace":"*"}`, 400, "namespace:"},
 		"no body":                        {"POST", redrive, ``, 400, "must be a JSON object"},
 		"no object":                      {"POST", redrive, `[]`, 400, "must be a JSON object"},
-		"a number that is none":          {"POST", redrive, `{"sequence":-1}`, 400, "must be a JSON object"},
+		"an invalid number":              {"POST", redrive, `{"sequence":-1}`, 400, "must be a JSON object"},
 		"a misspelt name":                {"POST", redrive, `{"namespce":"shop"}`, 400, "namespce"},
 		"two objects":                    {"POST", redrive, `{"all":true}{}`, 400, "more than one object"},
 		"a body that is too large":       {"POST", redrive, `{"reason":"` + strings.Repeat("x", maxBody) + `"}`, 413, "must not be larger"},
@@ -210,12 +211,15 @@ func TestStoreErrorsMapToHTTPStatuses(t *testing.T) {
 	var logged strings.Builder
 	log := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
 	for err, want := range map[error]int{
-		ErrNotFound:                 404,
-		ErrNoConsumer:               409,
-		ErrUnavailable:              503,
-		ErrStorageFull:              503,
-		context.Canceled:            503,
-		errors.New("secret detail"): 500,
+		failure.ErrDeadLetterNotFound: 404,
+		failure.ErrConsumerNotFound:   409,
+		failure.ErrNotConnected:       503,
+		failure.ErrNoStream:           503,
+		failure.ErrTimeout:            503,
+		failure.ErrBusy:               503,
+		failure.ErrStorageFull:        503,
+		context.Canceled:              503,
+		errors.New("secret detail"):   500,
 	} {
 		h := newHandler(t, &fakeStore{err: fmt.Errorf("redrive: %w", err)}, log)
 		for path, body := range map[string]string{
@@ -370,7 +374,7 @@ func TestALongRedriveEndsItsTurnWhenAnotherNamespaceWaits(t *testing.T) {
 			go func() { hostile <- askAbout(handler, http.MethodPost, redrive, namespace) }()
 		}
 		time.Sleep(10 * slotTurn)
-		require.Empty(t, hostile, "nobody else waits")
+		require.Empty(t, hostile, "no other namespace waits")
 		go func() { hostile <- askAbout(handler, http.MethodPost, redrive, "shop") }()
 		time.Sleep(slotTurn)
 		synctest.Wait()
@@ -407,7 +411,7 @@ func TestFollowersLeaveConnectionsToOtherNamespaces(t *testing.T) {
 	})
 }
 
-// askAbout asks for what a namespace has.
+// askAbout requests the dead letters of a namespace.
 func askAbout(h http.Handler, method, path, namespace string) *httptest.ResponseRecorder {
 	if method == http.MethodPost {
 		return ask(h, method, path, `{"namespace":"`+namespace+`","subscription":"orders"}`)
@@ -516,4 +520,61 @@ func FuzzAnyRequestHasAJSONAnswer(f *testing.F) {
 			require.NoError(t, store.selection.Validate())
 		}
 	})
+}
+
+func TestClientsThatAreNotServedAnyMoreAreToldWhichVersionIsNeeded(t *testing.T) {
+	t.Parallel()
+	h := newHandler(t, &fakeStore{}, logr.Discard())
+	h.side = skew.Side{Level: 4, Oldest: 3, Version: "v0.4.0"}
+	from := func(level string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set(skew.Header, "level="+level+"; oldest=1; version=v0.2.0") }
+	}
+	for name, tc := range map[string]struct {
+		change func(*http.Request)
+		want   int
+	}{
+		"an older one that is served":     {from("3"), http.StatusOK},
+		"a later one":                     {from("5"), http.StatusOK},
+		"one that is too old":             {from("2"), http.StatusBadRequest},
+		"one without the header, as curl": {func(*http.Request) {}, http.StatusOK},
+		"one with an invalid header":      {func(r *http.Request) { r.Header.Set(skew.Header, "x") }, http.StatusOK},
+	} {
+		answered := ask(h, http.MethodGet, "/v1/subscriptions", "", tc.change)
+		require.Equal(t, tc.want, answered.Code, name)
+		require.Equal(t, h.side.String(), answered.Header().Get(skew.Header), name)
+		if tc.want != http.StatusOK {
+			require.Contains(t, answered.Body.String(), "use rouse v0.4.0", name)
+		}
+	}
+}
+
+func TestStrangersDoNotLearnTheVersion(t *testing.T) {
+	t.Parallel()
+	answered := ask(newHandler(t, &fakeStore{}, logr.Discard()), http.MethodGet, "/v1/subscriptions", "",
+		func(r *http.Request) { r.Header.Del("Authorization") })
+	require.Equal(t, http.StatusUnauthorized, answered.Code)
+	require.Empty(t, answered.Header().Get(skew.Header))
+}
+
+func TestDeadLetterSelectionRefusesInvalidNames(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		selection Selection
+		want      string
+	}{
+		"a wildcard for a namespace":     {Selection{Namespace: "*"}, "namespace:"},
+		"a dot in a namespace":           {Selection{Namespace: "a.b"}, "namespace:"},
+		"a wildcard for a Subscription":  {Selection{Namespace: "a", Subscription: ">"}, "subscription:"},
+		"an empty token":                 {Selection{Namespace: "a", Subscription: "b..c"}, "subscription:"},
+		"a Subscription of no namespace": {Selection{Subscription: "b"}, "its namespace is missing"},
+		"a name with dots":               {Selection{Namespace: "a", Subscription: "b.c"}, ""},
+		"nothing":                        {Selection{}, ""},
+	} {
+		err := tc.selection.Validate()
+		if tc.want == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, tc.want, name)
+		}
+	}
 }

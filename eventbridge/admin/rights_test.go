@@ -18,11 +18,12 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// fakeAccess knows one user, and notes which rights are asked for.
+// fakeAccess has one user, and records the requested rights.
 type fakeAccess struct {
-	unknown error // of whoever asks
+	unknown error // for any other user
 	denied  error
 
 	mu    sync.Mutex
@@ -111,13 +112,13 @@ func TestNothingIsAskedBeforeTheUserIsKnown(t *testing.T) {
 	require.Nil(t, store.selection, "who may do that is not known")
 }
 
-// Who has a dead letter's sequence could learn whose it is.
-func TestADeadLetterOfAnotherNamespaceIsNone(t *testing.T) {
+// A sequence must not reveal whose dead letter it is.
+func TestADeadLetterOfAnotherNamespaceIsNotFound(t *testing.T) {
 	t.Parallel()
 	h := New(&fakeStore{deadLetter: storedDeadLetter()}, nil, &fakeAccess{}, logr.Discard())
 	require.Equal(t, http.StatusOK, ask(h, "GET", "/v1/deadletters/5?namespace=shop", "").Code)
 	other := ask(h, "GET", "/v1/deadletters/5?namespace=mine", "")
-	missing := ask(New(&fakeStore{err: ErrNotFound}, nil, &fakeAccess{}, logr.Discard()), "GET", "/v1/deadletters/6?namespace=mine", "")
+	missing := ask(New(&fakeStore{err: failure.ErrDeadLetterNotFound}, nil, &fakeAccess{}, logr.Discard()), "GET", "/v1/deadletters/6?namespace=mine", "")
 	require.Equal(t, http.StatusNotFound, other.Code)
 	require.Equal(t, missing.Body.String(), other.Body.String())
 }
@@ -129,7 +130,7 @@ func TestSubscriptionsAreThoseOfTheNamespace(t *testing.T) {
 	require.JSONEq(t, `{"subscriptions":[]}`, ask(h, "GET", "/v1/subscriptions?namespace=mine", "").Body.String())
 	for path, want := range map[string]string{
 		"/v1/subscriptions?namespce=shop": `there is no parameter \"namespce\": use namespace`,
-		"/v1/subscriptions?namespace=*":   "namespace: it is not the name of a namespace",
+		"/v1/subscriptions?namespace=*":   "namespace: not a valid name of a namespace",
 		"/v1/deadletters/5?limit=1":       `there is no parameter \"limit\": use namespace`,
 	} {
 		answered := ask(h, "GET", path, "")
@@ -138,7 +139,7 @@ func TestSubscriptionsAreThoseOfTheNamespace(t *testing.T) {
 	}
 }
 
-func TestWhoIsRefusedTakesNoSlot(t *testing.T) {
+func TestUnauthorizedRequestsTakeNoAdminSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &busyStore{end: make(chan struct{})}
@@ -164,10 +165,10 @@ func TestRedriveAndPurgeAreLoggedWithTheirUser(t *testing.T) {
 		"/v1/deadletters/redrive": `"msg"="dead letters redriven" "user"="alice" "namespace"="shop" "subscription"="orders" "reason"="Unknown" "sequence"=5 "redriven"=3`,
 		"/v1/deadletters/purge":   `"msg"="dead letters purged" "user"="alice" "namespace"="shop" "subscription"="orders" "reason"="Unknown" "sequence"=5 "purged"=4`,
 	} {
-		for _, failure := range []error{nil, ErrUnavailable} {
+		for _, failed := range []error{nil, failure.ErrNotConnected} {
 			var logged strings.Builder
 			log := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
-			ask(New(&fakeStore{err: failure}, nil, &fakeAccess{}, log), "POST", path,
+			ask(New(&fakeStore{err: failed}, nil, &fakeAccess{}, log), "POST", path,
 				`{"namespace":"shop","subscription":"orders","reason":"Unknown","sequence":5}`)
 			require.Contains(t, logged.String(), want)
 		}

@@ -30,7 +30,7 @@ func shown(d Deliveries, stored time.Time, ev *cloudevent.Event) http.Header {
 	return http.Header{"Tracestate": {ev.Extension(tracestate)}}
 }
 
-func TestWhatAPublisherSaysOfAChainIsDropped(t *testing.T) {
+func TestChainExtensionsOfPublishersAreDropped(t *testing.T) {
 	t.Parallel()
 	c := New(Key{}, 10)
 	foreign := shown(New(Key{}, 10).Of("shop"), time.Now(), event("1"))["Tracestate"][0]
@@ -59,7 +59,7 @@ func TestAPassContinuesTheChainOfWhatWasDelivered(t *testing.T) {
 	header := shown(one.Of("shop"), stored, delivered)
 	require.Regexp(t, `^rouse=[A-Za-z0-9_-]{64},a=b$`, header.Get("Tracestate"))
 	pass := other.Shown(http.Header{"Tracestate": {"mine=1", header.Get("Tracestate")}})
-	require.NotNil(t, pass, "another replica knows it, also behind what others have added")
+	require.NotNil(t, pass, "another replica recognizes it, also after what others have added")
 
 	emitted := event("2", dispatch.ExtensionCause, "1", dispatch.ExtensionHops, "0", tracestate, header.Get("Tracestate"))
 	require.NoError(t, other.Admit(pass, emitted))
@@ -142,7 +142,7 @@ func TestChainsAreForgottenWithTheirNamespaceAndRememberedForAWindow(t *testing.
 		require.False(t, use("shop"))
 		time.Sleep(2 * window)
 		require.True(t, use("red"))
-		require.Len(t, c.budget.namespaces, 1)
+		require.Len(t, c.caused.namespaces, 1)
 		require.True(t, use("shop"))
 	})
 }
@@ -170,7 +170,7 @@ func TestChainsThatGrowAtTheSameTimeDoNotPushEachOtherOut(t *testing.T) {
 	stored := time.Now()
 	caused := 0
 	for range 2 * limit {
-		for i := range chains { // each event says that nothing was caused before it
+		for i := range chains { // each event claims that nothing was caused before it
 			if cause := event(strconv.Itoa(i)); ours.Extend(stored, cause, event("reply")) {
 				ours.Count(stored, cause)
 				caused++

@@ -2,46 +2,49 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// Subscription names whose messages are delivered.
+// Subscription is the namespace and the name of a Subscription.
 type Subscription struct{ Namespace, Name string }
 
-// String is namespace/name.
+// String returns namespace/name.
 func (s Subscription) String() string { return s.Namespace + "/" + s.Name }
 
-// HoldLimit is how many deliveries at a time a replica may have, and how many messages its Source may hold beside them.
+// HoldLimit returns how many concurrent deliveries a replica may have, and how many messages its Source may hold in
+// addition.
 type HoldLimit func() (deliveries, ahead int)
 
-// Deps are what one Dispatcher works with.
+// Deps are the dependencies of a Dispatcher.
 type Deps struct {
 	Subscription Subscription
 	MaxInFlight  int       // at least 1
-	Limit        HoldLimit // what this replica may have of them now; nil: all
+	Limit        HoldLimit // this replica's part of MaxInFlight; nil: all of it
 	Source       Source
 	Gate         Gate
 	Sink         Sink
-	Filter       Filter  // nil takes every event
-	Replies      Replies // nil ignores what sinks reply
-	Chain        Chain   // nil counts no more than the length of chains
-	Quota        Quota   // nil lets any number of events wait
-	Tracer       Tracer  // nil makes no spans
+	Filter       Filter  // nil accepts every event
+	Replies      Replies // nil ignores replies
+	Chain        Chain   // nil limits only the length of chains
+	Quota        Quota   // nil never limits the number of waiting events
+	Tracer       Tracer  // nil creates no spans
 	Metrics      *Metrics
 	Observe      func(msg Message, ev *cloudevent.Event, a Answer, took time.Duration) // called after each attempt; may be nil
 	Settled      func(msg Message, s Settled)                                          // called after each settlement; may be nil
 	BoundDrain   <-chan struct{}                                                       // DrainTimeout starts when it is closed; nil starts it with the drain
-	Retries      func() (maxAttempts int, backoff Backoff)                             // what holds now; nil: what the Options say
+	Retries      func() (maxAttempts int, backoff Backoff)                             // current retry policy; nil: the Options'
 	Log          logr.Logger
 }
 
-// Dispatcher delivers one Subscription's messages.
+// Dispatcher delivers the messages of one Subscription.
 type Dispatcher struct {
 	Deps
 	options   Options
@@ -50,20 +53,20 @@ type Dispatcher struct {
 	scheduler *scheduler
 	held      *inFlight
 	limits    limits
-	// unanswered are the calls that may be detached; nil where none is.
+	// unanswered are the calls that may be detached; nil when none may.
 	unanswered *unanswered
-	work       context.Context //nolint:containedctx // of all deliveries, from Run to the end of the drain
-	start      func(*job)      // delivers on a goroutine of its own
+	work       context.Context //nolint:containedctx // context of all deliveries, from Run to the end of the drain
+	start      func(*job)      // delivers on a new goroutine
 }
 
-// Waits between attempts to receive that failed, and the time a settlement may take.
+// The pauses between failed attempts to receive, and the timeout of a settlement.
 const (
 	receiveBackoffBase = 100 * time.Millisecond
 	receiveBackoffMax  = 2 * time.Second
 	settleTimeout      = 10 * time.Second
 )
 
-// New makes a Dispatcher; Run starts it.
+// New returns a Dispatcher; Run starts it.
 func New(deps Deps, options Options) *Dispatcher {
 	deps.MaxInFlight = max(min(deps.MaxInFlight, options.MaxInFlight), 1)
 	d := &Dispatcher{
@@ -93,7 +96,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	d.start = func(j *job) { workers.Go(func() { d.deliver(d.limits.calls.Load().ctx, j) }) }
 	d.scheduler.start = d.start
 	if d.Quota != nil {
-		defer d.watch(work)() // to the end of the drain: the next replica that receives waits for what our calls hold
+		defer d.watch(work)() // until the end of the drain: the next replica that receives waits for what our calls hold
 	}
 	d.receive(ctx)
 	d.giveBack(work, d.scheduler.clear(true))
@@ -104,8 +107,8 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	d.held.stop()
 }
 
-// receive takes messages while the gate is open, and those that are over a limit also while it is closed, until ctx ends.
-// Ordered messages go back whenever receiving ends: another replica may go on with them, and waits for what we hold.
+// receive takes messages until ctx ends: while the gate is open, and those over a limit also while it is closed.
+// Ordered messages are returned whenever receiving ends, because another replica may continue with them.
 func (d *Dispatcher) receive(ctx context.Context) {
 	backoff := Backoff{Base: receiveBackoffBase, Max: receiveBackoffMax, Jitter: 0.2}
 	failures := 0
@@ -131,7 +134,7 @@ func (d *Dispatcher) receive(ctx context.Context) {
 		}
 		d.metrics.receiveErrors.Inc()
 		if failures++; failures == 1 { // once per outage
-			d.Log.Info("cannot receive, trying again", "reason", err.Error())
+			d.Log.Info("cannot receive messages, retrying", "reason", err.Error())
 		}
 		if !sleep(ctx, backoff.Delay(failures, 0, random())) {
 			return
@@ -139,7 +142,7 @@ func (d *Dispatcher) receive(ctx context.Context) {
 	}
 }
 
-// receiveUntil receives until the gate closes or, in order, until a message is lost to another replica.
+// receiveUntil receives until the gate closes or, in ordered delivery, until a message is lost to another replica.
 func (d *Dispatcher) receiveUntil(ctx context.Context, closed <-chan struct{}) error {
 	if d.options.OrderedBy == "" {
 		return d.Source.Receive(ctx, closed, d.accept)
@@ -159,7 +162,7 @@ func (d *Dispatcher) receiveUntil(ctx context.Context, closed <-chan struct{}) e
 	return d.Source.Receive(ctx, stop, d.accept)
 }
 
-// accept queues one message. Its key is read at once, because it decides what comes next.
+// accept queues one message. Its key is read at once, because it decides the order.
 func (d *Dispatcher) accept(msg Message) {
 	if d.limited() {
 		d.limits.received.Add(1)
@@ -179,7 +182,7 @@ func (d *Dispatcher) accept(msg Message) {
 	}
 }
 
-// giveBack returns messages that were not started, for a prompt delivery by any replica.
+// giveBack returns messages that were not started, for a prompt redelivery to any replica.
 func (d *Dispatcher) giveBack(ctx context.Context, jobs []*job) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
@@ -205,7 +208,7 @@ func (d *Dispatcher) release(j *job) {
 	j.Release()
 }
 
-// drain waits for the workers. From when BoundDrain is closed, it interrupts those that outlast DrainTimeout.
+// drain waits for the workers. Once BoundDrain is closed, it interrupts those that exceed DrainTimeout.
 func (d *Dispatcher) drain(workers *sync.WaitGroup, interrupt context.CancelFunc) {
 	done := make(chan struct{})
 	go func() {
@@ -223,7 +226,7 @@ func (d *Dispatcher) drain(workers *sync.WaitGroup, interrupt context.CancelFunc
 	select {
 	case <-done:
 	case <-timeout.C:
-		d.Log.Info("interrupting deliveries that outlast the drain", "count", d.held.count())
+		d.Log.Info("drain timed out, interrupting deliveries", "count", d.held.count())
 		interrupt()
 		<-done
 	}
@@ -238,7 +241,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// sleep reports false when ctx ended first.
+// sleep returns false when ctx ended first.
 func sleep(ctx context.Context, delay time.Duration) bool {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
@@ -252,4 +255,84 @@ func sleep(ctx context.Context, delay time.Duration) bool {
 
 func random() float64 {
 	return rand.Float64() //nolint:gosec // jitter needs no secrecy
+}
+
+// Options are the limits of delivery. Those of the process apply to Subscriptions that set none.
+type Options struct {
+	MaxInFlight  int           // upper bound of what Subscriptions request
+	MaxAttempts  int           // attempts before an event becomes a dead letter
+	Backoff      Backoff       // wait after a failed attempt
+	ShortDelay   time.Duration // wait after an attempt that did not reach the sink
+	AckWait      time.Duration // the broker redelivers a message that is not extended for this long
+	DrainTimeout time.Duration // bounds how long running deliveries may take after ctx ended
+	Timeout      time.Duration // of a call of the sink, which is detached after a part of it; 0 disables detaching
+	MaxHops      int           // maximum length of a chain of events that cause each other
+	MaxCaused    int           // maximum number of events of a chain, with all branches, per namespace
+	Endless      bool          // no dead letters: events are retried forever
+
+	EventsPerSecond int           // deliveries per second, 0 for no limit
+	TTL             time.Duration // age at which an event becomes a dead letter without another attempt, 0 for no limit
+	OrderedBy       string        // attribute by which events are ordered, empty for no order
+}
+
+// DefaultOptions makes 16 attempts within about half an hour.
+func DefaultOptions() Options {
+	return Options{
+		MaxInFlight:  1000,
+		MaxAttempts:  16,
+		Backoff:      Backoff{Base: 500 * time.Millisecond, Max: 5 * time.Minute, Jitter: 0.2},
+		ShortDelay:   250 * time.Millisecond,
+		AckWait:      30 * time.Second,
+		DrainTimeout: 30 * time.Second,
+		MaxHops:      32,
+		MaxCaused:    10_000,
+	}
+}
+
+// BindFlags adds the --delivery-* flags.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.IntVar(&o.MaxInFlight, "delivery-max-in-flight", o.MaxInFlight,
+		"maximum concurrent deliveries of one Subscription, whatever it requests")
+	fs.IntVar(&o.MaxAttempts, "delivery-max-attempts", o.MaxAttempts,
+		"attempts after which an event that its sink keeps failing becomes a dead letter")
+	fs.DurationVar(&o.Backoff.Base, "delivery-backoff", o.Backoff.Base,
+		"wait after the first failed attempt; it doubles with each further one")
+	fs.DurationVar(&o.Backoff.Max, "delivery-backoff-max", o.Backoff.Max,
+		"longest wait between attempts, also if the sink requests more with Retry-After")
+	fs.DurationVar(&o.AckWait, "delivery-ack-wait", o.AckWait,
+		"AckWait of the consumers; running deliveries are extended twice as often")
+	fs.DurationVar(&o.DrainTimeout, "delivery-drain-timeout", o.DrainTimeout,
+		"how long running deliveries may finish when the process stops")
+	fs.IntVar(&o.MaxHops, "delivery-max-hops", o.MaxHops,
+		"longest chain of events that cause each other, by replies or emitted; an event beyond it becomes a dead letter")
+	fs.IntVar(&o.MaxCaused, "delivery-max-caused", o.MaxCaused,
+		"events that one event may cause in all, by replies or emitted, per namespace and replica; "+
+			"beyond that an event with a reply becomes a dead letter, and an emitted one is refused")
+}
+
+// Validate reports every invalid limit.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.MaxInFlight < 1 {
+		errs = append(errs, errors.New("--delivery-max-in-flight must be at least 1"))
+	}
+	if o.MaxAttempts < 1 {
+		errs = append(errs, errors.New("--delivery-max-attempts must be at least 1"))
+	}
+	if o.Backoff.Base <= 0 || o.Backoff.Max < o.Backoff.Base {
+		errs = append(errs, errors.New("--delivery-backoff must be positive and at most --delivery-backoff-max"))
+	}
+	if o.AckWait < time.Second {
+		errs = append(errs, errors.New("--delivery-ack-wait must be at least 1s"))
+	}
+	if o.MaxHops < 1 {
+		errs = append(errs, errors.New("--delivery-max-hops must be at least 1"))
+	}
+	if o.MaxCaused < 1 {
+		errs = append(errs, errors.New("--delivery-max-caused must be at least 1"))
+	}
+	if o.DrainTimeout < 0 {
+		errs = append(errs, errors.New("--delivery-drain-timeout must not be negative"))
+	}
+	return errors.Join(errs...)
 }

@@ -9,68 +9,67 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// Message is one delivery of one stored event. It can be the key of a map.
+// Message is one delivery of a stored event. It is comparable.
 type Message interface {
-	// Event decodes the event as its publisher wrote it.
+	// Event decodes the event as published.
 	Event() (cloudevent.Event, error)
-	// Attempt counts from 1. What was returned is no attempt.
+	// Attempt counts from 1. A returned delivery does not count.
 	Attempt() int
 	History
 	Settlement
 	Hold
 }
 
-// History is what the store knows of an event.
+// History is what the store records about an event.
 type History interface {
-	// Subject is what the event was published under.
+	// Subject returns the subject that the event was published to.
 	Subject() string
-	// Stored is when the event was stored first.
+	// Stored returns when the event was first stored.
 	Stored() time.Time
-	// Waiting is since when the event waits for its Subscription: since it was stored first, or redriven last.
+	// Waiting returns since when the event waits for its Subscription: when it was first stored or last redriven.
 	Waiting() time.Time
-	// Pending is how many more messages of the Subscription waited at the delivery.
+	// Pending returns how many messages of the Subscription waited behind this one.
 	Pending() uint64
 }
 
-// Settlement is what is said of a delivery. Exactly one of Ack, Retry, Return and Reject settles it.
+// Settlement ends a delivery. Exactly one of Ack, Retry, Return and Reject settles it.
 type Settlement interface {
-	// Ack says that the event is delivered.
+	// Ack marks the event as delivered.
 	Ack(ctx context.Context) error
-	// Retry asks for another attempt after the delay. Until then the event counts for no limit.
+	// Retry schedules another attempt after the delay. Until then the event counts for no limit.
 	Retry(ctx context.Context, delay time.Duration) error
-	// Return asks for the same attempt after the delay, because this one has not begun or says nothing.
+	// Return schedules the same attempt after the delay, because this one has not begun or was inconclusive.
 	Return(ctx context.Context, delay time.Duration) error
-	// StoreDeadLetter returns after the event is kept as a dead letter; the message still has to be rejected. Storing the
-	// dead letter of the same message again stores no second one.
+	// StoreDeadLetter returns after the dead letter is stored; the message still has to be rejected. It is idempotent.
 	StoreDeadLetter(ctx context.Context, deadLetter DeadLetter) error
-	// Reject ends the event's life for this Subscription.
+	// Reject ends the event for this Subscription.
 	Reject(ctx context.Context, reason string) error
 }
 
-// Hold is what keeps a message from being delivered again before it is settled.
+// Hold prevents the redelivery of a message before it is settled.
 type Hold interface {
-	// Extend restarts the message's AckWait. It may run at the same time as any settlement.
+	// Extend restarts the message's AckWait. It may run concurrently with any settlement.
 	Extend(ctx context.Context) error
-	// Detach has the message count for no limit and need no Extend from now on, for as long as its call takes. It is settled
-	// as before; when that does not happen within the time that is given, the event is delivered again, as the same attempt.
-	// After an error all is as it was. Only Extend may run at the same time.
+	// Detach excludes the message from limits and from Extend while its call continues. It is settled as before; if
+	// that does not happen within the given time, the event is redelivered as the same attempt. After an error nothing
+	// has changed. Only Extend may run concurrently.
 	Detach(ctx context.Context, within time.Duration) error
-	// Release is called once, when the message is not used any more, whatever became of it.
+	// Release is called once, when the message is no longer used, whatever its outcome.
 	Release()
 }
 
-// Source hands out the Subscription's messages.
+// Source delivers the Subscription's messages.
 type Source interface {
-	// Receive calls each with messages as they come, one call at a time, until ctx ends or stop is closed; then it
-	// returns nil, and what comes later is delivered to another replica. After an error it may be called again. A source
-	// that keeps messages in order also returns nil when another replica takes over their ownership.
+	// Receive calls each for every message, one call at a time, until ctx ends or stop is closed, and then returns nil;
+	// later messages go to another replica. After an error it may be called again. An ordered source also returns nil
+	// when another replica takes over the ownership.
 	Receive(ctx context.Context, stop <-chan struct{}, each func(Message)) error
 }
 
-// Filter picks from the events.
+// Filter selects events.
 type Filter interface {
-	// Match reports whether the event is to be delivered. ErrNotFiltered means that the filter did not run, because
-	// deliveries end; any other error that it can never decide about this event.
+	// Match reports whether the event is to be delivered. ErrNotFiltered means that the filter did not run because
+	// deliveries end; any other error means that it can never decide about this event.
 	Match(ev *cloudevent.Event) (bool, error)
 }
 
@@ -78,63 +77,63 @@ type Filter interface {
 type PromptFilter interface {
 	Filter
 
-	// MatchSoon is Match without a long wait in that queue, which would keep a flood of events from being given up. It
+	// MatchSoon is Match without a long wait in that queue, which would delay dead-lettering a flood of events. It
 	// returns ErrNotFiltered where Match would wait.
 	MatchSoon(ev *cloudevent.Event) (bool, error)
 }
 
-// Gate reports whether the sink can take deliveries.
+// Gate reports whether the sink accepts deliveries.
 type Gate interface {
-	// Wait blocks until it can. The channel it returns is closed as soon as the sink no longer can. The
-	// only error is that of ctx.
+	// Wait blocks until the sink accepts deliveries. It returns a channel that is closed when it no longer does. It
+	// fails only when ctx ends.
 	Wait(ctx context.Context) (closed <-chan struct{}, err error)
 }
 
-// Quota bounds how many events may wait.
+// Quota bounds the number of waiting events.
 type Quota interface {
-	// Wait blocks until there are too many. The channel it returns is closed when there are no longer. The only error is
-	// that of ctx.
+	// Wait blocks until the quota is exceeded. It returns a channel that is closed when it no longer is. It fails only
+	// when ctx ends.
 	Wait(ctx context.Context) (within <-chan struct{}, err error)
-	// Over reports whether a message is one of those that are too many.
+	// Over reports whether a message exceeds the quota.
 	Over(msg Message) bool
 }
 
 // Sink sends an event to its receiver.
 type Sink interface {
-	// Send returns an error when there was no answer: ErrSinkGone when the event cannot have reached the
-	// sink, ErrUnsendable when it never will.
+	// Send returns an error when there was no answer: ErrSinkGone when the event cannot have reached the sink, and
+	// ErrUnsendable when it never can.
 	Send(ctx context.Context, ev *cloudevent.Event) (Answer, error)
 }
 
-// Tracer makes a span of each attempt.
+// Tracer creates a span for each attempt.
 type Tracer interface {
-	// Deliver begins one, and has the event carry it on to the sink. The sink's status, 0 without an answer, and what
-	// becomes of the event end it.
+	// Deliver begins a span whose context the event carries to the sink. end takes the sink's status, 0 without an
+	// answer, and the outcome.
 	Deliver(ctx context.Context, subscription string, attempt int, ev *cloudevent.Event) (end func(status int, outcome string))
 }
 
-// Chain bounds what an event causes, one thing by the other. stored is when the event was stored that is delivered.
+// Chain bounds the events that one event causes directly or indirectly. stored is when the delivered event was stored.
 type Chain interface {
-	// Carry gives an event that is sent what its sink shows when it publishes itself, so that it is known what has caused that.
+	// Carry adds the pass with which the sink can publish events that this one caused.
 	Carry(stored time.Time, ev *cloudevent.Event)
-	// Extend makes a reply the next event of the chain of its cause, and returns false when the chain may have no more.
+	// Extend makes a reply the next event of the chain of its cause, and returns false when the chain is at its limit.
 	Extend(stored time.Time, cause, reply *cloudevent.Event) bool
-	// Count is called when the reply is stored.
+	// Count counts a stored reply.
 	Count(stored time.Time, cause *cloudevent.Event)
 }
 
-// Answer is what a sink said.
+// Answer is the response of a sink.
 type Answer struct {
 	Status     int               // HTTP status
-	RetryAfter time.Duration     // what the sink asked for, 0 when it did not
-	Excerpt    string            // start of the body of an answer that is no success
-	Started    time.Time         // when the request went out; exact only where deliveries are logged
-	Reply      *cloudevent.Event // the event that a successful answer is; nil for none
-	ReplyError error             // why an answer that ought to be an event is none
-	Release    func()            // to be called when the reply is no longer held; nil for nothing to do
+	RetryAfter time.Duration     // requested by the sink, 0 if not
+	Excerpt    string            // start of the body of an unsuccessful answer
+	Started    time.Time         // when the request was sent; exact only where deliveries are logged
+	Reply      *cloudevent.Event // the event in a successful answer; nil without one
+	ReplyError error             // why a reply is not a valid event
+	Release    func()            // releases the reply's memory; may be nil
 }
 
-// release lets go of the reply.
+// release releases the reply.
 func (a *Answer) release() {
 	a.Reply = nil
 	if a.Release != nil {
@@ -143,11 +142,11 @@ func (a *Answer) release() {
 	}
 }
 
-// DeadLetter says why an event is not delivered any more.
+// DeadLetter describes why an event is no longer delivered.
 type DeadLetter struct {
 	Reason   failure.Reason
-	Attempts int    // how often delivery was tried
-	Status   int    // the last answer's status, 0 when there was none
+	Attempts int    // number of attempts
+	Status   int    // of the last answer, 0 without an answer
 	Excerpt  string // start of the last answer's body
 }
 
@@ -158,5 +157,5 @@ var (
 	ErrUnsendable = errors.New("event cannot be written as a request")
 	// ErrNotFiltered is returned by Filter.Match when deliveries end before the filter could run, and by MatchSoon when it
 	// could not run soon.
-	ErrNotFiltered = errors.New("the filter was not asked")
+	ErrNotFiltered = errors.New("the filter did not run")
 )

@@ -1,6 +1,10 @@
 package dispatch
 
 import (
+	"strconv"
+	"sync"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -27,7 +31,7 @@ const (
 // NewMetrics registers the delivery metrics.
 func NewMetrics(registerer prometheus.Registerer) *Metrics { return newMetrics(registerer, prefix) }
 
-// NewDeadLetterMetrics registers those for the dispatchers that deliver dead letters to sinks of their own.
+// NewDeadLetterMetrics registers the metrics of the dispatchers that deliver dead letters to dead-letter sinks.
 func NewDeadLetterMetrics(registerer prometheus.Registerer) *Metrics {
 	return newMetrics(registerer, prefixDeadLetterSink)
 }
@@ -50,11 +54,11 @@ func newMetrics(registerer prometheus.Registerer, prefix string) *Metrics {
 		}, subscription),
 		detached: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: prefix + "detached_calls",
-			Help: "Calls that take long and count for maxInFlight no more.",
+			Help: "Slow calls that no longer count for maxInFlight.",
 		}, subscription),
 		detachedCalls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "calls_detached_total",
-			Help: "Calls that took long and from then on counted for maxInFlight no more.",
+			Help: "Slow calls that were detached and no longer counted for maxInFlight.",
 		}, subscription),
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "dead_letters_total",
@@ -62,7 +66,7 @@ func newMetrics(registerer prometheus.Registerer, prefix string) *Metrics {
 		}, append(subscription, "reason")),
 		settleErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "settle_errors_total",
-			Help: "Messages that could not be settled; the broker delivers them again.",
+			Help: "Messages that could not be settled; the broker redelivers them.",
 		}, subscription),
 		receiveErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "receive_errors_total",
@@ -70,11 +74,11 @@ func newMetrics(registerer prometheus.Registerer, prefix string) *Metrics {
 		}, subscription),
 		filterErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "filter_errors_total",
-			Help: "Events that the filter could not judge, and which were not delivered.",
+			Help: "Events that were not delivered because their filter could not be evaluated.",
 		}, subscription),
 		replies: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "replies_total",
-			Help: "Events that sinks replied, by result: published or invalid.",
+			Help: "Replies of sinks by result: published or invalid.",
 		}, append(subscription, "result")),
 	}
 	for _, c := range m.all() {
@@ -83,7 +87,7 @@ func newMetrics(registerer prometheus.Registerer, prefix string) *Metrics {
 	return m
 }
 
-// vector is what all of them have in common.
+// vector is the common interface of the metric vectors.
 type vector interface {
 	prometheus.Collector
 	DeletePartialMatch(labels prometheus.Labels) int
@@ -104,7 +108,7 @@ func (m *Metrics) Forget(s Subscription) {
 	}
 }
 
-// bound are the children of one Subscription: the hot path looks no label up.
+// bound are the series of one Subscription: the hot path looks up no labels.
 type bound struct {
 	outcomes      map[Outcome]prometheus.Counter
 	duration      prometheus.Observer
@@ -137,4 +141,131 @@ func (m *Metrics) bind(s Subscription) bound {
 		b.outcomes[outcome] = m.deliveries.WithLabelValues(s.Namespace, s.Name, string(outcome))
 	}
 	return b
+}
+
+// KymaMetrics are the delivery metrics under the names of Kyma's dashboards. Each replica exports its own: totals are
+// the sum over the replicas, and states their maximum. The controller exports which Subscriptions are ready
+// (eventing_ec_subscription_status).
+type KymaMetrics struct {
+	deliveries *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+	types      *prometheus.CounterVec
+}
+
+// KymaType is one type of a Subscription.
+type KymaType struct {
+	Original string // as in the Subscription
+	Clean    string // as part of a subject
+	Consumer string // as in the Subscription's status
+}
+
+// KymaSubscription counts for one Subscription. Series are created when they are first counted.
+type KymaSubscription struct {
+	metrics      *KymaMetrics
+	subscription Subscription
+	sink         string
+	consumers    map[string]string // by original type
+
+	mu       sync.RWMutex
+	attempts map[kymaAttempt]kymaBound
+}
+
+type kymaAttempt struct {
+	eventType string
+	code      int
+}
+
+type kymaBound struct {
+	deliveries prometheus.Counter
+	duration   prometheus.Observer
+}
+
+const (
+	// kymaNoAnswer is Kyma's label for a delivery without an answer.
+	kymaNoAnswer = 500
+
+	kymaName      = "subscription_name"
+	kymaNamespace = "subscription_namespace"
+	kymaEventType = "event_type"
+	kymaConsumer  = "consumer_name"
+)
+
+// NewKymaMetrics registers the metrics.
+func NewKymaMetrics(registerer prometheus.Registerer, connected func() bool) *KymaMetrics {
+	attempt := []string{kymaName, kymaNamespace, kymaEventType, "sink", "response_code", kymaConsumer}
+	m := &KymaMetrics{
+		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "eventing_ec_nats_delivery_per_subscription_total", Help: "Delivery attempts by the sink's answer.",
+		}, attempt),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "eventing_ec_nats_subscriber_dispatch_duration_seconds",
+			Help:    "Time from handing an event to the sink until its answer.",
+			Buckets: prometheus.ExponentialBuckets(0.002, 2, 10),
+		}, attempt),
+		types: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "eventing_ec_event_type_subscribed_total", Help: "1 for each type that a Subscription takes.",
+		}, []string{kymaName, kymaNamespace, kymaEventType, kymaConsumer}),
+	}
+	health := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "eventing_ec_health", Help: "1 while the process is connected to NATS.",
+	}, func() float64 {
+		if connected() {
+			return 1
+		}
+		return 0
+	})
+	registerer.MustRegister(m.deliveries, m.duration, m.types, health)
+	return m
+}
+
+// Bind starts counting for a Subscription, from zero also if it was counted before.
+func (m *KymaMetrics) Bind(s Subscription, sink string, types []KymaType) *KymaSubscription {
+	m.Forget(s)
+	bound := &KymaSubscription{
+		metrics: m, subscription: s, sink: sink, consumers: make(map[string]string, len(types)), attempts: map[kymaAttempt]kymaBound{},
+	}
+	for _, t := range types {
+		bound.consumers[t.Original] = t.Consumer
+		m.types.WithLabelValues(s.Name, s.Namespace, t.Clean, t.Consumer).Inc()
+	}
+	return bound
+}
+
+// Forget drops the series of a removed Subscription.
+func (m *KymaMetrics) Forget(s Subscription) {
+	labels := prometheus.Labels{kymaName: s.Name, kymaNamespace: s.Namespace}
+	m.deliveries.DeletePartialMatch(labels)
+	m.duration.DeletePartialMatch(labels)
+	m.types.DeletePartialMatch(labels)
+}
+
+// Attempted counts one attempt. eventType is one of the Subscription's types as in its spec; status is 0 without an
+// answer.
+func (k *KymaSubscription) Attempted(eventType string, status int, took time.Duration) {
+	if status == 0 {
+		status = kymaNoAnswer
+	}
+	bound := k.bind(kymaAttempt{eventType, status})
+	bound.deliveries.Inc()
+	bound.duration.Observe(took.Seconds())
+}
+
+func (k *KymaSubscription) bind(key kymaAttempt) kymaBound {
+	k.mu.RLock()
+	bound, ok := k.attempts[key]
+	k.mu.RUnlock()
+	if ok {
+		return bound
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	labels := []string{
+		k.subscription.Name, k.subscription.Namespace, key.eventType, k.sink, strconv.Itoa(key.code), k.consumers[key.eventType],
+	}
+	bound = kymaBound{
+		deliveries: k.metrics.deliveries.WithLabelValues(labels...),
+		duration:   k.metrics.duration.WithLabelValues(labels...),
+	}
+	k.attempts[key] = bound
+	return bound
 }

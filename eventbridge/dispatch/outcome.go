@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"os"
 	"time"
@@ -13,35 +14,35 @@ import (
 // Outcome is how a message was settled.
 type Outcome string
 
-// The ways to settle a message.
+// The outcomes of a delivery.
 const (
 	Ack    Outcome = "ack"    // delivered
-	Skip   Outcome = "skip"   // the filter leaves it out
+	Skip   Outcome = "skip"   // the filter does not match
 	Retry  Outcome = "retry"  // another attempt later
-	Return Outcome = "return" // the same attempt later: it has not reached the sink
+	Return Outcome = "return" // the same attempt later: it did not reach the sink
 	Reject Outcome = "reject" // dead letter, no more attempts
 )
 
-// result is what one attempt says about the event and its sink.
+// result is the result of one attempt.
 type result int
 
 const (
-	delivered   result = iota // the sink took it
-	unwanted                  // the filter leaves it out
+	delivered   result = iota // the sink accepted the event
+	unwanted                  // the filter does not match
 	failed                    // the sink failed with this event, a later attempt may succeed
-	strained                  // the sink can take no event now, or gave no answer
-	gone                      // the sink was not reached, it is scaled down or restarts
+	strained                  // the sink is overloaded or gave no answer
+	gone                      // the sink was not reached: it is scaled down or restarts
 	interrupted               // this process is stopping
-	refused                   // the sink says that it will never take this event
-	undecodable               // the stored message is no event
+	refused                   // the sink rejected the event permanently
+	undecodable               // the stored message is not an event
 	unsendable                // the event does not fit into a request
 	looping                   // the chain of events is too long
 	exhausted                 // the chain of events is too large
-	wanted                    // the filter lets it through; the sink is yet to be asked
-	overLimit                 // it is too old, or one of too many, and was not sent
+	wanted                    // the filter matches; the sink is to be called
+	overLimit                 // too old or over the quota, and not sent
 )
 
-// reasonOf says why an attempt, if it has to be repeated, has to be.
+// reasonOf returns the reason for a retry after the attempt.
 func reasonOf(answer Answer, err error) failure.Reason {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
@@ -55,8 +56,8 @@ func reasonOf(answer Answer, err error) failure.Reason {
 	}
 }
 
-// judge reads a sink's answer.
-func judge(answer Answer, err error) result {
+// classify returns the result for a sink's answer.
+func classify(answer Answer, err error) result {
 	switch {
 	case errors.Is(err, ErrSinkGone):
 		return gone
@@ -73,7 +74,7 @@ func judge(answer Answer, err error) result {
 	}
 }
 
-// struggling names the answers that speak of the sink and not of the event.
+// struggling reports whether a status is about the sink and not about the event.
 func struggling(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests,
@@ -84,7 +85,7 @@ func struggling(status int) bool {
 	}
 }
 
-// now is the policy of the moment.
+// now returns the current policy.
 func (d *Dispatcher) now() policy {
 	p := d.policy
 	if d.Retries != nil {
@@ -93,23 +94,23 @@ func (d *Dispatcher) now() policy {
 	return p
 }
 
-// policy holds the numbers behind a decision.
+// policy holds the inputs of a decision.
 type policy struct {
 	maxAttempts int
 	endless     bool // nothing is rejected
 	backoff     Backoff
-	shortDelay  time.Duration // for attempts that never reached the sink
+	shortDelay  time.Duration // after attempts that did not reach the sink
 }
 
-// decision is how a message is to be settled.
+// decision is how to settle a message.
 type decision struct {
 	outcome Outcome
 	delay   time.Duration  // of a Retry
-	reason  failure.Reason // of a Reject, or of a Retry that was to be one
+	reason  failure.Reason // of a Reject, or of a Retry that replaces one
 }
 
-// decide turns a result into a settlement. An attempt that did not reach the sink never ends the event: it says
-// nothing about either.
+// decide turns a result into a settlement. An attempt that did not reach the sink never ends the event: it was
+// inconclusive.
 func (p policy) decide(v result, attempt int, asked time.Duration, random float64) decision {
 	switch v {
 	case delivered:
@@ -126,7 +127,7 @@ func (p policy) decide(v result, attempt int, asked time.Duration, random float6
 	}
 }
 
-// end is why an attempt is the last one, empty if it is not.
+// end returns why an attempt is the last one, empty if it is not.
 func (p policy) end(v result, attempt int) failure.Reason {
 	switch v {
 	case looping:
@@ -144,5 +145,44 @@ func (p policy) end(v result, attempt int) failure.Reason {
 			return failure.AttemptsExhausted
 		}
 		return ""
+	}
+}
+
+// Growth is how the wait grows from attempt to attempt.
+type Growth int
+
+// The growths: the wait doubles, grows by Base, or stays.
+const (
+	Exponential Growth = iota
+	Linear
+	Constant
+)
+
+// Backoff computes the wait before a retry: Base grows with each attempt up to Max, with +-Jitter (a fraction) so that
+// a recovering sink does not get all retries at once.
+type Backoff struct {
+	Growth Growth
+	Base   time.Duration
+	Max    time.Duration
+	Jitter float64
+}
+
+// Delay returns the wait after the given attempt (from 1). The jitter comes from random, in [0, 1). A longer wait that
+// the sink requested is honoured, up to Max, and only lengthened by jitter.
+func (b Backoff) Delay(attempt int, asked time.Duration, random float64) time.Duration {
+	delay := min(b.grown(max(attempt, 1)), float64(b.Max))
+	delay *= 1 + b.Jitter*(2*random-1)
+	wanted := float64(asked) * (1 + b.Jitter*random)
+	return time.Duration(min(max(delay, wanted), float64(b.Max)))
+}
+
+func (b Backoff) grown(attempt int) float64 {
+	switch b.Growth {
+	case Linear:
+		return float64(b.Base) * float64(attempt)
+	case Constant:
+		return float64(b.Base)
+	default:
+		return math.Ldexp(float64(b.Base), attempt-1)
 	}
 }

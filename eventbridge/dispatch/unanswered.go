@@ -1,25 +1,28 @@
 package dispatch
 
 import (
+	"context"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 )
 
-// unanswered are the calls that hold slots and have no answer, in the order in which they are to be detached. One timer
-// serves all of them, and fires at most once in as long as each may hold its slot.
+// unanswered tracks the calls that hold slots and have no answer, in the order in which they are detached. One timer
+// serves all of them.
 type unanswered struct {
 	after  time.Duration
-	most   int             // detached calls at a time
-	detach func(*job) bool // has a goroutine of its own
+	most   int             // concurrent detached calls
+	detach func(*job) bool // runs on a new goroutine
 
 	mu          sync.Mutex
 	first, last *job
-	detached    int // or about to be
+	detached    int // or about to be detached
 	timer       *time.Timer
 	armed       bool
 }
 
-// call is what is known of the call of a job. The lock of unanswered is held.
+// call is a job's call. The lock of unanswered guards it.
 type call struct {
 	began     time.Time
 	hold      time.Duration
@@ -31,7 +34,7 @@ type call struct {
 	previous  *job
 }
 
-// begin lists a call of the sink.
+// begin adds a call of the sink.
 func (u *unanswered) begin(j *job) {
 	now := time.Now()
 	u.mu.Lock()
@@ -41,13 +44,14 @@ func (u *unanswered) begin(j *job) {
 	u.arm()
 }
 
-// hold is how long a call may hold its slot: shorter while there are fewer slots, so that as many calls get one in the same
-// time. Otherwise events that hang would block the others for longest when their sink is spared for their sake.
+// hold returns how long a call may hold its slot. With fewer slots the time is shorter, so that the same number of
+// calls gets a slot in the same time. Otherwise hanging events would block the others for longest while their sink is
+// throttled.
 func (u *unanswered) hold(slots int) time.Duration {
 	return max(u.after*time.Duration(slots)/time.Duration(u.most), leastDetach)
 }
 
-// end takes a call that has ended off the list. It returns when its message is not being detached any more.
+// end removes a completed call. It returns when its message is no longer being detached.
 func (u *unanswered) end(j *job) {
 	u.mu.Lock()
 	j.call.answered = true
@@ -59,7 +63,7 @@ func (u *unanswered) end(j *job) {
 	}
 }
 
-// free counts a detached call that is over.
+// free counts a detached call that completed.
 func (u *unanswered) free() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -67,7 +71,7 @@ func (u *unanswered) free() {
 	u.arm()
 }
 
-// detachDue detaches what is due, and arms the timer again while there are calls that may be detached.
+// detachDue detaches the calls that are due and rearms the timer.
 func (u *unanswered) detachDue() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -81,7 +85,7 @@ func (u *unanswered) detachDue() {
 	u.arm()
 }
 
-// nextDue is the next call to be detached, nil without one. The lock is held.
+// nextDue returns the next call to detach, nil without one. The caller holds the lock.
 func (u *unanswered) nextDue(now time.Time) *job {
 	if u.first == nil || u.detached >= u.most || u.first.call.due.After(now) {
 		return nil
@@ -89,7 +93,7 @@ func (u *unanswered) nextDue(now time.Time) *job {
 	return u.first
 }
 
-// done ends the detaching of a call. A call that could not be detached is tried again later.
+// done ends the detaching of a call. A call that could not be detached is due again later.
 func (u *unanswered) done(j *job, detached bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -105,8 +109,8 @@ func (u *unanswered) done(j *job, detached bool) {
 	u.arm()
 }
 
-// add puts a call behind the others, which are due before it: when there are fewer slots none is given before all calls that
-// held one have left. The lock is held.
+// add appends a call after those that are due before it: when slots become fewer none is given before all calls that
+// held one have left. The caller holds the lock.
 func (u *unanswered) add(j *job, now time.Time) {
 	j.call.due, j.call.listed = now.Add(j.call.hold), true
 	j.call.previous, j.call.next = u.last, nil
@@ -118,7 +122,7 @@ func (u *unanswered) add(j *job, now time.Time) {
 	u.last = j
 }
 
-// remove is called with the lock held.
+// The caller holds the lock.
 func (u *unanswered) remove(j *job) {
 	c := &j.call
 	if !c.listed {
@@ -138,7 +142,7 @@ func (u *unanswered) remove(j *job) {
 	c.previous, c.next = nil, nil
 }
 
-// arm is called with the lock held.
+// The caller holds the lock.
 func (u *unanswered) arm() {
 	if u.armed || u.first == nil || u.detached >= u.most {
 		return
@@ -158,4 +162,54 @@ func (u *unanswered) stop() {
 	if u.timer != nil {
 		u.timer.Stop()
 	}
+}
+
+const (
+	// detachShare is the divisor of the timeout after which a call without an answer is detached.
+	detachShare = 4
+	// leastDetach is the minimum time that a call holds its slot: storing an event twice more costs more than the slot
+	// of a short call.
+	leastDetach = time.Second
+)
+
+// detachAfter returns how long a call may hold its slot, 0 for until it ends. Subscriptions with one delivery at a time
+// or in order do not detach. Dead letters block only each other.
+func detachAfter(o Options, maxInFlight int) time.Duration {
+	after := max(o.Timeout/detachShare, leastDetach)
+	if maxInFlight < 2 || o.OrderedBy != "" || o.Endless || after >= o.Timeout {
+		return 0
+	}
+	return after
+}
+
+// send calls the sink.
+func (d *Dispatcher) send(ctx context.Context, j *job, a *attempt) (Answer, error) {
+	if d.unanswered == nil {
+		return d.Sink.Send(ctx, a.event)
+	}
+	d.unanswered.begin(j)
+	defer d.unanswered.end(j)
+	return d.Sink.Send(ctx, a.event)
+}
+
+// detach removes a message from the broker's limit, and its job from the scheduler, while the call continues. The event
+// is redelivered if it is not settled AckWait after the end of its call: connecting to other addresses, a reply and the
+// settlement take time.
+func (d *Dispatcher) detach(j *job) (detached bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.Log.Error(fmt.Errorf("panic: %v", p), "panic while detaching a call", "stack", string(debug.Stack()))
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.work), settleTimeout)
+	defer cancel()
+	if err := j.Detach(ctx, time.Until(j.call.began.Add(d.options.Timeout))+d.options.AckWait); err != nil {
+		d.Log.V(1).Info("cannot detach a slow call, it holds its slot", "reason", err.Error())
+		return false
+	}
+	d.held.remove(j.Message)
+	d.metrics.detached.Inc()
+	d.metrics.detachedCalls.Inc()
+	d.scheduler.detach(j)
+	return true
 }

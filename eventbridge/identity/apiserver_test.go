@@ -117,7 +117,7 @@ func TestAWithdrawnRightAndADeletedAccountAreNoticed(t *testing.T) {
 	}, 2*time.Minute, time.Second)
 }
 
-func TestWithoutAnAPIServerOrItsPermissionNobodyMayDoAnything(t *testing.T) {
+func TestAdminAPIRefusesEveryoneWithoutTheAPIServer(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	own := newTenant(t, env)

@@ -3,8 +3,12 @@ package identity
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,9 +19,9 @@ import (
 	"github.com/rouse-run/rouse/internal/daemon"
 )
 
-// Reviews asks the API server. An error means that there is no answer.
+// Reviews sends reviews to the API server. An error means that it did not answer.
 type Reviews interface {
-	// UserOf returns the user that a token is of, for an audience or, where that is empty, for the API server itself.
+	// UserOf returns the user of a token for an audience or, if that is empty, for the API server itself.
 	UserOf(ctx context.Context, token, audience string) (user authenticationv1.UserInfo, ok bool, err error)
 	// Allows reports whether a user may do something.
 	Allows(ctx context.Context, review authorizationv1.SubjectAccessReviewSpec) (bool, error)
@@ -29,13 +33,13 @@ const (
 	rightReviewTimeout = 5 * time.Second
 	slotWait           = 5 * time.Second
 
-	tokensOfNew = 4 // at a time
-	tokensOfOld = 4 // at a time, of tokens that were good lately
-	rightsAtAll = 8 // at a time
+	tokensOfNew = 4 // concurrent
+	tokensOfOld = 4 // concurrent, of tokens that were valid recently
+	rightsAtAll = 8 // concurrent
 
-	newTokensPerSecond rate.Limit = 5 // of one source
+	newTokensPerSecond rate.Limit = 5 // per source
 	newTokensAtOnce               = 20
-	rightsPerSecond    rate.Limit = 10 // of one user
+	rightsPerSecond    rate.Limit = 10 // per user
 	rightsAtOnce                  = 50
 
 	logEvery = 10 * time.Second
@@ -55,7 +59,7 @@ type Kubernetes struct {
 	newTokens, oldTokens, ofRights chan struct{}
 }
 
-// NewKubernetes makes an Access.
+// NewKubernetes returns an Access of a cluster.
 func NewKubernetes(reviews Reviews, log logr.Logger) *Kubernetes {
 	return &Kubernetes{
 		reviews: reviews, log: log, logged: rate.Sometimes{Interval: logEvery},
@@ -93,7 +97,7 @@ func (k *Kubernetes) Authenticate(r *http.Request) (User, error) {
 	}
 	defer leave()
 	if entry, known = k.users.get(key); known && entry.isFresh() {
-		return entry.user, nil // another request has asked meanwhile
+		return entry.user, nil // reviewed by a concurrent request meanwhile
 	}
 	return k.review(r.Context(), key, token)
 }
@@ -168,10 +172,48 @@ func enter(ctx context.Context, slots chan struct{}) (leave func(), err error) {
 	}
 }
 
-// undecided logs now and then why, since anybody can have a review fail while the API server is away.
+// undecided logs the cause at most now and then, because anyone can cause failing reviews while the API server is
+// unavailable.
 func (k *Kubernetes) undecided(ctx context.Context, err error) error {
-	if !errors.Is(ctx.Err(), context.Canceled) { // then the client is gone
-		k.logged.Do(func() { k.log.Error(err, "the API server does not say who may use the admin API") })
+	if !errors.Is(ctx.Err(), context.Canceled) { // otherwise the client is gone
+		k.logged.Do(func() { k.log.Error(err, "cannot review the rights of a user of the admin API") })
 	}
 	return ErrRightUndecided
+}
+
+// Audience is the audience for tokens of the admin API. Such a token is useless elsewhere in the cluster if it leaks.
+const Audience = "rouse-admin"
+
+// audienceOf returns the audience for which a token is to be reviewed: Audience if the token claims it, else the API
+// server's, as in kubeconfigs. The review verifies the claim.
+func audienceOf(token string) string {
+	parts := strings.Split(token, ".")
+	const ofJWT = 3
+	if len(parts) != ofJWT {
+		return ""
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var claims struct {
+		Audiences audiences `json:"aud"`
+	}
+	if json.Unmarshal(payload, &claims) != nil || !slices.Contains(claims.Audiences, Audience) {
+		return ""
+	}
+	return Audience
+}
+
+// audiences is one string or a list of strings.
+type audiences []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *audiences) UnmarshalJSON(text []byte) error {
+	var one string
+	if json.Unmarshal(text, &one) == nil {
+		*a = audiences{one}
+		return nil
+	}
+	return json.Unmarshal(text, (*[]string)(a)) //nolint:wrapcheck // an unreadable token is not a failure
 }

@@ -22,7 +22,8 @@ import (
 
 var errAway = errors.New("the API server is away")
 
-// fakeReviews knows tokens that begin with "of-" and the user's name, who may list what is in the namespace of that name.
+// fakeReviews accepts tokens that consist of "of-" and the user's name. The user may list in the namespace of the same
+// name.
 type fakeReviews struct {
 	mu             sync.Mutex
 	takes          time.Duration
@@ -161,7 +162,7 @@ func TestNothingIsAllowedWhileTheAPIServerIsAway(t *testing.T) {
 		require.NoError(t, try(k, "10.0.0.1", "of-shop", Purge("shop")))
 
 		require.Contains(t, logged.String(), errAway.Error())
-		require.Equal(t, 2, strings.Count(logged.String(), "does not say who"), "a caller writes as many lines as it likes")
+		require.Equal(t, 2, strings.Count(logged.String(), "cannot review the rights"), "a caller must not write as many log lines as it likes")
 		require.NotContains(t, logged.String(), "of-shop")
 	})
 }
@@ -218,7 +219,7 @@ func TestAUserWhoAsksAboutManyNamespacesIsBounded(t *testing.T) {
 	})
 }
 
-func TestWhatIsRememberedIsBounded(t *testing.T) {
+func TestCachedReviewsAreBounded(t *testing.T) {
 	t.Parallel()
 	m := remember[int, int](10)
 	for i := range 100 {

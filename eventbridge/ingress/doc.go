@@ -1,25 +1,23 @@
-// Package ingress is where publishers hand events in: POST /publish for CloudEvents in binary and structured mode and in
-// batches, and POST /{application}/v1/events for Kyma's applications, which do not speak CloudEvents yet and also ask here
-// what is subscribed.
+// Package ingress is where publishers hand in events: POST /publish for CloudEvents in binary and structured mode and in
+// batches, and POST /{application}/v1/events for Kyma's applications, which do not use CloudEvents yet and also list here
+// which of their events are subscribed.
 //
-//	budget of bytes --> body --> decode --> validate --> trace headers --> Publisher (PubAck) --> 204
+//	memory for the body --> decode --> validate --> trace headers --> Publisher (PubAck) --> 204
 //
 // Guarantees:
-//   - 204, or 200 to applications, is answered only after the event is stored. Any other status means that it is not known
-//     to be, and the body says why: in plain text, to applications in JSON.
-//   - A batch is answered with 204 only after all of its events are stored. Any other answer says of each event what
-//     became of it, and sending the same batch again stores none twice.
+//   - 204, or 200 to applications, is sent only after the event is stored. Any other status means that this is not certain,
+//     and the body has the reason: in plain text, to applications in JSON.
+//   - A batch gets 204 only after all of its events are stored. Any other response has a result for each event, and sending
+//     the same batch again stores none twice.
 //   - Nothing is stored of an event that is malformed, too large or cannot be routed.
-//   - A publisher that may try again later learns when: 408, 429, 502, 503, 504 and 507 carry
-//     Retry-After.
-//   - The bodies of all requests take no more memory than the options allow. A body counts as it arrives, and until it is
-//     known what became of its events: not while its publisher reads the answer. When the memory is exhausted,
-//     bodies that have been arriving longest are evicted, so a slow publisher blocks no other.
-//   - What publishers send makes a bounded number of series in the metrics.
+//   - A publisher gets Retry-After when a retry may succeed: with 408, 429, 502, 503, 504 and 507.
+//   - The memory of all request bodies is bounded. A body counts as it arrives, and until the result of its events is known,
+//     but not while its publisher reads the response. When the memory is exhausted, the bodies that have been arriving longest
+//     are evicted, so that a slow publisher blocks no other.
+//   - What publishers send creates a bounded number of series in the metrics.
 //
-// The statuses and the metrics eventing_epp_* are those of Kyma's publisher proxy. Four differences: batches are
-// taken; reasons also come with 5xx; a body that does not arrive in time is 408 and not 400, because trying again helps,
-// and an answer of the stream that is late is 503 and not 500 for the same reason; and
-// eventing_epp_event_type_published_total names only the first types and sources and counts the others as other, because
-// any publisher could grow the number of series without bound.
+// The statuses and the metrics eventing_epp_* are those of Kyma's publisher proxy, with these differences: batches are
+// accepted; 5xx responses have reasons too; a body that does not arrive in time gets 408 instead of 400, and a late answer
+// of the stream 503 instead of 500, because a retry helps; and eventing_epp_event_type_published_total names only the first
+// types and sources and counts the others as other, because any publisher could grow the number of series without bound.
 package ingress

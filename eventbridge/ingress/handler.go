@@ -3,40 +3,44 @@ package ingress
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/fair"
 )
 
-// Publisher stores events. Its errors are, or wrap, those of this package where one fits.
+// Publisher stores events. Its errors are or wrap those of package failure.
 type Publisher interface {
 	// Publish returns nil after the event is stored.
 	Publish(ctx context.Context, ev *cloudevent.Event) error
-	// PublishLegacy is Publish for an event that Subscriptions may also know by an old type. "" is none.
+	// PublishLegacy is Publish for an event that Subscriptions may also know by an old type, empty without one.
 	PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldType string) error
-	// PublishAll stores several in their order, and returns an error or nil for each.
+	// PublishAll stores several events in order, and returns an error or nil for each.
 	PublishAll(ctx context.Context, events []*cloudevent.Event) []error
 }
 
-// Deps are what the handler works with.
+// Deps are the dependencies of the handler.
 type Deps struct {
 	Publisher     Publisher
-	Subscriptions Subscriptions // nil where they are not known
-	Authorize     Authorize     // nil lets every client publish everything
-	Chains        *chain.Chains // nil takes no pass
-	Destination   string        // what backend metrics call the store of the events
+	Subscriptions Subscriptions // nil when they are not known
+	Authorize     Authorize     // nil allows every client to publish everything
+	Chains        *chain.Chains // nil ignores passes
+	Destination   string        // the store's name in backend metrics
 	Connected     func() bool
 	Registerer    prometheus.Registerer
 	Log           logr.Logger
 }
 
-// New makes the handler of all publish paths. Unknown paths get 404, wrong methods 405.
+// New returns the handler of all publish paths. Unknown paths get 404, wrong methods 405.
 func New(deps Deps, options Options) http.Handler {
 	h := newHandler(deps, options)
 	mux := http.NewServeMux()
@@ -47,7 +51,7 @@ func New(deps Deps, options Options) http.Handler {
 }
 
 func newHandler(deps Deps, options Options) *handler {
-	memory := &budget{limit: options.MaxBytesInFlight}
+	memory := &bodyMemory{limit: options.MaxBytesInFlight}
 	if deps.Chains == nil {
 		deps.Chains = chain.New(chain.Key{}, 1)
 	}
@@ -59,7 +63,7 @@ func newHandler(deps Deps, options Options) *handler {
 		options:       options,
 		memory:        memory,
 		places:        fair.NewPool(fair.Limits{Total: int64(options.MaxPending)}),
-		answers:       &budget{limit: options.MaxBytesInFlight / answerShare},
+		answers:       &bodyMemory{limit: options.MaxBytesInFlight / answerShare},
 		asking:        make(chan struct{}, subscribedAtATime),
 		metrics:       newMetrics(deps, options, memory),
 		log:           deps.Log,
@@ -72,9 +76,9 @@ type handler struct {
 	authorize     Authorize
 	chains        *chain.Chains
 	options       Options
-	memory        *budget    // of what has arrived
-	places        *fair.Pool // of events that wait to be stored
-	answers       *budget    // of answers about batches and about Subscriptions
+	memory        *bodyMemory // of arrived bodies
+	places        *fair.Pool  // of events that wait to be stored
+	answers       *bodyMemory // of responses to batches and about Subscriptions
 	asking        chan struct{}
 	metrics       *metrics
 	log           logr.Logger
@@ -94,7 +98,8 @@ func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
 	respond(w, h.publishOne(w, r, may))
 }
 
-// publishOne gives the memory of the event back before it is answered: a publisher that does not read its answer holds none.
+// publishOne releases the memory of the event before the response, so that a publisher that does not read its response
+// holds none.
 func (h *handler) publishOne(w http.ResponseWriter, r *http.Request, may Permission) response {
 	body, held, err := h.memory.read(w, r, h.options.MaxRequestSize)
 	defer h.memory.release(held)
@@ -115,7 +120,7 @@ func (h *handler) publishOne(w http.ResponseWriter, r *http.Request, may Permiss
 	return h.store(r, pass, &ev)
 }
 
-// store gives an event to the publisher, and returns the response to its sender.
+// store stores an event and returns the response to its publisher.
 func (h *handler) store(r *http.Request, pass *chain.Pass, ev *cloudevent.Event) response {
 	started := time.Now()
 	var failed error
@@ -124,11 +129,11 @@ func (h *handler) store(r *http.Request, pass *chain.Pass, ev *cloudevent.Event)
 	return h.settle(pass, ev, err, time.Since(started))
 }
 
-// untilStored is a request's context for its publish, which goes on when the sender of the event is gone: until then the
-// event takes memory that counts.
+// untilStored detaches a publish from its request: it continues when the publisher disconnects, because the event's
+// memory counts until it ends.
 func untilStored(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
-// settle counts and logs what became of an event, and returns the response to its publisher.
+// settle counts and logs the result of a publish and returns the response.
 func (h *handler) settle(pass *chain.Pass, ev *cloudevent.Event, err error, took time.Duration) response {
 	resp := responseFor(err)
 	h.metrics.stored(resp.status, took)
@@ -146,3 +151,119 @@ func (h *handler) settle(pass *chain.Pass, ev *cloudevent.Event, err error, took
 	}
 	return resp
 }
+
+var (
+	// ErrUnauthenticated is returned by Authorize for a client without a valid token.
+	ErrUnauthenticated = errors.New("publishing needs the header Authorization: Bearer <token>, with a token of a ServiceAccount for this eventbridge")
+	// ErrUndecided is returned by Authorize while the API server cannot review a token.
+	ErrUndecided = errors.New("the token cannot be checked now")
+	// ErrForbidden is returned by a Permission for an event that the client may not publish.
+	ErrForbidden = errors.New("this may not be published")
+)
+
+// Authorize returns the Permission of a token, "" for none, or ErrUnauthenticated or ErrUndecided.
+type Authorize func(ctx context.Context, token string) (Permission, error)
+
+// Permission returns ErrForbidden for an event that may not be published under its type or, if that is not empty, its
+// old type. It sets the Publisher of an allowed event.
+type Permission func(ev *cloudevent.Event, oldType string) error
+
+func anything(*cloudevent.Event, string) error { return nil }
+
+// errOtherOrigin rejects requests that a browser sends for a web page of another site.
+var errOtherOrigin = fmt.Errorf("%w: a web page of another origin sent it with a content type that needs no CORS preflight; "+
+	"publish with application/json or application/cloudevents+json, through a gateway whose CORS policy allows the page", ErrForbidden)
+
+var sameOrigin = http.NewCrossOriginProtection()
+
+// checkOrigin rejects requests that any web page can send without a CORS preflight, which no publish path answers.
+// Browsers send the origin of a request; other clients do not.
+func checkOrigin(r *http.Request) error {
+	switch mediaType(r.Header.Get("Content-Type")) {
+	case "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data":
+		if sameOrigin.Check(r) != nil {
+			return errOtherOrigin
+		}
+	}
+	return nil
+}
+
+// permission authorizes before any of the body is read.
+func (h *handler) permission(r *http.Request) (Permission, error) {
+	if err := checkOrigin(r); err != nil {
+		return nil, err
+	}
+	if h.authorize == nil {
+		return anything, nil
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		token = ""
+	}
+	return h.authorize(r.Context(), strings.TrimSpace(token))
+}
+
+// Options bound what publishers may send.
+type Options struct {
+	MaxRequestSize     int64 // bytes of an event as sent: of a request body, or of its part of a batch
+	MaxBatchSize       int64 // bytes of a batch, which may also be as large as one event
+	MaxBatchEvents     int   // events of a batch
+	MaxBytesInFlight   int64 // bytes of all requests in progress
+	MaxPending         int   // events that wait to be stored; the store has the flag
+	MaxConnections     int   // publishers' connections, for the server of the handler
+	MaxEventTypeSeries int   // pairs of type and source with their own series
+}
+
+// DefaultOptions accepts events up to 64 KiB, in batches up to 1 MiB.
+func DefaultOptions() Options {
+	return Options{
+		MaxRequestSize:     64 << 10,
+		MaxBatchSize:       1 << 20,
+		MaxBatchEvents:     256,
+		MaxBytesInFlight:   64 << 20,
+		MaxPending:         1024,
+		MaxConnections:     2048,
+		MaxEventTypeSeries: 500,
+	}
+}
+
+// BindFlags adds the flags with the values of o as their defaults.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.Int64Var(&o.MaxRequestSize, "max-request-size", o.MaxRequestSize,
+		"largest event in bytes, as it is sent; NATS has to take it too (max_payload)")
+	fs.Int64Var(&o.MaxBatchSize, "max-batch-size", o.MaxBatchSize, "largest batch of events in bytes")
+	fs.IntVar(&o.MaxBatchEvents, "max-batch-events", o.MaxBatchEvents, "most events of a batch, and not more than --publish-max-pending")
+	fs.Int64Var(&o.MaxBytesInFlight, "publish-max-bytes", o.MaxBytesInFlight,
+		"bytes of events that may wait to be stored at a time; further requests get 429")
+	fs.IntVar(&o.MaxConnections, "publish-max-connections", o.MaxConnections,
+		"maximum connections of publishers; a further one closes those that have waited longest for their publisher")
+	fs.IntVar(&o.MaxEventTypeSeries, "event-type-series", o.MaxEventTypeSeries,
+		"pairs of type and source with their own series in the metrics; others share one")
+}
+
+// Validate reports every invalid option.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.MaxRequestSize < 1 {
+		errs = append(errs, errors.New("--max-request-size must be at least 1"))
+	}
+	if o.MaxBatchSize < 1 {
+		errs = append(errs, errors.New("--max-batch-size must be at least 1"))
+	}
+	if o.MaxBatchEvents < 1 {
+		errs = append(errs, errors.New("--max-batch-events must be at least 1"))
+	}
+	if o.MaxBytesInFlight < o.largestBody() {
+		errs = append(errs, errors.New("--publish-max-bytes must be at least --max-request-size and --max-batch-size"))
+	}
+	if o.MaxConnections < 1 {
+		errs = append(errs, errors.New("--publish-max-connections must be at least 1"))
+	}
+	if o.MaxEventTypeSeries < 0 {
+		errs = append(errs, errors.New("--event-type-series must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// largestBody returns the maximum size of a batch: at least that of one event, so that every event fits into a batch.
+func (o *Options) largestBody() int64 { return max(o.MaxBatchSize, o.MaxRequestSize) }

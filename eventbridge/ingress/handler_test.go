@@ -1,8 +1,12 @@
 package ingress
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,13 +17,16 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// fakePublisher keeps events instead of storing them.
+// fakePublisher records events instead of storing them.
 type fakePublisher struct {
 	mu     sync.Mutex
 	events []cloudevent.Event
@@ -196,8 +203,8 @@ func TestInvalidEventsAreRefusedWithAReason(t *testing.T) {
 		"no id and no source": {
 			request: request{header: binary(map[string]string{"Ce-Id": "", "Ce-Source": ""})}, wantText: "id: MUST be a non-empty string\nsource: REQUIRED\n",
 		},
-		"a time that is none": {request: request{header: binary(map[string]string{"Ce-Time": "today"})}, wantText: "time: MUST be a RFC 3339 timestamp\n"},
-		"broken JSON":         {request: request{header: map[string]string{"Content-Type": structured}, body: `{"specversion":`}, wantText: "\n"},
+		"an invalid time": {request: request{header: binary(map[string]string{"Ce-Time": "today"})}, wantText: "time: MUST be a RFC 3339 timestamp\n"},
+		"broken JSON":     {request: request{header: map[string]string{"Content-Type": structured}, body: `{"specversion":`}, wantText: "\n"},
 		"base64 that is no text": {
 			request: request{
 				header: map[string]string{"Content-Type": structured},
@@ -282,7 +289,7 @@ func TestALimitSizedBodyIsTaken(t *testing.T) {
 
 func TestAnOutageIsAnsweredWithRetryAfter(t *testing.T) {
 	t.Parallel()
-	url, registry := serve(t, &fakePublisher{err: ErrNotConnected})
+	url, registry := serve(t, &fakePublisher{err: failure.ErrNotConnected})
 	status, header, body := request{header: binary(nil), body: "{}"}.send(t, url)
 	require.Equal(t, http.StatusBadGateway, status)
 	require.Equal(t, "1", header.Get("Retry-After"))
@@ -311,4 +318,117 @@ eventing_epp_health 1
 	}
 	require.InDelta(t, 1, found["502 POST /publish"], 0)
 	require.InDelta(t, 1, found["404 other other"], 0)
+}
+
+func TestOptionsThatCannotWorkAreNamed(t *testing.T) {
+	t.Parallel()
+	defaults := DefaultOptions()
+	require.NoError(t, defaults.Validate())
+	for name, tc := range map[string]struct {
+		arguments []string
+		wantErr   string
+	}{
+		"no bytes":                       {[]string{"--max-request-size=0"}, "--max-request-size must be at least 1"},
+		"batches without bytes":          {[]string{"--max-batch-size=0"}, "--max-batch-size must be at least 1"},
+		"batches without events":         {[]string{"--max-batch-events=0"}, "--max-batch-events must be at least 1"},
+		"no connections":                 {[]string{"--publish-max-connections=0"}, "--publish-max-connections must be at least 1"},
+		"less memory than for one event": {[]string{"--publish-max-bytes=65535", "--max-batch-size=1"}, "--publish-max-bytes must be at least"},
+		"less memory than for one batch": {[]string{"--publish-max-bytes=1000000"}, "--publish-max-bytes must be at least"},
+		"less than no series":            {[]string{"--event-type-series=-1"}, "--event-type-series must not be negative"},
+		"events larger than batches":     {[]string{"--max-request-size=2000000"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := DefaultOptions()
+			flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+			options.BindFlags(flags)
+			require.NoError(t, flags.Parse(tc.arguments))
+			if err := options.Validate(); tc.wantErr != "" {
+				require.ErrorContains(t, err, tc.wantErr)
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+func TestPublishErrorsMapToHTTPStatuses(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err            error
+		wantStatus     int
+		wantReason     string
+		wantRetryAfter bool
+	}{
+		"stored":                     {wantStatus: http.StatusNoContent},
+		"an event that has no route": {err: &failure.InvalidEventError{Reason: "no type"}, wantStatus: 400, wantReason: "no type"},
+		"an event that is too large": {err: failure.ErrTooLarge, wantStatus: 400, wantReason: "event is larger than the stream takes"},
+		"too many events in flight":  {err: failure.ErrBusy, wantStatus: 429, wantReason: "too many events wait to be stored", wantRetryAfter: true},
+		"no connection":              {err: failure.ErrNotConnected, wantStatus: 502, wantReason: "no connection to NATS JetStream server", wantRetryAfter: true},
+		"no stream":                  {err: failure.ErrNoStream, wantStatus: 504, wantReason: "cannot send to stream", wantRetryAfter: true},
+		"a full stream":              {err: failure.ErrStorageFull, wantStatus: 507, wantReason: "insufficient resources on target stream", wantRetryAfter: true},
+		"a stream that is late":      {err: failure.ErrTimeout, wantStatus: 503, wantReason: "no answer from the stream in time", wantRetryAfter: true},
+		"an account's limit":         {err: failure.ErrInsufficientResources, wantStatus: 503, wantReason: "the account or the server of NATS has no room for more", wantRetryAfter: true},
+		"a repeat of what is stored now": {
+			err: failure.ErrInProcess, wantStatus: 503, wantReason: "an earlier publish of the same event is still being stored", wantRetryAfter: true,
+		},
+		"JetStream's own status":     {err: &failure.APIError{Code: 400, Description: "message too big"}, wantStatus: 400, wantReason: "message too big"},
+		"JetStream lacks resources":  {err: &failure.APIError{Code: 503, Description: "insufficient"}, wantStatus: 503, wantReason: "insufficient", wantRetryAfter: true},
+		"an invalid status":          {err: &failure.APIError{Code: 10077}, wantStatus: 500, wantReason: "internal error on backend"},
+		"a publisher that went away": {err: context.Canceled, wantStatus: 500, wantReason: "internal error on backend"},
+		"an error without a mapping": {err: errors.New("secret text"), wantStatus: 500, wantReason: "internal error on backend"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := tc.err
+			if err != nil {
+				err = fmt.Errorf("publish: %w", err)
+			}
+			got := responseFor(err)
+			require.Equal(t, tc.wantStatus, got.status)
+			require.Equal(t, tc.wantReason, got.reason)
+			require.Equal(t, tc.wantRetryAfter, got.retryAfter > 0)
+		})
+	}
+}
+
+// taking stores nothing.
+type taking struct{ Publisher }
+
+func (taking) Publish(context.Context, *cloudevent.Event) error { return nil }
+
+// BenchmarkPublish is an event on a connection that stays, from the request to its answer.
+func BenchmarkPublish(b *testing.B) {
+	for _, size := range []int{1 << 10, 60 << 10} {
+		b.Run(fmt.Sprintf("%d KiB", size>>10), func(b *testing.B) {
+			listener, err := new(net.ListenConfig).Listen(b.Context(), "tcp", "127.0.0.1:0")
+			require.NoError(b, err)
+			ctx, stop := context.WithCancel(b.Context())
+			served := make(chan error, 1)
+			handler := New(Deps{
+				Publisher: taking{}, Connected: func() bool { return true }, Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
+			}, DefaultOptions())
+			go func() {
+				served <- daemon.Serve(ctx, daemon.Server{Name: "bench", Listener: listener, Handler: handler}, logr.Discard())
+			}()
+			conn, err := new(net.Dialer).DialContext(b.Context(), "tcp", listener.Addr().String())
+			require.NoError(b, err)
+			answers := bufio.NewReader(conn)
+			request := "POST /publish HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nCe-Specversion: 1.0\r\nCe-Id: 1\r\n" +
+				"Ce-Source: shop\r\nCe-Type: order.received.v1\r\nCe-Time: 2026-01-02T03:04:05Z\r\n" +
+				fmt.Sprintf("Content-Length: %d\r\n\r\n%q", size, strings.Repeat("x", size-2))
+			b.ReportAllocs()
+			for b.Loop() {
+				_, err := io.WriteString(conn, request)
+				require.NoError(b, err)
+				answer, err := http.ReadResponse(answers, nil)
+				require.NoError(b, err)
+				require.NoError(b, answer.Body.Close())
+				require.Equal(b, http.StatusNoContent, answer.StatusCode)
+			}
+			require.NoError(b, conn.Close())
+			stop()
+			require.NoError(b, <-served)
+		})
+	}
 }

@@ -16,9 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// legacyPublisher keeps what legacy requests lead to.
+// legacyPublisher records the events of legacy requests.
 type legacyPublisher struct {
 	fakePublisher
 
@@ -242,17 +243,17 @@ func TestALegacyPublisherGetsTheReasonOfAFailure(t *testing.T) {
 		wantRetryAfter bool
 	}{
 		"a type that has no subject": {
-			&InvalidEventError{Reason: "event type cannot"}, 400,
+			&failure.InvalidEventError{Reason: "event type cannot"}, 400,
 			`{"status":400,"type":"bad_payload_syntax","message":"Bad payload syntax","moreInfo":"event type cannot"}`, false,
 		},
 		"too large for the server": {
-			ErrTooLarge, 413,
+			failure.ErrTooLarge, 413,
 			`{"status":413,"type":"request_body_too_large","message":"Request body too large","moreInfo":"event is larger than the stream takes"}`, false,
 		},
-		"too many at a time": {ErrBusy, 429, `{"status":429,"message":"too many events wait to be stored"}`, true},
-		"no connection":      {ErrNotConnected, 502, `{"status":502,"message":"no connection to NATS JetStream server"}`, true},
-		"no stream":          {ErrNoStream, 504, `{"status":504,"message":"cannot send to stream"}`, true},
-		"a full stream":      {ErrStorageFull, 507, `{"status":507,"message":"insufficient resources on target stream"}`, true},
+		"too many at a time": {failure.ErrBusy, 429, `{"status":429,"message":"too many events wait to be stored"}`, true},
+		"no connection":      {failure.ErrNotConnected, 502, `{"status":502,"message":"no connection to NATS JetStream server"}`, true},
+		"no stream":          {failure.ErrNoStream, 504, `{"status":504,"message":"cannot send to stream"}`, true},
+		"a full stream":      {failure.ErrStorageFull, 507, `{"status":507,"message":"insufficient resources on target stream"}`, true},
 		"anything else":      {context.Canceled, 500, `{"status":500,"message":"internal error on backend"}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,15 +1,20 @@
 package ingress
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// metrics of the publish endpoints.
+// metrics are the metrics of the publish endpoints.
 type metrics struct {
 	requests    *prometheus.CounterVec
 	duration    *prometheus.HistogramVec
@@ -29,10 +34,10 @@ type children struct {
 const (
 	publishPath    = "/publish"
 	publishPattern = http.MethodPost + " " + publishPath
-	other          = "other" // stands for paths and methods that a client made up
+	other          = "other" // label of unknown paths and methods
 )
 
-func newMetrics(deps Deps, options Options, memory *budget) *metrics {
+func newMetrics(deps Deps, options Options, memory *bodyMemory) *metrics {
 	labels := []string{"code", "method", "path"}
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -73,7 +78,7 @@ func newMetrics(deps Deps, options Options, memory *budget) *metrics {
 	return m
 }
 
-// requestBuckets are those of Kyma's publisher proxy, in seconds.
+// requestBuckets are the buckets of Kyma's publisher proxy, in seconds.
 func requestBuckets() []float64 {
 	return []float64{
 		0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5,
@@ -98,7 +103,7 @@ func (m *metrics) stored(code int, took time.Duration) {
 	bound.backend.Observe(float64(took) / float64(time.Millisecond))
 }
 
-// instrument counts and times what mux answers.
+// instrument counts and times the responses of mux.
 func (m *metrics) instrument(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.inFlight.Inc()
@@ -127,7 +132,7 @@ func methodLabel(method string) string {
 	}
 }
 
-// pathLabel is the path of the pattern that served a request.
+// pathLabel returns the path of the pattern that served a request.
 func pathLabel(pattern string) string {
 	_, path, found := strings.Cut(pattern, " ")
 	if !found {
@@ -136,7 +141,7 @@ func pathLabel(pattern string) string {
 	return path
 }
 
-// statusRecorder remembers the status that was answered.
+// statusRecorder records the status of a response.
 type statusRecorder struct {
 	http.ResponseWriter
 	status int
@@ -150,3 +155,66 @@ func (s *statusRecorder) WriteHeader(status int) {
 
 // Unwrap lets http.ResponseController reach the connection.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// codeStored is the label that Kyma gives to every stored event.
+const codeStored = "204"
+
+// maxLabel bounds type and source as labels: they may be as long as a request.
+const maxLabel = 256
+
+// published counts stored events by type and source. Publishers choose both, so only the first ones get their own
+// series.
+type published struct {
+	events *prometheus.CounterVec
+	limit  int
+	rest   prometheus.Counter
+
+	mu    sync.Mutex                                         // held to add a kind
+	known atomic.Pointer[map[kindOfEvent]prometheus.Counter] // replaced, never changed
+}
+
+type kindOfEvent struct{ name, source string }
+
+func newPublished(limit int) *published {
+	p := &published{limit: limit, events: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "eventing_epp_event_type_published_total",
+		Help: "Stored events by type and source; those beyond a number of both are other.",
+	}, []string{"event_type", "event_source", "code"})}
+	p.rest = p.events.WithLabelValues(other, other, codeStored)
+	p.known.Store(&map[kindOfEvent]prometheus.Counter{})
+	return p
+}
+
+func (p *published) count(ev *cloudevent.Event) {
+	kind := kindOfEvent{ev.Type, ev.Source}
+	if counter, ok := (*p.known.Load())[kind]; ok {
+		counter.Inc()
+		return
+	}
+	p.learn(kind).Inc()
+}
+
+// learn adds the series of a kind while there are fewer than the limit.
+func (p *published) learn(kind kindOfEvent) prometheus.Counter {
+	if len(*p.known.Load()) >= p.limit || len(kind.name) > maxLabel || len(kind.source) > maxLabel {
+		return p.rest
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := *p.known.Load()
+	if counter, ok := known[kind]; ok {
+		return counter
+	}
+	if len(known) >= p.limit {
+		return p.rest
+	}
+	kind = kindOfEvent{strings.Clone(kind.name), strings.Clone(kind.source)} // do not hold the request's memory
+	counter, err := p.events.GetMetricWithLabelValues(kind.name, kind.source, codeStored)
+	if err != nil {
+		return p.rest // not valid UTF-8
+	}
+	more := maps.Clone(known)
+	more[kind] = counter
+	p.known.Store(&more)
+	return counter
+}

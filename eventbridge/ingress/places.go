@@ -5,17 +5,19 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 // networkBits are what one client has of IPv6 addresses.
 const networkBits = 64
 
-// inPlaces calls publish while a request's events have places among those that wait to be stored, and returns ErrBusy when there are none
+// inPlaces calls publish while a request's events have places among those that wait to be stored, and returns failure.ErrBusy when there are none
 // for them. A publisher has no more than it leaves free: one that sends as much as it can is told to come again, and nobody else is.
 func (h *handler) inPlaces(r *http.Request, publisher string, events int, publish func(context.Context)) error {
 	key := placesKey(r.RemoteAddr, publisher)
 	if !h.places.TryAcquire(key, int64(events)) {
-		return ErrBusy
+		return failure.ErrBusy
 	}
 	defer h.places.Release(key, int64(events))
 	publish(untilStored(r.Context()))

@@ -10,22 +10,24 @@ import (
 	"strings"
 
 	"github.com/rouse-run/rouse/eventbridge/chain"
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// response is the answer to a publisher.
+// response is the response to a publisher.
 type response struct {
 	status     int
 	reason     string
 	retryAfter int // seconds, 0 for none
 }
 
-// Waits that publishers are asked for: an outage or a full buffer is usually over soon, a full disk is not.
+// The values of Retry-After: an outage or a full buffer is usually over soon, a full disk is not.
 const (
 	retrySoon  = 1
 	retryLater = 10
 )
 
-// refusal says why a request holds no event. One that was too slow, or came while the budget was used, may be sent again.
+// refusal returns the response to a request without a valid event. A request that was too slow, or arrived while the
+// memory was exhausted, may be sent again.
 func refusal(err error) response {
 	switch {
 	case errors.Is(err, errTooSlow):
@@ -43,35 +45,37 @@ func refusal(err error) response {
 	}
 }
 
-// responseFor maps what became of a publish.
+// responseFor returns the response for the result of a publish.
 func responseFor(err error) response {
 	if err == nil {
 		return response{status: http.StatusNoContent}
 	}
-	if invalid, ok := errors.AsType[*InvalidEventError](err); ok {
+	if invalid, ok := errors.AsType[*failure.InvalidEventError](err); ok {
 		return response{status: http.StatusBadRequest, reason: brief(invalid.Reason)}
 	}
 	for _, known := range []struct {
-		err                error
-		status, retryAfter int
+		err        error
+		status     int
+		reason     string // that of Kyma's publisher proxy, if it has one
+		retryAfter int
 	}{
-		{ErrTooLarge, http.StatusBadRequest, 0},
-		{ErrBusy, http.StatusTooManyRequests, retrySoon},
-		{ErrNotConnected, http.StatusBadGateway, retrySoon},
-		{ErrStorageFull, http.StatusInsufficientStorage, retryLater},
-		{ErrNearlyFull, http.StatusInsufficientStorage, retryLater},
-		{ErrNoStream, http.StatusGatewayTimeout, retrySoon},
-		{ErrInsufficientResources, http.StatusServiceUnavailable, retryLater},
-		{ErrInProcess, http.StatusServiceUnavailable, retrySoon},
-		{ErrTimeout, http.StatusServiceUnavailable, retrySoon},
+		{failure.ErrTooLarge, http.StatusBadRequest, "event is larger than the stream takes", 0},
+		{failure.ErrBusy, http.StatusTooManyRequests, "too many events wait to be stored", retrySoon},
+		{failure.ErrNotConnected, http.StatusBadGateway, "no connection to NATS JetStream server", retrySoon},
+		{failure.ErrStorageFull, http.StatusInsufficientStorage, "insufficient resources on target stream", retryLater},
+		{failure.ErrNearlyFull, http.StatusInsufficientStorage, failure.ErrNearlyFull.Error(), retryLater},
+		{failure.ErrNoStream, http.StatusGatewayTimeout, "cannot send to stream", retrySoon},
+		{failure.ErrInsufficientResources, http.StatusServiceUnavailable, "the account or the server of NATS has no room for more", retryLater},
+		{failure.ErrInProcess, http.StatusServiceUnavailable, failure.ErrInProcess.Error(), retrySoon},
+		{failure.ErrTimeout, http.StatusServiceUnavailable, "no answer from the stream in time", retrySoon},
 	} {
 		if errors.Is(err, known.err) {
-			return response{known.status, known.err.Error(), known.retryAfter}
+			return response{known.status, known.reason, known.retryAfter}
 		}
 	}
-	if own, ok := errors.AsType[*StatusError](err); ok && own.Status >= 400 && own.Status < 600 {
-		resp := response{status: own.Status, reason: own.Reason}
-		if own.Status == http.StatusServiceUnavailable || own.Status == http.StatusTooManyRequests {
+	if api, ok := errors.AsType[*failure.APIError](err); ok && api.Code >= 400 && api.Code < 600 {
+		resp := response{status: api.Code, reason: api.Description}
+		if api.Code == http.StatusServiceUnavailable || api.Code == http.StatusTooManyRequests {
 			resp.retryAfter = retrySoon
 		}
 		return resp
@@ -85,25 +89,25 @@ func respond(w http.ResponseWriter, resp response) {
 		return
 	}
 	start(w, resp.status, resp.retryAfter, "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, resp.reason+"\n") // a publisher that is gone needs no reason
+	_, _ = io.WriteString(w, resp.reason+"\n") // the publisher may be gone
 }
 
 func respondJSON(w http.ResponseWriter, status, retryAfter int, body any) {
 	start(w, status, retryAfter, typeJSON)
-	_, _ = w.Write(encode(body)) // a publisher that is gone needs no answer
+	_, _ = w.Write(encode(body)) // the publisher may be gone
 }
 
-// encode makes JSON of an answer, which is of nothing but texts, numbers and lists of them.
+// encode encodes a response, which consists of strings, numbers and lists of them.
 func encode(body any) []byte {
 	var answer bytes.Buffer
 	_ = json.NewEncoder(&answer).Encode(body)
 	return answer.Bytes()
 }
 
-// longestQuote bounds the bytes of a text in an answer that may be what was sent.
+// longestQuote bounds the bytes of a quote from a request in a response.
 const longestQuote = 512
 
-// brief cuts a text off that is too long to be quoted. The copy keeps nothing else of the request in memory.
+// brief truncates a text that is too long to be quoted. The copy does not hold the request's memory.
 func brief(text string) string {
 	if len(text) <= longestQuote {
 		return text
@@ -111,7 +115,7 @@ func brief(text string) string {
 	return strings.ToValidUTF8(text[:longestQuote], "") + "..."
 }
 
-// start writes what stands before an answer's body.
+// start writes the header of a response.
 func start(w http.ResponseWriter, status, retryAfter int, contentType string) {
 	if retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
@@ -120,6 +124,6 @@ func start(w http.ResponseWriter, status, retryAfter int, contentType string) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("X-Content-Type-Options", "nosniff") // the body may quote what was sent
+	w.Header().Set("X-Content-Type-Options", "nosniff") // the body may quote the request
 	w.WriteHeader(status)
 }

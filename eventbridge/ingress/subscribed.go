@@ -13,21 +13,21 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// subscribedPath is where applications ask which of their events are subscribed.
+// subscribedPath is where applications list which of their events are subscribed.
 const subscribedPath = legacyPath + "/subscribed"
 
-// Subscriptions lists what the Subscriptions of the cluster want.
+// Subscriptions lists the Subscriptions of the cluster.
 type Subscriptions interface {
-	// Specs are those of all Subscriptions. It does not wait: while they are not known it returns an error.
+	// Specs returns the specs of all Subscriptions. It does not wait: it returns an error until they are known.
 	Specs(ctx context.Context) ([]eventingv1alpha2.SubscriptionSpec, error)
 }
 
-// subscribedEvents is the answer to an application.
+// subscribedEvents is the response to an application.
 type subscribedEvents struct {
 	Events []subscribedEvent `json:"eventsInfo"`
 }
 
-// subscribedEvent is a type of events in the two parts that applications publish it in.
+// subscribedEvent is an event type in the two parts in which applications publish it.
 type subscribedEvent struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -38,12 +38,12 @@ type subscribedFailure struct {
 	Error string `json:"error"`
 }
 
-// subscribedAtATime bounds how many requests search all Subscriptions at a time.
+// subscribedAtATime bounds the concurrent requests that search all Subscriptions.
 const subscribedAtATime = 2
 
 // subscribed answers when there is a free slot, and memory for the answer until it is read.
 func (h *handler) subscribed(w http.ResponseWriter, r *http.Request) {
-	timer := time.NewTimer(budgetWait)
+	timer := time.NewTimer(memoryWait)
 	defer timer.Stop()
 	select {
 	case h.asking <- struct{}{}:
@@ -106,7 +106,7 @@ func subscribedBy(specs []eventingv1alpha2.SubscriptionSpec, application string)
 	return slices.Compact(events)
 }
 
-// cutVersion takes the last segment off.
+// cutVersion splits off the last segment.
 func cutVersion(eventType string) (name, version string, ok bool) {
 	dot := strings.LastIndexByte(eventType, '.')
 	if dot < 0 {

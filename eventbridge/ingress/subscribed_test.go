@@ -109,7 +109,7 @@ func TestSubscribedRequestsAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		require.EqualValues(t, subscribedAtATime, reading.Load())
-		time.Sleep(budgetWait)
+		time.Sleep(memoryWait)
 		close(release)
 		all.Wait()
 		counts := map[int]int{}

@@ -19,26 +19,26 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// AdminStore is what the admin API asks. It implements admin.Store.
+// AdminStore is the store behind the admin API. It implements admin.Store.
 type AdminStore struct {
 	conn    *broker.Conn
 	stream  string
-	journal *journal.Journal // remembers what is redriven; nil does not
+	journal *journal.Journal // records redrives; nil records nothing
 }
 
-// NewAdminStore makes an AdminStore of the stream that holds the events. The journal, which may be nil, is that of the bridge
-// whose admin API asks.
+// NewAdminStore returns an AdminStore for the stream of events. The journal, which may be nil, is the one of the bridge
+// that serves the admin API.
 func NewAdminStore(conn *broker.Conn, stream string, events *journal.Journal) *AdminStore {
 	return &AdminStore{conn: conn, stream: stream, journal: events}
 }
 
-// List implements admin.Store. The dead letters have no bodies.
+// List implements admin.Store. It returns dead letters without their bodies.
 func (a *AdminStore) List(ctx context.Context, query admin.Query) (admin.Page, error) {
 	listed, err := a.conn.ListDeadLetters(ctx, broker.DeadLetterQuery{
 		DeadLetterSelection: broker.DeadLetterSelection(query.Selection), After: query.After, Limit: query.Limit,
 	})
 	if err != nil {
-		return admin.Page{}, adminError(err)
+		return admin.Page{}, err
 	}
 	page := admin.Page{DeadLetters: make([]admin.DeadLetter, 0, len(listed.DeadLetters)), Next: listed.Next}
 	for i := range listed.DeadLetters {
@@ -51,7 +51,7 @@ func (a *AdminStore) List(ctx context.Context, query admin.Query) (admin.Page, e
 func (a *AdminStore) Get(ctx context.Context, sequence uint64) (admin.DeadLetterDetail, error) {
 	stored, err := a.conn.DeadLetter(ctx, sequence)
 	if err != nil {
-		return admin.DeadLetterDetail{}, adminError(err)
+		return admin.DeadLetterDetail{}, err
 	}
 	return detailOf(&stored), nil
 }
@@ -82,10 +82,10 @@ func deadLetterOf(stored *broker.StoredDeadLetter) admin.DeadLetter {
 // Redrive implements admin.Store.
 func (a *AdminStore) Redrive(ctx context.Context, selection admin.Selection) (admin.Redriven, error) {
 	done, err := a.conn.RedriveFunc(ctx, a.stream, broker.DeadLetterSelection(selection), a.remember)
-	return admin.Redriven(done), adminError(err)
+	return admin.Redriven(done), err
 }
 
-// remember has the journal record an event that went back to its Subscription.
+// remember adds a record of a redriven event to the journal.
 func (a *AdminStore) remember(at time.Time, subscription types.NamespacedName, ev *cloudevent.Event) {
 	a.journal.Add(journal.Record{
 		Time: at, Kind: journal.Redriven, Namespace: subscription.Namespace, Subscription: subscription.Name,
@@ -95,17 +95,11 @@ func (a *AdminStore) remember(at time.Time, subscription types.NamespacedName, e
 
 // Purge implements admin.Store.
 func (a *AdminStore) Purge(ctx context.Context, selection admin.Selection) (uint64, error) {
-	count, err := a.conn.Purge(ctx, broker.DeadLetterSelection(selection))
-	return count, adminError(err)
+	return a.conn.Purge(ctx, broker.DeadLetterSelection(selection))
 }
 
-// Subscriptions implements admin.Store. It takes a few requests, however many Subscriptions there are.
+// Subscriptions implements admin.Store. The number of requests does not depend on the number of Subscriptions.
 func (a *AdminStore) Subscriptions(ctx context.Context) ([]admin.Subscription, error) {
-	all, err := a.subscriptions(ctx)
-	return all, adminError(err)
-}
-
-func (a *AdminStore) subscriptions(ctx context.Context) ([]admin.Subscription, error) {
 	consumers, err := a.conn.Consumers(ctx, a.stream)
 	if err != nil {
 		return nil, err
@@ -114,7 +108,7 @@ func (a *AdminStore) subscriptions(ctx context.Context) ([]admin.Subscription, e
 	if err != nil {
 		return nil, err
 	}
-	calls, err := a.conn.DetachedCalls(ctx) // after the consumers, which they leave
+	calls, err := a.conn.DetachedCalls(ctx) // after the consumers, which detached calls leave
 	if err != nil {
 		return nil, err
 	}
@@ -125,13 +119,13 @@ func (a *AdminStore) subscriptions(ctx context.Context) ([]admin.Subscription, e
 	return merge(consumers, calls, retries, deadLetters), nil
 }
 
-// merge sorts by namespace and name. Detached calls are in delivery, as others are.
+// merge sorts by namespace and name. Detached calls count as in delivery.
 func merge(consumers []broker.Consumer, calls, retries, deadLetters map[types.NamespacedName]uint64) []admin.Subscription {
 	all := map[types.NamespacedName]admin.Subscription{}
 	for _, consumer := range consumers {
 		namespace, name, _ := strings.Cut(consumer.Description, "/")
 		if consumer.Name != routing.ConsumerName(namespace, name) {
-			continue // of another client of NATS
+			continue // consumer of another NATS client
 		}
 		all[types.NamespacedName{Namespace: namespace, Name: name}] = admin.Subscription{
 			Consumer: true, Backlog: consumer.Backlog.Pending, AckPending: consumer.Backlog.AckPending,
@@ -140,7 +134,7 @@ func merge(consumers []broker.Consumer, calls, retries, deadLetters map[types.Na
 	for _, names := range []map[types.NamespacedName]uint64{calls, retries, deadLetters} {
 		for name := range names {
 			if _, known := all[name]; !known {
-				all[name] = admin.Subscription{} // what a Subscription that is gone left behind
+				all[name] = admin.Subscription{} // left behind by a removed Subscription
 			}
 		}
 	}

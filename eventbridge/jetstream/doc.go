@@ -1,13 +1,12 @@
-// Package jetstream is the data plane's store on NATS JetStream: the one package between those of the data plane, which
-// define what they need, and internal/broker, which knows NATS.
+// Package jetstream is the data plane's store on NATS JetStream. It connects the packages of the data plane, which define
+// the interfaces that they need, with internal/broker, which owns everything about NATS.
 //
 //	ingress  --> Store --> broker.Publisher
 //	dispatch <-- Store <-- broker.Source, broker.DeadLetterSource
-//	quota, storage, admin --> Store, AdminStore --> broker.Conn
+//	quota    --> Store --> broker.Conn
+//	admin    --> AdminStore --> broker.Conn
 //
-// It owns the mapping of types and of errors, and decides nothing.
+// It owns the mapping of types and decides nothing. Errors pass as they are: both sides use those of internal/failure.
 //
-// Guarantees:
-//   - An error says what internal/broker said, and is besides one of those that its caller defines.
-//   - Handing a message to its dispatcher, and storing an event without an error, allocates no memory here.
+// It guarantees that handing a message to its dispatcher, and storing an event without an error, allocates no memory here.
 package jetstream

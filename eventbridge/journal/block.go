@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// blockRecords is how many records a block takes, and a reader holds at a time.
+// blockRecords is how many records a block holds, and a reader at a time.
 const blockRecords = 128
 
-// ring has the records of a namespace that are remembered. Ordinals count those that it ever had.
+// ring holds the records of a namespace. Ordinals count all records that it ever had.
 type ring struct {
-	blocks      []block // the oldest first; only the last one is being written
-	names       index   // of the last one
-	first, next uint64  // ordinals of the first record that is remembered, and of the next that will be
+	blocks      []block // the oldest first; only the last one is written to
+	names       index   // of the last block
+	first, next uint64  // ordinals of the first record in the ring, and of the next one
 	last        uint64  // number of the last record
 
-	newer, older *ring // by the last record
+	newer, older *ring // ordered by the last record
 }
 
 func newRing() *ring { return &ring{names: index{numbers: map[string]uint64{}}} }
@@ -33,18 +33,18 @@ func (r *ring) add(record *Record, number uint64) {
 	r.next++
 }
 
-// grow makes the next block, which will be about as large as the one before.
+// grow adds a block, about as large as the one before.
 func (r *ring) grow(number uint64) {
 	next := block{first: r.next, number: number}
 	if last := len(r.blocks) - 1; last >= 0 {
 		next.data = make([]byte, 0, len(r.blocks[last].data)+len(r.blocks[last].data)/8)
 	}
 	r.names.clear()
-	r.last = number // the first record of a block is at no distance
+	r.last = number // the first record of a block has no distance
 	r.blocks = append(r.blocks, next)
 }
 
-// drop forgets the oldest record, and reports whether its block or the ring has no other.
+// drop removes the oldest record, and reports whether it was the only one of its block or of the ring.
 func (r *ring) drop() bool {
 	r.first++
 	if r.first < r.blocks[0].first+blockRecords {
@@ -54,29 +54,28 @@ func (r *ring) drop() bool {
 	return true
 }
 
-// blockOf is a copy of the block of a record that is remembered.
+// blockOf returns a copy of the block that holds a record.
 func (r *ring) blockOf(ordinal uint64) block {
 	return r.blocks[(ordinal-r.blocks[0].first)/blockRecords]
 }
 
-// block has records one behind the other: numbers as varints, times as their distance from each other, and by a number
-// each the names that most records of a bridge share. Bytes and names that are written never change, so who has a copy
-// of a block reads it without a lock.
+// block holds records one after the other: numbers as varints, times as differences, and names that most records share
+// as a number each. Written bytes and names never change, so a copy of a block is read without a lock.
 type block struct {
 	first  uint64 // ordinal of its first record
-	number uint64 // and its number; each further one has its distance
+	number uint64 // number of its first record; each further one has its distance
 	count  int
-	base   int64 // nanoseconds, from which the records' times count
+	base   int64 // nanoseconds to which the records' times are relative
 	data   []byte
 	names  []string
 }
 
 const sharedNames = 8
 
-// index finds the names of the block that is being written.
+// index finds the names of the block that is written to.
 type index struct {
 	numbers map[string]uint64
-	// last are those of the record before, which most records repeat.
+	// last are the names of the record before, which most records repeat.
 	last        [sharedNames]string
 	lastNumbers [sharedNames]uint64
 }
@@ -90,7 +89,7 @@ const (
 	hasDue
 )
 
-// add writes a record behind the others.
+// add appends a record.
 func (b *block) add(r *Record, distance uint64, names *index) {
 	at := r.Time.UnixNano()
 	if b.count == 0 {
@@ -144,7 +143,7 @@ func (r *Record) flags() (flags uint64) {
 	return flags
 }
 
-// numberOf is that of a name, a copy of which the block keeps: from 1, and 0 for none.
+// numberOf returns the number of a name, which the block copies: from 1, and 0 for an empty name.
 func (b *block) numberOf(i int, name string, names *index) uint64 {
 	if name == "" {
 		return 0
@@ -170,20 +169,20 @@ func (b *block) name(number uint64) string {
 	return b.names[number-1]
 }
 
-// reader reads what add has written.
+// reader decodes what add has written.
 type reader struct {
 	data   []byte
 	at     int
 	number uint64 // of the last record
 }
 
-// texts are the bytes of an id, a cause and a trace, one behind the other.
+// texts are the bytes of an id, a cause and a trace, one after the other.
 type texts struct {
 	bytes []byte
 	sizes [3]int
 }
 
-// of gives a record its texts, as a copy that keeps nothing else alive.
+// of sets a record's texts to a copy that holds no other memory.
 func (t texts) of(r Record) Record {
 	rest := string(t.bytes)
 	for i, text := range [...]*string{&r.ID, &r.Cause, &r.Trace} {
@@ -239,4 +238,14 @@ func (r *reader) uvarint() uint64 {
 	number, size := binary.Uvarint(r.data[r.at:])
 	r.at += size
 	return number
+}
+
+// MaxText bounds the bytes of an id, a source or a type in a record.
+const MaxText = 512
+
+func cut(text string) string {
+	if len(text) <= MaxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:MaxText], "")
 }

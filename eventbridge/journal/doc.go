@@ -1,17 +1,18 @@
-// Package journal remembers what happened to events lately, in the memory of each bridge: a ring for each namespace, which share
-// the records that there may be.
+// Package journal records what happened to events lately, in the memory of each bridge: in a ring for each namespace, which
+// share a fixed number of records.
 //
 //	stored -> filtered
 //	       -> retry ... retry -> delivered | deadlettered -> redriven
 //
-// It owns the rings and the questions that may be asked of them.
+// It owns the rings and the queries on them.
 //
 // Guarantees:
-//   - It takes bounded memory: a fixed number of records, whose texts are copied and cut at MaxText, so that no record
-//     keeps an event's data alive. Of a payload it knows nothing.
-//   - A full journal drops the oldest record of the namespace that has most. So a namespace that floods it displaces records of its own
-//     alone, once it has as many as any other; what was stored, and is no namespace's yet, counts as one.
-//   - Adding waits for no reader. A reader holds a few records of each namespace at a time; one that is too slow gets a record of how many it missed.
+//   - Its memory is bounded: a fixed number of records, whose texts are copied and truncated to MaxText, so that no record
+//     holds an event's data. Payloads are not recorded.
+//   - A full journal drops the oldest record of the namespace that has most. So a namespace that floods it displaces only its
+//     own records once it has as many as any other; stored events, which have no namespace yet, count as one.
+//   - Adding waits for no reader. A reader holds a few records of each namespace; one that is too slow gets a record with the
+//     number of those it missed.
 //   - Records come in the order in which they were added.
-//   - A nil Journal takes records and has none.
+//   - A nil Journal accepts records and has none.
 package journal

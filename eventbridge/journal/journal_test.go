@@ -212,7 +212,7 @@ func TestARecordIsTheSameAfterTheRing(t *testing.T) {
 	require.Equal(t, all, j.Recent(journal.Query{}))
 }
 
-// A reader that asks for everything, and reads slowly, holds no copy of it.
+// A slow reader of all records holds no copy of them.
 func TestAReaderHoldsAFewRecordsAtATime(t *testing.T) {
 	const records = 20_000
 	j := journal.New(records) // not parallel: it counts bytes

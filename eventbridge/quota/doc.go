@@ -1,27 +1,21 @@
-// Package quota bounds how much of the stream of events the Subscriptions of one namespace keep there.
+// Package quota protects the stream of events from filling up: it bounds how much of it one namespace may hold, and refuses
+// new events shortly before it is full.
 //
-// A Monitor polls how full the stream is. While that is less than one namespace's share it asks nothing else. Then it asks
-// what waits for each consumer, and reads how many bytes that is where it may be too much. The Subscriptions of a namespace
-// that is over its share get a number of events that may wait; those beyond, the oldest first, are theirs to give up. A
-// dispatcher asks for its Limit; the enforce callback gets all of them after each poll, for those that have none.
+// A Monitor polls the use of the stream. While that is less than one namespace's share it requests nothing else. Otherwise
+// it requests the number of pending events of each consumer, and reads their bytes where these may exceed the share. The
+// Subscriptions of a namespace over its share get a Limit of pending events; the dispatcher dead-letters the oldest ones
+// beyond it. The enforce callback gets all of them after each poll, for those without a dispatcher.
 //
-// Guarantees:
-//   - A namespace that keeps no more than its share, in events and in bytes, gives up nothing.
-//   - Bytes are read and not sampled, so that no mixture of sizes passes for less than it is. One reading takes no more than
-//     what two shares hold, of each consumer, and there are seconds between two.
-//   - A namespace that has the stream to itself has no quota: there is no other namespace to protect.
-//   - While the stream cannot be asked nothing is given up.
-//
-// Package storage watches how full the streams are, and says when no further event shall be taken.
-//
-// A full stream refuses everything: new events, but also those that come back for another attempt or are redriven. So
-// publishers are turned away a little earlier, above a watermark, while what is already stored still finds room and
-// can be settled.
+// A StorageMonitor polls how full the streams are. A full stream refuses new events, but also retries and redrives. So
+// publishers are refused above a watermark, while stored events still find room and can be settled.
 //
 // Guarantees:
-//   - Asking costs one bounded request for each stream every two seconds, and four times a second close to the watermark, so that a
-//     burst of events does not run past it between two polls.
-//   - Whether events are taken is read without a lock or a request.
-//   - When the streams cannot be asked, what was last known counts for ten seconds. Then nothing is refused: the
-//     server itself does that when it is full.
+//   - A namespace within its share, in events and in bytes, loses nothing.
+//   - Bytes are read and not sampled, so that no mixture of sizes is underestimated. One poll reads at most what two shares
+//     hold of each consumer, and polls are seconds apart.
+//   - A namespace that is alone in the stream has no quota: there is no other namespace to protect.
+//   - While the stream does not answer nothing is dead-lettered. The last known fill of a stream is used for ten seconds;
+//     after that no event is refused here, because the server refuses events itself when it is full.
+//   - Measuring the fill costs one request per stream every two seconds, and four per second close to the watermark, so that
+//     a burst of events does not pass it between two polls. Full takes no lock and sends no request.
 package quota

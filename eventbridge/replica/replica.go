@@ -11,13 +11,13 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 )
 
-// Options of a bridge and of its stream.
+// Options configures a bridge and its stream.
 type Options struct {
 	Bridge    eventbridge.Options
 	Publisher broker.PublisherOptions
 }
 
-// DefaultOptions are those of a replica in a cluster, and the chart's values.
+// DefaultOptions returns the defaults of a replica in a cluster, which are the chart's values.
 func DefaultOptions() Options {
 	return Options{Bridge: eventbridge.DefaultOptions(), Publisher: broker.DefaultPublisherOptions()}
 }
@@ -32,10 +32,10 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 // Validate reports everything that is wrong.
 func (o *Options) Validate() error { return errors.Join(o.Bridge.Validate(), o.Publisher.Validate()) }
 
-// New makes the bridge that keeps its events where conn leads to. All that deps says of a store is made here, and so
-// are journal and admin store unless deps has them.
+// New returns a bridge that stores events through conn. It creates the stores of deps, and the journal and the admin
+// store unless deps has them.
 func New(conn *broker.Conn, deps eventbridge.Deps, o Options) *eventbridge.Bridge {
-	// The events of a batch wait together, so a larger batch would never fit.
+	// The events of a batch wait for their confirmations together, so a larger batch would never fit.
 	o.Bridge.Ingress.MaxBatchEvents = min(o.Bridge.Ingress.MaxBatchEvents, o.Publisher.MaxPending)
 	o.Bridge.Ingress.MaxPending = o.Publisher.MaxPending
 	o.Publisher.MaxPendingBytes = o.Bridge.Ingress.MaxBytesInFlight

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -82,12 +83,12 @@ func TestAnswersAreReadAsTheProtocolAllows(t *testing.T) {
 		then        func(net.Conn)
 		want        int
 		excerpt     string
-		says        string // of the error
+		wantErr     string // of the error
 		connections int64  // for two events
 	}{
 		"an answer":                        {text: noContent, want: 204, connections: 1},
 		"an interim answer before":         {text: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + noContent, want: 204, connections: 1},
-		"nothing but interim answers":      {text: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", maxInterim), says: "interim", connections: 2},
+		"nothing but interim answers":      {text: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", maxInterim), wantErr: "interim", connections: 2},
 		"a body in chunks, with a trailer": {text: "HTTP/1.1 500 Oh\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-A: b\r\n\r\n", want: 500, excerpt: "abc", connections: 1},
 		"the end of the connection":        {text: "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", want: 200, connections: 2},
 		"an old server":                    {text: "HTTP/1.0 200 OK\r\n\r\nhello", then: shut, want: 200, connections: 2},
@@ -99,13 +100,13 @@ func TestAnswersAreReadAsTheProtocolAllows(t *testing.T) {
 		"an answer without a request":      {text: noContent + noContent, want: 204, connections: 2},
 		"a body that breaks off":           {text: "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", then: shut, want: 200, connections: 2},
 		"a reply that breaks off": {
-			text: "HTTP/1.1 200 OK\r\nCe-Specversion: 1.0\r\nContent-Length: 9\r\n\r\nabc", then: shut, says: "read the reply", connections: 2,
+			text: "HTTP/1.1 200 OK\r\nCe-Specversion: 1.0\r\nContent-Length: 9\r\n\r\nabc", then: shut, wantErr: "read the sink's reply", connections: 2,
 		},
-		"nothing":        {then: shut, says: "unexpected EOF", connections: 2},
-		"no HTTP":        {text: "220 mail.example.com ESMTP\r\n\r\n", says: "malformed", connections: 2},
-		"a long header":  {text: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", httplimit.MaxHeadBytes), says: "more than 16384 bytes", connections: 2},
-		"many lines":     {text: "HTTP/1.1 204 No Content\r\n" + strings.Repeat("A: b\r\n", httplimit.MaxHeadLines+1) + "\r\n", says: "more than 64 lines", connections: 2},
-		"half an answer": {text: "HTTP/1.1 200 OK\r\nA:", then: shut, says: "unexpected EOF", connections: 2},
+		"nothing":        {then: shut, wantErr: "unexpected EOF", connections: 2},
+		"no HTTP":        {text: "220 mail.example.com ESMTP\r\n\r\n", wantErr: "malformed", connections: 2},
+		"a long header":  {text: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", httplimit.MaxHeadBytes), wantErr: "more than 16384 bytes", connections: 2},
+		"many lines":     {text: "HTTP/1.1 204 No Content\r\n" + strings.Repeat("A: b\r\n", httplimit.MaxHeadLines+1) + "\r\n", wantErr: "more than 64 lines", connections: 2},
+		"half an answer": {text: "HTTP/1.1 200 OK\r\nA:", then: shut, wantErr: "unexpected EOF", connections: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,8 +115,8 @@ func TestAnswersAreReadAsTheProtocolAllows(t *testing.T) {
 			open(t, s)
 			for range 2 {
 				answer, err := s.Send(t.Context(), order("1"))
-				if tc.says != "" {
-					require.ErrorContains(t, err, tc.says)
+				if tc.wantErr != "" {
+					require.ErrorContains(t, err, tc.wantErr)
 					require.NotErrorIs(t, err, dispatch.ErrSinkGone)
 					continue
 				}
@@ -306,4 +307,113 @@ func TestAnEventThatMakesNoRequestIsUnsendable(t *testing.T) {
 	_, err := s.Send(t.Context(), ev)
 	require.ErrorIs(t, err, dispatch.ErrUnsendable)
 	require.Empty(t, server.Requests())
+}
+
+// oddAnswers are variants to answer an event with its own id, whole or in part. They report whether the server goes on with
+// the connection.
+func oddAnswers() []func(conn net.Conn, id string, giveUp func()) bool {
+	write := func(conn net.Conn, text string) { _, _ = io.WriteString(conn, text) }
+	plain := func(id, header string) string {
+		return fmt.Sprintf("HTTP/1.1 500 Oh\r\nContent-Length: %d\r\n%s\r\n%s", len(id), header, id)
+	}
+	answer := func(text func(id string) string, on bool) func(net.Conn, string, func()) bool {
+		return func(conn net.Conn, id string, _ func()) bool {
+			write(conn, text(id))
+			return on
+		}
+	}
+	return []func(net.Conn, string, func()) bool{
+		answer(func(id string) string { return plain(id, "") }, true),
+		answer(func(id string) string { return plain(id, "") }, false), // it closes after its answer
+		answer(func(id string) string { return plain(id, "Connection: close\r\n") }, true),
+		answer(func(id string) string {
+			return "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\n\r\n" + plain(id, "")
+		}, true),
+		answer(func(id string) string {
+			return fmt.Sprintf("HTTP/1.1 500 Oh\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\nX-A: b\r\n\r\n", len(id), id)
+		}, true),
+		answer(func(id string) string { return plain(id, "") + plain("another's", "") }, true),
+		answer(func(id string) string { return plain(id+"-half", "")[:len(plain(id+"-half", ""))-5] }, false),
+		answer(func(string) string { return "HTTP/1.1 204 No Content\r\nContent-Length: 9\r\n\r\n" }, true),
+		answer(func(string) string { return "HTTP/1.1 20" }, false),
+		func(conn net.Conn, id string, _ func()) bool { // byte by byte
+			for _, c := range []byte(plain(id, "")) {
+				write(conn, string(c))
+			}
+			return true
+		},
+		func(conn net.Conn, _ string, _ func()) bool {
+			_ = conn.(*net.TCPConn).SetLinger(0) // a reset
+			return false
+		},
+		func(conn net.Conn, id string, giveUp func()) bool { // too late
+			giveUp()
+			write(conn, plain(id, ""))
+			return true
+		},
+	}
+}
+
+// oddServer answers each event with the variant that its id begins with.
+func oddServer(t *testing.T, giveUp func(id string)) (address string) {
+	t.Helper()
+	ways := oddAnswers()
+	return listen(t, func(conn net.Conn) {
+		defer func() { _ = conn.Close() }()
+		for requests := bufio.NewReader(conn); ; {
+			request, err := http.ReadRequest(requests)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, request.Body)
+			id := request.Header.Get("Ce-Id")
+			variant, _, _ := strings.Cut(id, "-")
+			number, _ := strconv.Atoi(variant)
+			if !ways[number](conn, id, func() { giveUp(id) }) {
+				return
+			}
+		}
+	})
+}
+
+// However a pod misbehaves, its answer to one event is never read as the answer to another.
+func TestPooledConnectionsDoNotMixAnswers(t *testing.T) {
+	t.Parallel()
+	const senders, rounds = 8, 5
+	var cancels sync.Map
+	address := oddServer(t, func(id string) {
+		if cancel, ok := cancels.Load(id); ok {
+			cancel.(context.CancelFunc)()
+		}
+	})
+	s := run(t, loopback.NewEndpoints(loopback.Ready(address)), DefaultOptions())
+	open(t, s)
+	send := func(id string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		cancels.Store(id, cancel)
+		answer, err := s.Send(ctx, order(id))
+		if err != nil {
+			assert.Zero(t, answer.Status)
+			return
+		}
+		switch answer.Status {
+		case http.StatusNoContent:
+			assert.True(t, strings.HasPrefix(id, "7-"), id)
+		default:
+			assert.Equal(t, http.StatusInternalServerError, answer.Status, id)
+			assert.Equal(t, id, answer.Excerpt)
+		}
+	}
+	var sending sync.WaitGroup
+	for sender := range senders {
+		sending.Go(func() {
+			for round := range rounds {
+				for variant := range oddAnswers() {
+					send(fmt.Sprintf("%d-%d-%d", variant, sender, round))
+				}
+			}
+		})
+	}
+	sending.Wait()
 }

@@ -1,9 +1,12 @@
 package sink
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -12,9 +15,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/tracecontext"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/endpoint"
 	"github.com/rouse-run/rouse/internal/httplimit"
@@ -24,32 +30,48 @@ import (
 // Target is the receiver of one Subscription's events.
 type Target struct {
 	URL      string               // as written in the Subscription
-	Service  types.NamespacedName // what the URL's host stands for
+	Service  types.NamespacedName // the Service of the URL's host
 	Port     int32                // of the Service
 	External bool                 // outside the cluster, at the address of the URL's host
 	Timeout  time.Duration        // of one delivery; 0 leaves it to the options
 }
 
-// Sink sends events to one Target.
+// Endpoints watches the addresses of a Service.
+type Endpoints interface {
+	// Watch calls apply with all endpoints of the Service's port, ready or not, at once and after each change, one call
+	// at a time, until ctx ends.
+	Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error
+}
+
+// Deps are the dependencies of a Sink.
+type Deps struct {
+	Network     *Network
+	Endpoints   Endpoints       // not used for an external sink
+	OnGate      func(open bool) // called when the gate opens or closes; may be nil
+	ReplyMemory MemoryBudget    // for large replies; nil for no bound
+	Log         logr.Logger
+}
+
+// Sink sends events to one Target. It implements dispatch.Sink.
 type Sink struct {
 	target    Target
 	url       *url.URL
-	login     []string // for the Authorization header; nil for none
-	opening   string   // of a request
+	login     []string // value of the Authorization header; nil for none
+	opening   string   // start of a request
 	network   *Network
 	endpoints Endpoints
 	gate      *endpoint.Gate
 	pods      *endpoint.Pool[*pod] // nil for an external sink
-	service   bool                 // events go to the Service, which leads only to pods that are ready
-	budget    Budget
+	service   bool                 // events go to the Service's address, which routes only to ready pods
+	memory    MemoryBudget
 	transport *http.Transport
 	log       logr.Logger
 }
 
-// maxReroutes is how many addresses one Send tries when connections are refused.
+// maxReroutes bounds how many addresses one Send tries when connections are refused.
 const maxReroutes = 4
 
-// New makes a Sink; its gate is closed until Run knows an address. That of an external sink is open.
+// New returns a Sink. Its gate is closed until Run has an address; the gate of an external sink is open.
 func New(target Target, deps Deps) (*Sink, error) {
 	if deps.Network.problem != nil {
 		return nil, deps.Network.problem
@@ -64,7 +86,7 @@ func New(target Target, deps Deps) (*Sink, error) {
 	s := &Sink{
 		target: target, url: u, login: loginOf(u), network: deps.Network, endpoints: deps.Endpoints,
 		service: deps.Network.options.Endpoints == EndpointsService,
-		budget:  deps.Budget, log: deps.Log,
+		memory:  deps.ReplyMemory, log: deps.Log,
 	}
 	s.opening = openingOf(u.RequestURI(), u.Host)
 	s.transport = s.chooseTransport()
@@ -74,12 +96,14 @@ func New(target Target, deps Deps) (*Sink, error) {
 		s.pods = newPods(u, deps)
 		s.gate = s.pods.Gate()
 	}
-	show(deps.Openness, target.External)
+	if deps.OnGate != nil {
+		deps.OnGate(target.External)
+	}
 	return s, nil
 }
 
-// chooseTransport returns the transport to the sink. Connections with TLS to pods are the sink's own, because a pod's
-// address does not say which name its server has to prove.
+// chooseTransport returns the transport to the sink. TLS connections to pods are the sink's own, because the pod's
+// address does not tell which name its certificate must have.
 func (s *Sink) chooseTransport() *http.Transport {
 	switch {
 	case s.target.External || s.service:
@@ -91,10 +115,10 @@ func (s *Sink) chooseTransport() *http.Transport {
 	}
 }
 
-// Gate is open while the sink can be reached.
+// Gate returns the gate, which is open while the sink is reachable.
 func (s *Sink) Gate() *endpoint.Gate { return s.gate }
 
-// Run keeps the gate until ctx ends or the endpoints cannot be watched.
+// Run watches the endpoints until ctx ends or the watch fails.
 func (s *Sink) Run(ctx context.Context) error {
 	if s.target.External {
 		<-ctx.Done()
@@ -112,12 +136,13 @@ func (s *Sink) Run(ctx context.Context) error {
 	return nil
 }
 
-// Send implements dispatch.Sink. No watch reports when an external sink is back, so what it refuses is an attempt.
+// Send implements dispatch.Sink. No watch reports when an external sink is back, so a refused connection counts as an
+// attempt.
 func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer, error) {
 	if s.target.External {
 		answer, err := s.post(ctx, s.url, ev)
 		if errors.Is(err, errNeverSink) {
-			s.log.Info("the sink's host leads to an address that is never a sink", "sink", routing.ShownSink(s.target.URL), "reason", err.Error())
+			s.log.Info("the sink's host resolves to an address that is not allowed as a sink", "sink", routing.ShownSink(s.target.URL), "reason", err.Error())
 		}
 		return answer, err
 	}
@@ -130,7 +155,7 @@ func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer,
 		if err == nil || !notConnected(err) || ctx.Err() != nil {
 			return answer, err
 		}
-		if !s.service { // which says nothing about one of its pods
+		if !s.service { // the Service's address is not one of its pods
 			s.pods.Refuse(m)
 		}
 	}
@@ -149,15 +174,15 @@ func (s *Sink) sendTo(ctx context.Context, m *endpoint.Member[*pod], ev *cloudev
 	}
 }
 
-// post sends by net/http.
+// post sends the event by net/http.
 func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dispatch.Answer, error) {
 	deadline := time.Now().Add(s.target.Timeout)
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	var started atomic.Int64 // the callback may still run when the answer is there
+	var started atomic.Int64 // the callback may still run when the response arrives
 	var head httplimit.HeadAccount
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { head.Picked(info.Conn) }}
-	if s.log.V(1).Enabled() { // it shows when a request was written; to know it costs more than a guess
+	if s.log.V(1).Enabled() { // the exact time of sending is needed only for logs, and costs more than a guess
 		trace.WroteHeaders = func() { started.Store(time.Now().UnixNano()) }
 	} else {
 		started.Store(time.Now().UnixNano())
@@ -166,7 +191,7 @@ func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dis
 	if s.url.Scheme == "https" {
 		ctx = context.WithValue(ctx, callKey{}, s.replies(deadline))
 	}
-	resp, err := s.transport.RoundTrip(s.newRequest(ctx, to, ev)) // which follows no redirect
+	resp, err := s.transport.RoundTrip(s.newRequest(ctx, to, ev)) // it follows no redirect
 	var answer dispatch.Answer
 	if err == nil {
 		answer, _, err = readAnswer(ctx, resp, s.replies(deadline))
@@ -180,13 +205,158 @@ func (s *Sink) post(ctx context.Context, to *url.URL, ev *cloudevent.Event) (dis
 	return answer, err
 }
 
-// replies are read until the deadline of their call.
+// replies returns a reader of replies until the deadline of their call.
 func (s *Sink) replies(deadline time.Time) replyReader {
-	return replyReader{most: s.network.options.MaxReplySize, budget: s.budget, until: deadline}
+	return replyReader{most: s.network.options.MaxReplySize, memory: s.memory, until: deadline}
 }
 
-// notConnected reports whether connecting failed, and not a request whose event may have been read.
+// notConnected reports whether err is a failure to connect, so that no server has read the event.
 func notConnected(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// Ways to reach a Service.
+const (
+	// EndpointsPods sends to pods directly.
+	EndpointsPods = "pods"
+	// EndpointsService sends to the Service's address and leaves the choice of the pod to the network, as meshes
+	// require.
+	EndpointsService = "service"
+)
+
+// maxReplySize is the largest message that NATS accepts.
+const maxReplySize = 64 << 20
+
+// Options bounds calls of sinks.
+type Options struct {
+	Timeout       time.Duration // one delivery, from connecting to the end of the answer
+	DialTimeout   time.Duration // one connection attempt of a delivery
+	ProbeInterval time.Duration // between connection attempts to an address that is not up yet
+	Endpoints     string        // EndpointsPods or EndpointsService
+	CAFile        string        // certificates trusted in addition to the system's; empty for none
+	MaxReplySize  int64         // bytes of an event in a sink's answer
+}
+
+// DefaultOptions gives handlers three minutes.
+func DefaultOptions() Options {
+	return Options{
+		Timeout:       190 * time.Second,
+		DialTimeout:   2 * time.Second,
+		ProbeInterval: 25 * time.Millisecond,
+		Endpoints:     EndpointsPods,
+		MaxReplySize:  1 << 20,
+	}
+}
+
+// BindFlags adds the --sink-* flags and --max-reply-size.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&o.Timeout, "sink-timeout", o.Timeout, "how long a sink may take to answer")
+	fs.DurationVar(&o.DialTimeout, "sink-dial-timeout", o.DialTimeout, "how long connecting to a sink may take")
+	fs.DurationVar(&o.ProbeInterval, "sink-probe-interval", o.ProbeInterval,
+		"how often a starting Function is dialled until it accepts a connection")
+	fs.StringVar(&o.Endpoints, "sink-endpoints", o.Endpoints,
+		"where events are sent: pods (straight to the least loaded), or service (to the Service's own address, for a mesh)")
+	fs.StringVar(&o.CAFile, "sink-ca", o.CAFile, "file with CA certificates that are trusted for sinks in addition to the system's")
+	fs.Int64Var(&o.MaxReplySize, "max-reply-size", o.MaxReplySize, "largest event in bytes that a sink may answer with")
+}
+
+// Validate reports every invalid bound.
+func (o *Options) Validate() error {
+	_, errCA := trusted(o.CAFile)
+	errs := []error{errCA}
+	if o.Timeout <= 0 {
+		errs = append(errs, errors.New("--sink-timeout must be positive"))
+	}
+	if o.DialTimeout <= 0 {
+		errs = append(errs, errors.New("--sink-dial-timeout must be positive"))
+	}
+	if o.ProbeInterval < time.Millisecond {
+		errs = append(errs, errors.New("--sink-probe-interval must be at least 1ms"))
+	}
+	if o.Endpoints != EndpointsPods && o.Endpoints != EndpointsService {
+		errs = append(errs, fmt.Errorf("--sink-endpoints must be %s or %s", EndpointsPods, EndpointsService))
+	}
+	if o.MaxReplySize < 1 || o.MaxReplySize > maxReplySize {
+		errs = append(errs, fmt.Errorf("--max-reply-size must be between 1 and %d", maxReplySize))
+	}
+	return errors.Join(errs...)
+}
+
+// pod is an address of a sink with its idle connections.
+type pod struct {
+	url      url.URL // of the sink at this address
+	connPool connPool
+}
+
+// closeIdle closes the idle connections. Connections to removed addresses expire.
+func (p *pod) closeIdle() { p.connPool.close() }
+
+// newPods returns the pool of a sink's addresses.
+func newPods(sink *url.URL, deps Deps) *endpoint.Pool[*pod] {
+	options, onGate, log := deps.Network.options, deps.OnGate, deps.Log
+	return endpoint.NewPool(endpoint.Options[*pod]{
+		Value: func(address string) *pod {
+			p := &pod{url: *sink}
+			p.url.Host = address
+			return p
+		},
+		OnGate: func(change endpoint.Change) {
+			report(sink, change, log)
+			if onGate != nil {
+				onGate(change.Open)
+			}
+		},
+		AwaitReady:   options.Endpoints == EndpointsService,
+		DialInterval: options.ProbeInterval,
+		Dialer:       deps.Network.prober,
+	})
+}
+
+// report logs that the gate opened or closed.
+func report(sink *url.URL, change endpoint.Change, log logr.Logger) {
+	shown := routing.ShownSink(sink.String())
+	if change.Open {
+		log.Info("gate opened", "sink", shown, "address", change.Address, "waited", change.Waited.String(), "closedFor", change.Lasted.String())
+	} else {
+		log.Info("gate closed", "sink", shown, "address", change.Address, "openFor", change.Lasted.String())
+	}
+}
+
+// headers is the number of headers of a usual event.
+const headers = 12
+
+// via tells the runtime of a Function that the bridge counts the call too.
+var via = []string{activation.ViaEventbridge}
+
+// newRequest returns the event in binary mode as a request with the sink's Host header, addressed to url.
+func (s *Sink) newRequest(ctx context.Context, to *url.URL, ev *cloudevent.Event) *http.Request {
+	req := (&http.Request{
+		Method: http.MethodPost, URL: to, Host: s.url.Host, Header: make(http.Header, headers),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
+	ev.SetHeader(req.Header)
+	tracecontext.Inject(req.Header)
+	if s.login != nil {
+		req.Header["Authorization"] = s.login
+	}
+	if !s.target.External {
+		req.Header[activation.HeaderVia] = via
+	}
+	if len(ev.Data) == 0 {
+		return req
+	}
+	req.ContentLength = int64(len(ev.Data))
+	req.Body = io.NopCloser(bytes.NewReader(ev.Data)) // net/http recognizes it, and writes it together with the header
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(ev.Data)), nil }
+	return req
+}
+
+// loginOf returns the Authorization header for the user and password in the URL.
+func loginOf(sink *url.URL) []string {
+	if sink.User == nil {
+		return nil
+	}
+	password, _ := sink.User.Password()
+	return []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(sink.User.Username()+":"+password))}
 }

@@ -4,18 +4,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -345,24 +347,25 @@ func TestLogsShowNoSecretsOfTheSink(t *testing.T) {
 	require.NotContains(t, lines.String(), "hidden")
 }
 
-func TestOpennessIsMeasured(t *testing.T) {
+func TestOnGateIsCalledWhenTheGateOpensOrCloses(t *testing.T) {
 	t.Parallel()
-	openness := prometheus.NewGauge(prometheus.GaugeOpts{Name: "open", Help: "1 while open."})
-	deps := Deps{Network: NewNetwork(DefaultOptions()), Openness: openness, Log: logr.Discard()}
+	var open []bool
+	deps := Deps{Network: NewNetwork(DefaultOptions()), OnGate: func(now bool) { open = append(open, now) }, Log: logr.Discard()}
 	p := newPods(&url.URL{Scheme: "http"}, deps)
 	for _, tc := range []struct {
 		endpoints []routing.Endpoint
-		want      float64
-	}{{nil, 0}, {[]routing.Endpoint{loopback.Ready("a:1"), loopback.Ready("b:1")}, 1}, {nil, 0}} {
+		want      []bool
+	}{{nil, nil}, {[]routing.Endpoint{loopback.Ready("a:1"), loopback.Ready("b:1")}, []bool{true}}, {nil, []bool{true, false}}} {
 		p.Apply(tc.endpoints)
-		require.InDelta(t, tc.want, testutil.ToFloat64(openness), 0)
+		require.Equal(t, tc.want, open)
 	}
+	open = nil
 	_, err := New(Target{URL: externalURL, External: true}, deps)
 	require.NoError(t, err)
-	require.InDelta(t, 1, testutil.ToFloat64(openness), 0, "an external sink is always open")
+	require.Equal(t, []bool{true}, open, "an external sink is always open")
 	_, err = New(Target{URL: sinkURL}, deps)
 	require.NoError(t, err)
-	require.InDelta(t, 0, testutil.ToFloat64(openness), 0, "another before it has an address")
+	require.Equal(t, []bool{true, false}, open, "another before it has an address")
 }
 
 func TestAPodIsCalledAtItsAddressInTheSinksName(t *testing.T) {
@@ -373,4 +376,106 @@ func TestAPodIsCalledAtItsAddressInTheSinksName(t *testing.T) {
 	p.Apply([]routing.Endpoint{loopback.Ready("a:1")})
 	require.Equal(t, "http://a:1/in?region=eu", p.Pick().Value.url.String())
 	require.Equal(t, "price", sink.Host)
+}
+
+// BenchmarkSend compares a delivery with the POST of the same bytes and headers by a bare client. The server's part is in
+// both; cpu-us/op distinguishes them better than the time does.
+func BenchmarkSend(b *testing.B) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer server.Close()
+	network := NewNetwork(DefaultOptions())
+	defer network.Close()
+	s, err := New(Target{URL: sinkURL}, Deps{
+		Network: network, Endpoints: loopback.NewEndpoints(loopback.Ready(server.Listener.Addr().String())), Log: logr.Discard(),
+	})
+	require.NoError(b, err)
+	open(b, start(b, s))
+	ev := order("1")
+	ev.Data = bytes.Repeat([]byte("x"), 1<<10)
+
+	for _, inFlight := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("sink/%d", inFlight), func(b *testing.B) {
+			deliver(b, inFlight, func() error {
+				_, err := s.Send(b.Context(), ev)
+				return err
+			})
+		})
+		b.Run(fmt.Sprintf("bare/%d", inFlight), func(b *testing.B) {
+			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: inFlight}}
+			defer client.CloseIdleConnections()
+			deliver(b, inFlight, func() error { return bare(b, client, server.URL, ev) })
+		})
+	}
+}
+
+func bare(b *testing.B, client *http.Client, url string, ev *cloudevent.Event) error {
+	b.Helper()
+	req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, url, bytes.NewReader(ev.Data))
+	if err != nil {
+		return err
+	}
+	ev.SetHeader(req.Header)
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.Body.Close()
+}
+
+// deliver spreads b.N calls over so many goroutines.
+func deliver(b *testing.B, inFlight int, send func() error) {
+	b.Helper()
+	b.ReportAllocs()
+	calls := make(chan struct{}, inFlight)
+	var senders sync.WaitGroup
+	for range inFlight {
+		senders.Go(func() {
+			for range calls {
+				if err := send(); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	before := cpu(b)
+	for range b.N {
+		calls <- struct{}{}
+	}
+	close(calls)
+	senders.Wait()
+	b.ReportMetric(float64((cpu(b)-before).Microseconds())/float64(b.N), "cpu-us/op")
+}
+
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkIdle measures what a sink costs that has one pod and nothing to do.
+func BenchmarkIdle(b *testing.B) {
+	network := NewNetwork(DefaultOptions())
+	defer network.Close()
+	endpoints := loopback.NewEndpoints(loopback.Ready("10.0.0.1:8080"))
+	before, goroutines := memory(), runtime.NumGoroutine()
+	for range b.N {
+		s, err := New(Target{URL: sinkURL}, Deps{Network: network, Endpoints: endpoints, Log: logr.Discard()})
+		require.NoError(b, err)
+		open(b, start(b, s))
+	}
+	after := memory()
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(b.N), "heap-B/op")
+	b.ReportMetric(float64(after.StackInuse-before.StackInuse)/float64(b.N), "stack-B/op")
+	b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/float64(b.N), "goroutines/op")
+}
+
+func memory() (m runtime.MemStats) {
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m
 }

@@ -7,18 +7,24 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/httplimit"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-func TestWhoWaitsTooLongIsToldWhyAndWhenToComeAgain(t *testing.T) {
+func TestARequestThatWaitsTooLongGetsTheReasonAndRetryAfter(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(_ *Options, c *Condition) { c.Wait, c.Reason = 20*time.Millisecond, "MinReplicasNotAvailable" })
 	answer := f.do(f.request(http.MethodGet, "/", ""))
@@ -29,7 +35,7 @@ func TestWhoWaitsTooLongIsToldWhyAndWhenToComeAgain(t *testing.T) {
 	f.awaitLoad(0, 0)
 }
 
-func TestWhoSendsNothingOfABodyIsCountedNoLongerThanHeMayWait(t *testing.T) {
+func TestAStalledBodyIsCountedOnlyUntilItsTimeout(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(_ *Options, c *Condition) { c.Wait = 20 * time.Millisecond })
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", f.server.Listener.Addr().String())
@@ -51,7 +57,7 @@ func TestAFunctionThatCannotStartAnswersAtOnceAndIsWokenAllTheSame(t *testing.T)
 	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
 	require.Equal(t, "Function shop/price does not run: HandlerFailed; its status says why\n", answer.text)
 
-	f.set(f.pod(true, hello)) // what runs serves, whatever the status says
+	f.set(f.pod(true, hello)) // a running pod serves, whatever the status is
 	require.Eventually(t, func() bool { return f.do(f.request(http.MethodGet, "/", "")).text == "hello" }, time.Minute, time.Millisecond)
 }
 
@@ -221,4 +227,230 @@ func TestACallerWhoSendsAByteOfHisBodyNowAndThenIsCutOff(t *testing.T) {
 	require.NoError(t, reader.Close())
 	<-answers
 	f.awaitLoad(0, 0)
+}
+
+func named(namespace string, i int) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("f", i)}
+}
+
+func TestANamespaceAndACallerTakeNoMorePlacesOfWaitingRequestsThanTheyLeaveFree(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]func(i int) (types.NamespacedName, httplimit.Key){
+		"a namespace": func(i int) (types.NamespacedName, httplimit.Key) {
+			return named("hostile", i%5), httplimit.Key{Name: strconv.Itoa(i)}
+		},
+		"a caller": func(i int) (types.NamespacedName, httplimit.Key) {
+			return named(fmt.Sprint("ns", i%3), 0), httplimit.Key{Name: "one"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWaiting(256 * waitingCost)
+			admitted := 0
+			for i := range 1000 {
+				if w.enter(of(i)) == nil {
+					admitted++
+				}
+			}
+			require.Equal(t, 128, admitted)
+			require.Nil(t, w.enter(named("shop", 0), httplimit.Key{Name: "honest"}))
+			require.EqualValues(t, 129, w.requests())
+			w.leave(named("shop", 0), httplimit.Key{Name: "honest"})
+			for i := range admitted {
+				w.leave(of(i))
+			}
+			require.Zero(t, w.requests())
+			require.Empty(t, w.woken)
+			require.Nil(t, w.enter(of(0)))
+		})
+	}
+}
+
+func TestTheFunctionsThatAreWokenAtATimeAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		of    func(i int) (types.NamespacedName, httplimit.Key)
+		woken int
+		why   string
+	}{
+		"of a namespace": {
+			func(i int) (types.NamespacedName, httplimit.Key) {
+				return named("hostile", i), httplimit.Key{Name: strconv.Itoa(i)}
+			},
+			128, "as many Functions of its namespace are being woken as may be at a time",
+		},
+		"by a caller": {
+			func(i int) (types.NamespacedName, httplimit.Key) {
+				return named(fmt.Sprint("ns", i), i), httplimit.Key{Name: "one"}
+			},
+			32, "your address is waking as many Functions as it may at a time",
+		},
+		"by a proxy whose callers are not known": {
+			func(i int) (types.NamespacedName, httplimit.Key) {
+				return named(fmt.Sprint("ns", i), i), httplimit.Key{Name: "proxy", Unshared: true}
+			}, 256, "as many Functions of its namespace are being woken as may be at a time",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWaiting(1024 * waitingCost)
+			for i := range tc.woken {
+				require.Nil(t, w.enter(tc.of(i)))
+			}
+			refused := w.enter(tc.of(tc.woken))
+			require.NotNil(t, refused)
+			require.Contains(t, refused.text, tc.why)
+			require.Equal(t, overloaded, refused.outcome)
+			require.Nil(t, w.enter(tc.of(0)), "that Function is being woken already")
+			w.leave(tc.of(0))
+			w.leave(tc.of(0))
+			require.Nil(t, w.enter(tc.of(tc.woken)))
+		})
+	}
+}
+
+// theirPods are the pods of one Function; others never have any.
+type theirPods struct {
+	of        types.NamespacedName
+	endpoints []routing.Endpoint
+}
+
+// Watch implements Endpoints.
+func (p *theirPods) Watch(ctx context.Context, name types.NamespacedName, _ int32, apply func([]routing.Endpoint)) error {
+	if name == p.of {
+		apply(p.endpoints)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func TestFunctionsThatNeverStartLeaveWakingToOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	pod := httptest.NewServer(http.HandlerFunc(hello))
+	t.Cleanup(pod.Close)
+	options, table := DefaultOptions(), NewTable()
+	options.AllowLoopback, options.MaxWaiting, options.MaxWaitingBytes = true, 100, 400*waitingCost
+	all := New(Deps{
+		Endpoints: &theirPods{price, []routing.Endpoint{{Address: pod.Listener.Addr().String(), Ready: true, Function: true}}},
+		Functions: knownFunctions(func() Condition { return Condition{} }),
+		Begin:     func(name types.NamespacedName) Request { return table.Begin(name) },
+		Registry:  prometheus.NewRegistry(), Log: logr.Discard(),
+	}, options)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.RemoteAddr = r.Header.Get("Test-Caller") + ":1"
+		all.Serve(w, r, types.NamespacedName{Namespace: r.Host, Name: r.URL.Path[1:]}, Call{Wait: time.Hour})
+	}))
+	transport := &http.Transport{}
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		stop()
+		server.CloseClientConnections()
+		server.Close()
+		transport.CloseIdleConnections()
+		all.Close()
+	})
+	ask := func(ctx context.Context, namespace, function, caller string) (int, http.Header, string) {
+		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/"+function, http.NoBody)
+		request.Host = namespace
+		request.Header.Set("Test-Caller", caller)
+		answer, err := transport.RoundTrip(request)
+		if err != nil {
+			return 0, nil, err.Error()
+		}
+		defer func() { _ = answer.Body.Close() }()
+		text, _ := io.ReadAll(answer.Body)
+		return answer.StatusCode, answer.Header, string(text)
+	}
+	for i := range 500 {
+		go func() { ask(ctx, "hostile", fmt.Sprint("f", i%5), fmt.Sprint("10.0.0.", i%250)) }()
+	}
+	require.Eventually(t, func() bool { return all.waiting.requests() == 200 }, time.Minute, time.Millisecond)
+
+	status, header, text := ask(t.Context(), "hostile", "f9", "10.0.1.1")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, "1", header.Get("Retry-After"))
+	require.Equal(t, activation.RefusedOverload, header.Get(activation.HeaderRefused))
+	require.Equal(t, "Function hostile/f9 is asleep, and as many requests wait for Functions of its namespace as may\n", text)
+
+	status, _, text = ask(t.Context(), price.Namespace, price.Name, "10.0.1.2")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "hello", text)
+}
+
+// entered puts so many requests into the queue, and returns the turns of those that have to wait.
+func entered(t *testing.T, q *queue, n int) []chan struct{} {
+	t.Helper()
+	var turns []chan struct{}
+	for range n {
+		turn, ok := q.enter(n)
+		require.True(t, ok)
+		if turn != nil {
+			turns = append(turns, turn)
+		}
+	}
+	return turns
+}
+
+func came(turns []chan struct{}) int {
+	n := 0
+	for _, turn := range turns {
+		select {
+		case <-turn:
+			n++
+		default:
+		}
+	}
+	return n
+}
+
+func TestWithPodsNobodyWaitsHoweverManyThereAre(t *testing.T) {
+	t.Parallel()
+	var q queue
+	q.set(1)
+	require.Empty(t, entered(t, &q, 10*burst))
+}
+
+func TestABurstGoesOutAtThePaceOfAnswers(t *testing.T) {
+	t.Parallel()
+	var q queue
+	turns := entered(t, &q, 3*burst)
+	require.Len(t, turns, 3*burst)
+	q.set(1)
+	require.Equal(t, burst, came(turns))
+	for range burst / 2 {
+		q.answered()
+	}
+	require.Equal(t, burst+burst/2, came(turns))
+	q.set(2)
+	require.Equal(t, 2*burst+burst/2, came(turns))
+	q.set(0)
+	q.answered()
+	require.Equal(t, 2*burst+burst/2, came(turns), "without a pod nobody goes on")
+}
+
+func TestWhoCameFirstGoesFirst(t *testing.T) {
+	t.Parallel()
+	var q queue
+	turns := entered(t, &q, burst+1)
+	q.set(1)
+	require.Equal(t, burst, came(turns[:burst]))
+	late, ok := q.enter(burst)
+	require.True(t, ok)
+	require.NotNil(t, late, "it does not overtake the one that waits")
+}
+
+func TestWhoGoesAwayLeavesItsPlace(t *testing.T) {
+	t.Parallel()
+	var q queue
+	turns := entered(t, &q, 2)
+	_, ok := q.enter(2)
+	require.False(t, ok, "the queue is full")
+	require.True(t, q.leave(turns[0]))
+	require.False(t, q.leave(turns[0]))
+	_, ok = q.enter(2)
+	require.True(t, ok)
+	require.Equal(t, 2, q.length())
+	q.set(1)
+	require.Equal(t, 0, came(turns[:1]))
+	require.False(t, q.leave(turns[1]), "its turn has come")
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
-// acceptPause parts two tries after a port could not accept, as when the process has no file descriptor left.
+// acceptPause is the pause after a failed accept, as when the process has no file descriptor left.
 const acceptPause = 50 * time.Millisecond
 
-// Ports is a net.Listener over the ports of Functions.
+// Ports is a net.Listener on the activator ports of all Functions.
 type Ports struct {
 	host string
 	log  logr.Logger
@@ -33,7 +33,7 @@ type Ports struct {
 	known  bool
 }
 
-// port is that of one Function.
+// port is the listener of one Function.
 type port struct {
 	function activation.Listing
 	listener net.Listener
@@ -41,7 +41,7 @@ type port struct {
 	once     sync.Once
 }
 
-// NewPorts listens on no port yet.
+// NewPorts returns Ports without listeners.
 func NewPorts(host string, log logr.Logger) *Ports {
 	return &Ports{
 		host: host, log: log, accepted: make(chan net.Conn), closed: make(chan struct{}),
@@ -49,8 +49,8 @@ func NewPorts(host string, log logr.Logger) *Ports {
 	}
 }
 
-// Set opens the ports that are new and closes those that are gone. A port that goes to another Function is opened again. Of
-// each Function there may be a listing for each address family, with one port.
+// Set opens new ports and closes removed ones. A port that moves to another Function is reopened. A Function may have a
+// listing with the same port for each address family.
 func (p *Ports) Set(listings []activation.Listing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,12 +84,12 @@ func (p *Ports) Set(listings []activation.Listing) {
 	p.known = true
 }
 
-// listen is called with the lock held.
+// The caller holds the lock.
 func (p *Ports) listen(number int32, listing activation.Listing) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(p.host, strconv.Itoa(int(number))))
 	if err != nil {
 		if before := p.failed[number]; before != err.Error() {
-			p.log.Error(err, "activator port cannot be opened", "port", number, "namespace", listing.Function.Namespace, "function", listing.Function.Name)
+			p.log.Error(err, "cannot open an activator port", "port", number, "namespace", listing.Function.Namespace, "function", listing.Function.Name)
 		}
 		p.failed[number] = err.Error()
 		return
@@ -124,12 +124,12 @@ func (p *Ports) accept(from *port) {
 	}
 }
 
-// Ready says why not all ports are open, or nil.
+// Ready returns why not all ports are open, or nil.
 func (p *Ports) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.known {
-		return errors.New("the Functions are not known yet")
+		return errors.New("the Functions are not loaded yet")
 	}
 	for number, why := range p.failed {
 		return fmt.Errorf("port %d, and %d more, cannot be opened: %s", number, len(p.failed)-1, why)
@@ -137,7 +137,7 @@ func (p *Ports) Ready() error {
 	return nil
 }
 
-// Open is how many ports there are.
+// Open returns the number of open ports.
 func (p *Ports) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +154,7 @@ func (p *Ports) Accept() (net.Conn, error) {
 	}
 }
 
-// Close closes all ports. Connections stay.
+// Close closes all ports. Connections stay open.
 func (p *Ports) Close() error {
 	p.once.Do(func() {
 		close(p.closed)
@@ -169,7 +169,7 @@ func (p *Ports) Close() error {
 	return nil
 }
 
-// Addr implements net.Listener: it is that of no port in particular.
+// Addr implements net.Listener. It returns the address of no particular port.
 func (p *Ports) Addr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.host)} }
 
 func (p *port) close() {
@@ -177,4 +177,48 @@ func (p *port) close() {
 		close(p.gone)
 		_ = p.listener.Close()
 	})
+}
+
+// conn is a connection to the port of a Function.
+type conn struct {
+	net.Conn
+	port *port
+}
+
+// CloseWrite lets the client read the response before the connection closes.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Owner is the Function at whose port a connection was accepted.
+type Owner struct{ port *port }
+
+// Of returns the owner of a connection that Ports accepted; wrappers expose the connection by NetConn.
+func Of(c net.Conn) (Owner, bool) {
+	for {
+		switch found := c.(type) {
+		case *conn:
+			return Owner{found.port}, true
+		case interface{ NetConn() net.Conn }:
+			c = found.NetConn()
+		default:
+			return Owner{}, false
+		}
+	}
+}
+
+// Function returns the listing for which the port was opened.
+func (o Owner) Function() activation.Listing { return o.port.function }
+
+// Gone reports whether the Function no longer has the port.
+func (o Owner) Gone() bool {
+	select {
+	case <-o.port.gone:
+		return true
+	default:
+		return false
+	}
 }

@@ -45,7 +45,7 @@ func accept(t *testing.T, p *Ports) (net.Conn, Owner) {
 func TestThePortTellsWhichFunctionIsMeant(t *testing.T) {
 	t.Parallel()
 	p := newPorts(t)
-	require.ErrorContains(t, p.Ready(), "not known yet")
+	require.ErrorContains(t, p.Ready(), "not loaded yet")
 	price, stock := listing("price", int32(loopback.Reserve(t))), listing("stock", int32(loopback.Reserve(t)))
 	p.Set([]activation.Listing{price, stock})
 	require.NoError(t, p.Ready())

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// maxOrigin is how long an origin may be. A longer one is none that is allowed.
+	// maxOrigin bounds the length of an origin. A longer one is not allowed.
 	maxOrigin = 512
-	// maxPattern is how long a regular expression may be, and maxSize how large all of a policy are together: each of a request's
-	// characters costs as much at most.
+	// maxPattern bounds the length of a regular expression, and maxSize the total size of a policy's programs: matching
+	// costs at most that much per character.
 	maxPattern = 512
 	maxSize    = 4000
 
@@ -31,7 +31,7 @@ const (
 	headerMaxAge           = "Access-Control-Max-Age"
 )
 
-// removeCORS takes away what a backend has to say of origins: the APIRule says it.
+// removeCORS removes the backend's CORS headers: the APIRule's apply.
 func removeCORS(header http.Header) {
 	for _, name := range []string{
 		headerAllowOrigin, headerAllowCredentials, headerExposeHeaders, headerAllowMethods, headerAllowHeaders, headerMaxAge,
@@ -40,7 +40,7 @@ func removeCORS(header http.Header) {
 	}
 }
 
-// cors is the policy of a host.
+// cors is the CORS policy of a host.
 type cors struct {
 	exact, prefixes []string
 	patterns        []*regexp.Regexp
@@ -50,7 +50,7 @@ type cors struct {
 	credentials                       bool
 }
 
-// compileCORS returns nil for a policy without effect. What is wrong in an origin allows no origin.
+// compileCORS returns nil for a policy without effect. An invalid origin allows nothing.
 func compileCORS(policy *v2.CORSPolicy) (*cors, apirule.Problems) {
 	if policy == nil || len(policy.AllowOrigins) == 0 {
 		return nil, nil
@@ -94,14 +94,14 @@ func (c *cors) allow(kind, value string, left *int) error {
 	return nil
 }
 
-// compilePattern compiles nothing that is larger than what is left.
+// compilePattern compiles an expression unless it is larger than left.
 func compilePattern(text string, left int) (*regexp.Regexp, int, error) {
 	if len(text) > maxPattern {
 		return nil, 0, fmt.Errorf("the regular expression is longer than %d characters: write several", maxPattern)
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return nil, 0, fmt.Errorf("it is no regular expression of RE2: %w", err)
+		return nil, 0, fmt.Errorf("not a regular expression of RE2: %w", err)
 	}
 	size := sizeOf(parsed)
 	if size > left {
@@ -109,12 +109,12 @@ func compilePattern(text string, left int) (*regexp.Regexp, int, error) {
 	}
 	pattern, err := regexp.Compile(`\A(?:` + text + `)\z`)
 	if err != nil {
-		return nil, 0, fmt.Errorf("it is no regular expression of RE2: %w", err)
+		return nil, 0, fmt.Errorf("not a regular expression of RE2: %w", err)
 	}
 	return pattern, size, nil
 }
 
-// sizeOf estimates how large the program of a regular expression is, without compiling it.
+// sizeOf estimates the program size of a regular expression without compiling it.
 func sizeOf(re *syntax.Regexp) int {
 	size := 1 + len(re.Rune)
 	for _, sub := range re.Sub {
@@ -132,15 +132,15 @@ func (c *cors) matches(text string) bool {
 		slices.ContainsFunc(c.patterns, func(pattern *regexp.Regexp) bool { return pattern.MatchString(text) })
 }
 
-// origin is one that may read an answer.
+// origin is an origin that may read a response.
 type origin struct {
 	*cors
 
 	name  string
-	asked bool // it is a preflight that is answered
+	asked bool // it is a preflight that the gateway answers
 }
 
-// allows returns the origin of a request that the policy allows, or nil.
+// allows returns the origin of a request if the policy allows it, else nil.
 func (c *cors) allows(r *http.Request) *origin {
 	values := r.Header["Origin"]
 	if c == nil || len(values) != 1 || values[0] == "" || len(values[0]) > maxOrigin {
@@ -152,12 +152,12 @@ func (c *cors) allows(r *http.Request) *origin {
 	return &origin{cors: c, name: values[0]}
 }
 
-// isPreflight is true of a question by a browser, before it sends what a page wants to send to another origin.
+// isPreflight reports whether a request is a CORS preflight.
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// mark tells the browser that the origin may read the answer.
+// mark allows the browser to give the response to the origin.
 func (o *origin) mark(header http.Header) {
 	if o == nil {
 		return

@@ -37,7 +37,7 @@ func (f *fixture) withCORS(policy *v2.CORSPolicy, rules ...apirule.Rule) {
 	f.exposed.Set([]apirule.Exposure{exposed})
 }
 
-// corsHeaders are those of an answer.
+// corsHeaders are the CORS headers of a response.
 func corsHeaders(header http.Header) map[string]string {
 	found := map[string]string{}
 	for name, values := range header {
@@ -192,7 +192,7 @@ func TestAnswersOfAHostWithAPolicyVaryByOrigin(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.withCORS(shopPolicy(v2.StringMatch{"exact": "https://shop.example"}), open(f.function.address, "/vary", "GET"))
-	require.Equal(t, []string{"Origin"}, f.get("/a").Header["Vary"], "a cache keeps it for who has no origin")
+	require.Equal(t, []string{"Origin"}, f.get("/a").Header["Vary"], "a cache stores it for clients without an origin")
 	require.Equal(t, []string{"Origin"}, f.get("/a", "Origin", "https://shop.example").Header["Vary"])
 	require.Equal(t, []string{"Origin"}, f.do("OPTIONS", shopHost, "/a", "Origin", "https://shop.example",
 		"Access-Control-Request-Method", "GET").Header["Vary"])

@@ -4,14 +4,24 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/http/httputil"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/httplimit"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 const (
@@ -19,17 +29,17 @@ const (
 	tooSlow      = "upstream request timeout"
 	notReady     = "The rule for this path is not ready: the status of its APIRule says why"
 	tooMany      = "Too many requests for this host, or for its namespace, are being answered"
-	// statusClientGone is in metrics alone: nobody reads it.
+	// statusClientGone appears only in metrics.
 	statusClientGone = 499
 )
 
-// exchange is one request and its answer.
+// exchange is one request and its response.
 type exchange struct {
-	all     *Exposed
+	all     *Server
 	began   time.Time
 	w       *response
 	place   httplimit.Place
-	body    *body // of a request that a rule takes
+	body    *body // of a request that a rule accepts
 	outcome outcome
 }
 
@@ -41,7 +51,7 @@ func (x *exchange) serve(r *http.Request) {
 		x.refuse(notFound, http.StatusNotFound, "")
 		return
 	}
-	if strings.Contains(path, "%00") { // no backend means it, and some end the path there
+	if strings.Contains(path, "%00") { // no backend needs it, and some end the path there
 		x.refuse(denied, http.StatusBadRequest, "")
 		return
 	}
@@ -69,7 +79,7 @@ func (x *exchange) serve(r *http.Request) {
 	}
 }
 
-// follow does what a rule says.
+// follow applies a rule.
 func (x *exchange) follow(h *host, to *rule, r *http.Request, path string) {
 	ctx, left := startDeadline(r.Context(), to.timeout)
 	defer left.stop()
@@ -86,7 +96,7 @@ func (x *exchange) follow(h *host, to *rule, r *http.Request, path string) {
 	}
 	if to.admits(x, out) {
 		x.send(to, out)
-	} else if !x.body.Whole() { // the server reads what is left of it
+	} else if !x.body.Whole() { // the server reads the rest
 		_ = http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(x.all.options.BodyTimeout))
 	}
 	if x.w.Code() == 0 && ranOut(ctx) {
@@ -106,10 +116,10 @@ func (x *exchange) send(to *rule, out *http.Request) {
 	}
 }
 
-// ranOut reports whether a request has no time left, rather than no caller.
+// ranOut reports whether a request ran out of time, rather than lost its caller.
 func ranOut(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.DeadlineExceeded) }
 
-// refuse answers in place of a backend.
+// refuse responds in place of a backend.
 func (x *exchange) refuse(why outcome, status int, text string) {
 	x.outcome = why
 	header := x.w.Header()
@@ -122,7 +132,7 @@ func (x *exchange) refuse(why outcome, status int, text string) {
 	_, _ = io.WriteString(x.w, text)
 }
 
-// finish is called when the answer is complete, or has been cut.
+// finish is called when the response is complete or was cut off.
 func (x *exchange) finish() {
 	code := x.w.Code()
 	if code == 0 {
@@ -132,4 +142,262 @@ func (x *exchange) finish() {
 		x.outcome = served
 	}
 	x.all.metrics.finished(x.outcome, code, time.Since(x.began))
+}
+
+// deadline ends a request's context when its time is over. Its clock stops while the caller's body is awaited.
+type deadline struct {
+	cancel context.CancelCauseFunc
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	began   time.Time     // when the clock was last started
+	left    time.Duration // when the clock was last started
+	running bool
+	ended   bool // the clock is not started again
+}
+
+func startDeadline(ctx context.Context, timeout time.Duration) (context.Context, *deadline) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return ctx, &deadline{
+		cancel: cancel, began: time.Now(), left: timeout, running: true,
+		timer: time.AfterFunc(timeout, func() { cancel(context.DeadlineExceeded) }),
+	}
+}
+
+// pause stops the clock. A deadline that has passed stays so.
+func (d *deadline) pause() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running && d.timer.Stop() {
+		d.left -= time.Since(d.began)
+	}
+	d.running = false
+}
+
+func (d *deadline) resume() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ended {
+		d.began, d.running = time.Now(), true
+		d.timer.Reset(d.left)
+	}
+}
+
+// remaining returns the time that is left.
+func (d *deadline) remaining() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.running {
+		return d.left
+	}
+	return d.left - time.Since(d.began)
+}
+
+// unlimited removes the deadline.
+func (d *deadline) unlimited() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.timer.Stop()
+	d.running, d.ended = false, true
+}
+
+// stop releases the context's resources at the end of the request.
+func (d *deadline) stop() {
+	d.unlimited()
+	d.cancel(context.Canceled)
+}
+
+// body is the request body. While it is awaited, the request's clock stops.
+type body struct {
+	*forward.Body
+	left    *deadline
+	trailer http.Header // of the request: the server fills it after the body
+	to      *rule
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	b.left.pause()
+	defer b.left.resume()
+	n, err := b.Body.Read(p)
+	if err != nil {
+		removeJudged(b.trailer, b.to)
+	}
+	return n, err
+}
+
+const (
+	dialTimeout    = 2 * time.Second
+	idlePerService = 64
+
+	dialAttempts = 3
+	dialPause    = 25 * time.Millisecond
+
+	refusesConnections = "upstream connect error"
+	brokeOff           = "upstream disconnected before it answered"
+)
+
+// services forwards to the pods of Services that are not Functions.
+type services struct {
+	transport *http.Transport
+}
+
+func newServices(endpoints Endpoints, guard dialguard.Guard) *services {
+	return &services{transport: &http.Transport{
+		DialContext:            httplimit.CountHeads((&pods{endpoints, guard}).dial),
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    idlePerService,
+		IdleConnTimeout:        forward.IdleConnTimeout,
+		MaxResponseHeaderBytes: 2 * httplimit.MaxHeadBytes, // connections count heads themselves
+	}}
+}
+
+// forward serves a request from a Service.
+func (s *services) forward(x *exchange, r *http.Request, to apirule.Backend) {
+	// Bodies flow in both directions concurrently.
+	_ = http.NewResponseController(x.w).EnableFullDuplex()
+	var head httplimit.HeadAccount
+	x.all.deps.Heads.Open(&head, to.Service.Namespace)
+	defer head.Close()
+	address := serviceAddress(&to)
+	proxy := httputil.ReverseProxy{
+		Rewrite:       func(p *httputil.ProxyRequest) { toAddress(p, address) },
+		Transport:     &dialing{transport: s.transport, trailer: r.Trailer, head: &head},
+		FlushInterval: -1, // responses may be streams
+		ModifyResponse: func(answer *http.Response) error {
+			forward.RemoveOwn(answer.Header)
+			forward.CleanTrailer(answer)
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) { x.failed(r, err) },
+		ErrorLog:     forward.Silent,
+		BufferPool:   forward.Buffers,
+	}
+	proxy.ServeHTTP(x.w, r)
+}
+
+// toAddress leaves a request as the rule has set it, except for its address.
+func toAddress(p *httputil.ProxyRequest, address string) {
+	out := p.Out
+	out.URL.Scheme, out.URL.Host, out.URL.RawQuery = "http", address, p.In.URL.RawQuery
+	out.Host = p.In.Host
+	for _, name := range forwarded {
+		if values, ok := p.In.Header[name]; ok {
+			out.Header[name] = values
+		}
+	}
+	addHop(out.Header, p.In.RemoteAddr)
+	out.Header.Del("Expect") // this server sends 100 Continue itself
+}
+
+// failed responds for a Service that did not.
+func (x *exchange) failed(r *http.Request, err error) {
+	if ranOut(r.Context()) {
+		return
+	}
+	if status, text := x.body.Failure(); status != 0 {
+		x.refuse(unfinished, status, text)
+		return
+	}
+	if r.Context().Err() != nil { // the caller has gone
+		return
+	}
+	switch refused := forward.RefusedHead(err); {
+	case forward.IsDial(err):
+		x.refuse(unreachable, http.StatusServiceUnavailable, refusesConnections)
+	case refused != "":
+		x.refuse(unreachable, http.StatusBadGateway, refused)
+	default:
+		x.refuse(unreachable, http.StatusBadGateway, brokeOff)
+	}
+}
+
+// dialing retries when no connection could be made, so that nothing was sent.
+type dialing struct {
+	transport http.RoundTripper
+	trailer   http.Header // of the request: the server fills it after the body
+	head      *httplimit.HeadAccount
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d *dialing) RoundTrip(r *http.Request) (*http.Response, error) {
+	for attempt := 1; ; attempt++ {
+		out := r.Clone(d.head.With(r.Context()))
+		out.Trailer = d.trailer
+		if r.Body != nil {
+			out.Body = io.NopCloser(r.Body) // a failed dial has not read it, and must not close it
+		}
+		answer, err := forward.RoundTrip(d.transport, out, d.head)
+		if err == nil || attempt == dialAttempts || !forward.IsDial(err) || errors.Is(err, dialguard.ErrDenied) {
+			return answer, err
+		}
+		select {
+		case <-r.Context().Done():
+			return nil, err
+		case <-time.After(dialPause):
+		}
+	}
+}
+
+var errNoPod = errors.New("the Service has no pod")
+
+// Endpoints watches the addresses of a Service.
+type Endpoints interface {
+	// Watch calls apply with the endpoints of the Service's port, at once and after each change, one call at a time, until ctx ends.
+	Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error
+}
+
+// pods connects to the pods of Services. The cluster IP of a Service leads wherever its EndpointSlices do, also to pods
+// of other namespaces for whoever may write them; Endpoints returns only the Service's own pods.
+type pods struct {
+	endpoints Endpoints
+	guard     dialguard.Guard
+}
+
+// serviceAddress returns the address of a Service and its port for dial. Idle connections are stored by it, so that a
+// Service never gets those of another one that had its cluster IP before.
+func serviceAddress(to *apirule.Backend) string {
+	return net.JoinHostPort(to.Service.Name+"."+to.Service.Namespace, strconv.Itoa(int(to.Port)))
+}
+
+// dial connects to one of the pods behind an address of serviceAddress, chosen for each connection as a Service does.
+func (p *pods) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, stop := context.WithTimeout(ctx, dialTimeout)
+	defer stop()
+	pod, err := p.choose(ctx, address)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
+	return p.guard.Dialer(dialTimeout).DialContext(ctx, network, pod)
+}
+
+func (p *pods) choose(ctx context.Context, address string) (string, error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", err
+	}
+	port, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return "", err
+	}
+	name, namespace, _ := strings.Cut(host, ".")
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var all []routing.Endpoint
+	err = p.endpoints.Watch(ctx, types.NamespacedName{Namespace: namespace, Name: name}, int32(port), func(current []routing.Endpoint) {
+		all = current
+		stop()
+	})
+	if err != nil {
+		return "", err
+	}
+	// As in a Service: if none is ready, a terminating pod may take it.
+	usable := slices.DeleteFunc(slices.Clone(all), func(e routing.Endpoint) bool { return !e.Ready || e.Terminating })
+	if len(usable) == 0 {
+		usable = slices.DeleteFunc(slices.Clone(all), func(e routing.Endpoint) bool { return !e.Terminating })
+	}
+	if len(usable) == 0 {
+		return "", errNoPod
+	}
+	return usable[rand.IntN(len(usable))].Address, nil //nolint:gosec // not secret
 }

@@ -1,9 +1,11 @@
 package apirules
 
 import (
+	"bufio"
 	"net"
 	"net/http"
 	"net/textproto"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -12,12 +14,12 @@ import (
 
 const headerForwardedHost, headerForwardedFor, headerForwardedProto = "X-Forwarded-Host", "X-Forwarded-For", "X-Forwarded-Proto"
 
-// forwarded are the headers that httputil.ReverseProxy would drop.
+// forwarded are headers that httputil.ReverseProxy would drop.
 var forwarded = []string{"Forwarded", headerForwardedFor, headerForwardedHost, headerForwardedProto}
 
-// prepare makes of a caller's request the one that is judged and forwarded. The caller's stays as it is.
+// prepare returns the request that is authorized and forwarded. The caller's request stays unchanged.
 func (h *host) prepare(r *http.Request, path string, to *rule) *http.Request {
-	out := r // a copy already
+	out := r // already a copy
 	out.Header = r.Header.Clone()
 	out.URL = withPath(r.URL, path)
 	if proto := out.Header.Get(headerForwardedProto); proto == "http" || proto == "https" {
@@ -35,9 +37,9 @@ func (h *host) prepare(r *http.Request, path string, to *rule) *http.Request {
 	return out
 }
 
-// removeHops takes away the headers that a caller says are not for the backend. It has to happen before any is set: what the
-// gateway sets is no caller's to remove, nor is what the entrance or a trusted proxy has said of the way of a request. WebSockets are the one upgrade: in another protocol further requests could follow, which
-// no rule sees.
+// removeHops removes hop-by-hop headers, which the caller lists in Connection. It runs before the gateway sets any, so
+// that a caller cannot remove those, nor the forwarding headers of the entrance or of a trusted proxy. WebSocket is the
+// only upgrade: another protocol could carry further requests that no rule sees.
 func removeHops(header http.Header) {
 	upgrade := false
 	for _, value := range header["Connection"] {
@@ -64,7 +66,8 @@ func tellsTheWay(name string) bool {
 		strings.EqualFold(name, "Forwarded") || strings.EqualFold(name, "X-Real-Ip")
 }
 
-// removeAlike takes away headers that some servers take for those that the gateway sets or judges by: they have underscores for dashes.
+// removeAlike removes headers that some servers confuse with headers that the gateway sets or evaluates: they have
+// underscores for dashes.
 func removeAlike(header http.Header, owns func(name string) bool) {
 	for name := range header {
 		if strings.Contains(name, "_") && owns(name) {
@@ -73,11 +76,11 @@ func removeAlike(header http.Header, owns func(name string) bool) {
 	}
 }
 
-// judged are headers that say who asks, or what for, at any rule.
+// judged are headers about the caller or the request that any backend may evaluate.
 var judged = []string{"Authorization", "Cookie", "Host", "Content-Encoding", "Content-Range", "Content-Type", "Range"}
 
-// removeJudged takes away from a trailer what the gateway judges or sets in the header. It comes after the judgement, and some servers
-// add it to the header.
+// removeJudged removes from a trailer the names that the gateway evaluates or sets in the header. The trailer arrives
+// after authorization, and some servers merge it into the header.
 func removeJudged(trailer http.Header, to *rule) {
 	for name := range trailer {
 		if plain := http.CanonicalHeaderKey(dashes(name)); isFixed(plain) || slices.Contains(judged, plain) ||
@@ -95,15 +98,15 @@ func (to *rule) judges(name, plain string) bool {
 
 func dashes(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
-// addHop notes where a request came from.
+// addHop appends the caller's address.
 func addHop(header http.Header, remote string) {
 	if address, _, err := net.SplitHostPort(remote); err == nil {
 		header[headerForwardedFor] = append(slices.Clone(header[headerForwardedFor]), address)
 	}
 }
 
-// owns reports whether the header of a name with dashes in place of its underscores is the gateway's: it sets it, finds a token in it, or
-// shows it to an authorizer.
+// owns reports whether the gateway controls the header of a name with dashes in place of its underscores: it sets it,
+// reads a token from it, or sends it to an authorizer.
 func (to *rule) owns(name string) bool {
 	plain := http.CanonicalHeaderKey(dashes(name))
 	return slices.Contains(forwarded, plain) ||
@@ -112,7 +115,7 @@ func (to *rule) owns(name string) bool {
 		slices.ContainsFunc(to.authorizers, func(a *authorizer) bool { return a.include.has(plain) && !a.include.has(name) })
 }
 
-// rewrite sets what the rule says.
+// rewrite sets the rule's headers.
 func (to *rule) rewrite(out *http.Request) {
 	for _, each := range to.headers {
 		out.Header[each.name] = []string{each.value}
@@ -120,4 +123,184 @@ func (to *rule) rewrite(out *http.Request) {
 	if to.host != "" {
 		out.Host = to.host
 	}
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// normalPath returns the path of a request for rules and backends: escaped, normalized (RFC 3986, 6.2.2), without dot
+// segments. It returns false if there is no path, as in OPTIONS *.
+func normalPath(u *url.URL) (string, bool) {
+	raw := u.RawPath // as sent, where it differs from the default encoding
+	if raw == "" {
+		raw = u.EscapedPath()
+	}
+	if raw == "" {
+		return "/", true
+	}
+	if raw[0] != '/' {
+		return "", false
+	}
+	return removeDots(normalEscapes(raw, isPathByte)), true
+}
+
+// normalEscapes unescapes characters that need no escape, writes other escapes in upper case, and escapes each byte
+// that keep does not allow.
+func normalEscapes(text string, keep func(byte) bool) string {
+	if isPlain(text, keep) {
+		return text
+	}
+	var b strings.Builder
+	b.Grow(len(text))
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == '%' && i+2 < len(text) && isHex(text[i+1]) && isHex(text[i+2]) {
+			c = unhex(text[i+1])<<4 | unhex(text[i+2])
+			i += 2
+			if isUnreserved(c) {
+				b.WriteByte(c)
+				continue
+			}
+		} else if keep(c) {
+			b.WriteByte(c)
+			continue
+		}
+		b.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
+	}
+	return b.String()
+}
+
+func isPlain(text string, keep func(byte) bool) bool {
+	for i := range len(text) {
+		if !keep(text[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// removeDots resolves the segments . and .. without leaving the root. Empty segments stay (RFC 3986, 5.2.4).
+func removeDots(path string) string {
+	if !strings.Contains(path, "/.") {
+		return path
+	}
+	segments := strings.Split(path[1:], "/")
+	kept := segments[:0]
+	for i, segment := range segments {
+		switch segment {
+		case "..":
+			kept = kept[:max(len(kept)-1, 0)]
+		case ".":
+		default:
+			kept = append(kept, segment)
+			continue
+		}
+		if i == len(segments)-1 {
+			kept = append(kept, "")
+		}
+	}
+	return "/" + strings.Join(kept, "/")
+}
+
+// withPath returns the URL to forward, without scheme and host.
+func withPath(in *url.URL, path string) *url.URL {
+	out := &url.URL{Path: path, RawQuery: in.RawQuery, ForceQuery: in.ForceQuery}
+	if plain, err := url.PathUnescape(path); err == nil {
+		out.Path, out.RawPath = plain, path
+	}
+	return out
+}
+
+func isUnreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
+}
+
+// isPathByte reports whether a path may contain c unescaped: slashes, and pchar of RFC 3986.
+func isPathByte(c byte) bool {
+	return isUnreserved(c) || strings.IndexByte("!$&'()*+,;=:@/", c) >= 0
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+func unhex(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c&^0x20 - 'A' + 10
+}
+
+// response writes a response with the gateway's CORS headers.
+type response struct {
+	*forward.Writer
+
+	cors     *origin     // the origin that may read it, or nil
+	varies   bool        // there is a policy, so the response depends on the origin
+	add      http.Header // from authorizers
+	upgraded func()      // called when the connection is upgraded from HTTP
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *response) WriteHeader(code int) {
+	header := r.Header()
+	last := code >= http.StatusOK || code == http.StatusSwitchingProtocols
+	if last && r.Code() != 0 {
+		return
+	}
+	if last {
+		replace(header, r.add)
+	}
+	removeCORS(header)
+	if last {
+		r.cors.mark(header)
+	}
+	if last && r.varies && !slices.ContainsFunc(header["Vary"], namesOrigin) { // otherwise a cache could give one origin the response to another
+		header["Vary"] = append(header["Vary"], "Origin")
+	}
+	r.Writer.WriteHeader(code)
+}
+
+// namesOrigin reports whether a value of Vary includes the origin.
+func namesOrigin(vary string) bool {
+	for name := range strings.SplitSeq(vary, ",") {
+		if name = strings.TrimSpace(name); name == "*" || strings.EqualFold(name, "Origin") {
+			return true
+		}
+	}
+	return false
+}
+
+// replace replaces headers of a response. Cookies are added, because each sender has its own.
+func replace(header, with http.Header) {
+	for name, values := range with {
+		if name == "Set-Cookie" {
+			values = slices.Concat(header[name], values)
+		}
+		header[name] = values
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (r *response) Write(p []byte) (int, error) {
+	if r.Code() == 0 {
+		r.WriteHeader(http.StatusOK)
+	}
+	return r.Writer.Write(p)
+}
+
+// FlushError implements the interface of http.ResponseController.
+func (r *response) FlushError() error {
+	if r.Code() == 0 {
+		r.WriteHeader(http.StatusOK)
+	}
+	return r.Writer.FlushError()
+}
+
+// Hijack implements http.Hijacker. Only upgraded connections are hijacked.
+func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, both, err := r.Writer.Hijack()
+	if err == nil {
+		r.upgraded()
+	}
+	return conn, both, err
 }

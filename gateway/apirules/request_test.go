@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -110,7 +111,7 @@ func TestForgedHeadersAreTakenAway(t *testing.T) {
 	require.NotContains(t, answered.Header, "Rouse-Refused", "nor can a backend say that it got nothing")
 }
 
-func TestACallerDoesNotRemoveWhatIsSaidOfItsWay(t *testing.T) {
+func TestACallerCannotRemoveForwardingHeaders(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.serve(shopHost, open(f.service.address, "/*", "GET"))
@@ -175,4 +176,30 @@ func TestWebSocketsAreTheOneUpgrade(t *testing.T) {
 			require.Empty(t, f.service.last(t).Header.Values(name), upgrade)
 		}
 	}
+}
+
+// A path that changed when it is looked at again would be one to the rules and another to the backend.
+func FuzzAPathHasOneForm(f *testing.F) {
+	for _, seed := range []string{"/", "/a/../b", "/%2e%2e/x", "/a%2f%61", "//..//", "/%252e", "/\\{}", "*", "/.%2e/..", "/%"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, target string) {
+		u, err := url.ParseRequestURI(target)
+		if err != nil {
+			return
+		}
+		path, ok := normalPath(u)
+		if !ok {
+			return
+		}
+		forwarded := withPath(u, path)
+		require.Equal(t, path, forwarded.EscapedPath())
+		again, ok := normalPath(forwarded)
+		require.True(t, ok)
+		require.Equal(t, path, again)
+		for segment := range strings.SplitSeq(path, "/") {
+			require.NotContains(t, []string{".", ".."}, segment)
+		}
+		require.True(t, isPlain(strings.ReplaceAll(path, "%", ""), isPathByte))
+	})
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// Conditions are those of all Functions of a cache.
+// Conditions reads the conditions of Functions from a cache.
 type Conditions struct{ cache cache.Cache }
 
-// New reads Functions from c, which has them as Transform leaves them.
+// New reads Functions from c, which stores them as returned by Transform.
 func New(c cache.Cache) *Conditions { return &Conditions{cache: c} }
 
-// Transform leaves of a Function what Condition reads: sources of thousands of them would be megabytes.
+// Transform reduces a Function to what Condition reads: the sources of thousands of Functions would take megabytes.
 func Transform(object any) (any, error) {
 	fn, ok := object.(*v1alpha2.Function)
 	if !ok {
@@ -42,7 +42,7 @@ func Transform(object any) (any, error) {
 	return kept, nil
 }
 
-// Watch has the cache follow the Functions from when it starts, so that no request waits for the first list of them.
+// Watch starts the cache's informer of Functions, so that no request waits for the first list.
 func (c *Conditions) Watch(ctx context.Context) error {
 	if _, err := c.cache.GetInformer(ctx, &v1alpha2.Function{}, cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watch Functions: %w", err)
@@ -50,7 +50,7 @@ func (c *Conditions) Watch(ctx context.Context) error {
 	return nil
 }
 
-// Condition implements activate.Functions. Of a Function that is not known nothing is.
+// Condition implements activator.Functions. It returns an empty condition for an unknown Function.
 func (c *Conditions) Condition(name types.NamespacedName) activator.Condition {
 	var fn v1alpha2.Function
 	if err := c.cache.Get(context.Background(), name, &fn, client.UnsafeDisableDeepCopy); err != nil {
@@ -59,8 +59,8 @@ func (c *Conditions) Condition(name types.NamespacedName) activator.Condition {
 	return conditionOf(&fn)
 }
 
-// conditionOf distinguishes a Function that cannot start from one that takes its time. An earlier version that runs, or sleeps,
-// serves while a build of a new one fails.
+// conditionOf distinguishes a Function that cannot start from one that is starting. An earlier version that runs or
+// sleeps serves while the build of a new one fails.
 func conditionOf(fn *v1alpha2.Function) activator.Condition {
 	var known activator.Condition
 	_, says := fn.Annotations[v1alpha2.AnnotationHTTPWait]
@@ -88,5 +88,5 @@ func conditionOf(fn *v1alpha2.Function) activator.Condition {
 	return known
 }
 
-// brokenBy is what callers may read: the code of a reason, and none of its text, which quotes the Function's code.
+// brokenBy returns what callers may read: the code of a reason without its text, which quotes the Function's source.
 func brokenBy(reason string) string { return reason + "; its status says why" }

@@ -22,7 +22,7 @@ func condition(kind string, status metav1.ConditionStatus, reason string) metav1
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "Error: at /secret/path.js:3"}
 }
 
-func TestWhatActivatorsLearnFromAStatus(t *testing.T) {
+func TestConditionOfAFunctionFollowsItsStatus(t *testing.T) {
 	t.Parallel()
 	runs := condition(v1alpha2.ConditionRunning, metav1.ConditionTrue, v1alpha2.ReasonDeploymentReady)
 	buildFailed := condition(v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)

@@ -1,3 +1,3 @@
-// Package conditions tells activators what the status of a Function says about its start. It reads the cluster's Functions from a
-// cache, of which it keeps no more than that.
+// Package conditions provides the activator with the state of Functions that cannot or did not yet start, as their status
+// reports it. It reads Functions from the cluster's cache, which it reduces to what it needs.
 package conditions

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -11,17 +12,17 @@ import (
 	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
-// body is that of a request. It may take as long as it likes, while its client sends as much as it has to.
+// body is a request body. It may take any time as long as the client sends at the least rate.
 type body struct {
 	io.ReadCloser
 	client  *request
 	pace    httplimit.Meter
 	timeout time.Duration
-	rest    time.Duration // for what is left when nobody wants it
+	rest    time.Duration // for the rest of an unread body
 	state   atomic.Uint32
 }
 
-// States of a body: while it comes, when it was read to its end, and when it cannot be read any more.
+// States of a body: arriving, read to its end, and closed.
 const (
 	coming uint32 = iota
 	complete
@@ -49,15 +50,16 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case errors.Is(err, io.EOF):
 		b.state.Store(complete)
-		_ = b.client.setReadDeadline(time.Time{}) // the client may be silent while it waits for its answer
+		_ = b.client.setReadDeadline(time.Time{}) // the client may be silent while it waits for the response
 	case err != nil:
 		b.state.Store(failed)
 	}
 	return n, err
 }
 
-// unlimited puts the deadline off as far as it may be while nobody reads. Over HTTP/1 the server itself reads what is left of a body
-// before it answers, and would wait for that without an end. A stream of HTTP/2 would be ended by a deadline that passes.
+// unlimited moves the deadline as far as possible while nothing reads. Over HTTP/1 the server itself reads the rest of
+// a body before it responds, and would wait forever without a deadline. A deadline that passes would end an HTTP/2
+// stream.
 func (b *body) unlimited() error {
 	switch state := b.state.Load(); {
 	case state == failed:
@@ -68,7 +70,7 @@ func (b *body) unlimited() error {
 	return b.client.setReadDeadline(time.Time{})
 }
 
-// finish is called when the handler has returned: what is left is read only so that the client reads its answer.
+// finish is called when the handler has returned: the rest is discarded only so that the client reads the response.
 func (b *body) finish() {
 	if b.client.http1 && b.state.Load() == coming {
 		_ = b.client.setReadDeadline(time.Now().Add(b.rest))
@@ -81,7 +83,7 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// measuredWriter notes for how long a client does not read.
+// measuredWriter measures how long a client does not read.
 type measuredWriter struct {
 	http.ResponseWriter
 	client *request
@@ -101,16 +103,16 @@ func (w *measuredWriter) FlushError() error {
 	return w.client.controller.Flush()
 }
 
-// Unwrap shows an http.ResponseController what is below.
+// Unwrap returns the writer below for http.ResponseController.
 func (w *measuredWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// limitedWriter answers a request with a body. Handlers may put its deadline off, but not take it away.
+// limitedWriter writes the response to a request with a body. Handlers may extend its read deadline but not remove it.
 type limitedWriter struct {
 	http.ResponseWriter
 	body *body
 }
 
-// SetReadDeadline is what http.ResponseController asks for.
+// SetReadDeadline implements the interface of http.ResponseController.
 func (w *limitedWriter) SetReadDeadline(t time.Time) error {
 	if t.IsZero() {
 		return w.body.unlimited()
@@ -118,10 +120,10 @@ func (w *limitedWriter) SetReadDeadline(t time.Time) error {
 	return w.body.client.setReadDeadline(t)
 }
 
-// Unwrap shows an http.ResponseController what is below.
+// Unwrap returns the writer below for http.ResponseController.
 func (w *limitedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// streamWriter ends the stream of an HTTP/2 client that reads nothing. That of HTTP/1 is ended by its connection.
+// streamWriter ends the stream of an HTTP/2 client that reads nothing. An HTTP/1 response ends with its connection.
 type streamWriter struct {
 	http.ResponseWriter
 	controller *http.ResponseController
@@ -154,12 +156,57 @@ func (s *streamWriter) FlushError() error {
 	return s.controller.Flush()
 }
 
-// Unwrap shows an http.ResponseController what is below.
+// Unwrap returns the writer below for http.ResponseController.
 func (s *streamWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// finish sends the rest while it is bounded: net/http would wait for its reader without an end.
+// finish flushes the rest within a deadline: net/http would wait for the client forever.
 func (s *streamWriter) finish() {
 	if s.unsent {
 		_ = s.FlushError()
 	}
+}
+
+const forwardedProto = "X-Forwarded-Proto"
+
+// cleanHeaders removes headers that a client must not set. Names with _ for - count alike, because CGI-like servers do
+// not distinguish them.
+func cleanHeaders(header http.Header, trusted, secure bool) {
+	for name := range header {
+		if !allowed(name, trusted) {
+			delete(header, name)
+		}
+	}
+	if proto := header[forwardedProto]; len(proto) != 1 || (proto[0] != "http" && proto[0] != "https") {
+		header[forwardedProto] = []string{schemeOf(secure)}
+	}
+	if upgrade, ok := header["Upgrade"]; ok && (len(upgrade) != 1 || !strings.EqualFold(upgrade[0], "websocket")) {
+		delete(header, "Upgrade")
+		delete(header, "Http2-Settings")
+	}
+}
+
+func schemeOf(secure bool) string {
+	if secure {
+		return "https"
+	}
+	return "http"
+}
+
+func allowed(name string, trusted bool) bool {
+	plain := name
+	if strings.Contains(name, "_") {
+		plain = strings.ReplaceAll(name, "_", "-")
+		trusted = false // such spellings are not trusted, because anyone may use them
+	}
+	switch {
+	case hasPrefixFold(plain, "Rouse-"):
+		return false
+	case hasPrefixFold(plain, "X-Forwarded-"), strings.EqualFold(plain, "Forwarded"), strings.EqualFold(plain, "X-Real-IP"):
+		return trusted
+	}
+	return true
+}
+
+func hasPrefixFold(text, prefix string) bool {
+	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }

@@ -18,26 +18,26 @@ import (
 )
 
 const (
-	// maxFolders bounds how many certificates there are.
+	// maxFolders bounds the number of certificates.
 	maxFolders = 256
-	// maxFile bounds a file of one.
+	// maxFile bounds the size of a file.
 	maxFile = 256 << 10
 )
 
-// certificate is what a folder has.
+// certificate is the certificate of a folder.
 type certificate struct {
 	folder   string
-	crt, key []byte // as they were read
+	crt, key []byte // file contents
 	pair     tls.Certificate
 	leaf     *x509.Certificate
 }
 
-// certificates are those of a folder of folders.
+// certificates are the certificates in the folders of a directory.
 type certificates struct {
 	dir     string
 	log     logr.Logger
 	current atomic.Pointer[table]
-	broken  map[string]string // why a folder was not read, by its name; of reload alone
+	broken  map[string]string // why a folder could not be read, by its name; used only by reload
 }
 
 func newCertificates(dir string, log logr.Logger) *certificates {
@@ -48,7 +48,7 @@ func newCertificates(dir string, log logr.Logger) *certificates {
 
 func (c *certificates) all() []*certificate { return c.current.Load().all }
 
-// config asks for the certificate again at each handshake.
+// config returns a config that looks up the certificate at each handshake.
 func (c *certificates) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -57,7 +57,7 @@ func (c *certificates) config() *tls.Config {
 	}
 }
 
-// follow reads the folders again and again until ctx ends. Kubelet swaps them as a whole.
+// follow reloads the folders until ctx ends. Kubelet replaces each as a whole.
 func (c *certificates) follow(ctx context.Context, pause time.Duration, failures interface{ Inc() }) {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
@@ -71,7 +71,7 @@ func (c *certificates) follow(ctx context.Context, pause time.Duration, failures
 	}
 }
 
-// reload takes what is whole. A folder that is broken leaves what it had before.
+// reload loads valid folders. An invalid folder keeps its previous certificate.
 func (c *certificates) reload(failures interface{ Inc() }) {
 	folders, err := folders(c.dir)
 	if err != nil {
@@ -100,13 +100,13 @@ func (c *certificates) reload(failures interface{ Inc() }) {
 		}
 		if each != old {
 			changed = true
-			c.log.Info("certificate is served", "folder", folder, "names", each.leaf.DNSNames, "until", each.leaf.NotAfter)
+			c.log.Info("serving a certificate", "folder", folder, "names", each.leaf.DNSNames, "until", each.leaf.NotAfter)
 		}
 	}
 	for folder := range before {
 		if _, stays := seen[folder]; !stays {
 			changed = true
-			c.log.Info("certificate is gone", "folder", folder)
+			c.log.Info("certificate was removed", "folder", folder)
 		}
 	}
 	c.forget(seen)
@@ -115,14 +115,14 @@ func (c *certificates) reload(failures interface{ Inc() }) {
 	}
 }
 
-// note reports a folder that is broken once for each reason.
+// note logs an invalid folder once for each reason.
 func (c *certificates) note(folder string, err error, failures interface{ Inc() }) {
 	if c.broken[folder] == err.Error() {
 		return
 	}
 	c.broken[folder] = err.Error()
 	failures.Inc()
-	c.log.Error(err, "certificate cannot be read", "folder", folder)
+	c.log.Error(err, "cannot load a certificate", "folder", folder)
 }
 
 func (c *certificates) forget(seen map[string]struct{}) {
@@ -133,11 +133,11 @@ func (c *certificates) forget(seen map[string]struct{}) {
 	}
 }
 
-// folders are those that have a certificate, in the order of their names. Those of kubelet's own begin with two dots.
+// folders returns the folders with certificates, sorted by name. Names of kubelet's own folders begin with two dots.
 func folders(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil // no Secret is there
+		return nil, nil // there is no Secret
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the folder of certificates: %w", err)
@@ -148,7 +148,7 @@ func folders(dir string) ([]string, error) {
 		if strings.HasPrefix(name, ".") {
 			continue
 		}
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.IsDir() { // of a projected volume it is a link
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.IsDir() { // in a projected volume it is a link
 			continue
 		}
 		if found = append(found, name); len(found) == maxFolders {
@@ -192,4 +192,52 @@ func read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than %d bytes", filepath.Base(path), maxFile)
 	}
 	return text, nil
+}
+
+// table finds certificates by name. It is immutable.
+type table struct {
+	all   []*certificate // sorted by folder
+	names map[string][]*certificate
+}
+
+var errNoCertificate = errors.New("there is no certificate")
+
+func newTable(all []*certificate) *table {
+	t := &table{all: all, names: map[string][]*certificate{}}
+	for _, each := range all {
+		for _, name := range each.leaf.DNSNames {
+			name = strings.ToLower(strings.TrimSuffix(name, "."))
+			t.names[name] = append(t.names[name], each)
+		}
+	}
+	return t
+}
+
+// find returns the certificate of the requested name, of a wildcard for its first label, or the first one. Of several
+// it returns the one that is valid longest among those that the client supports.
+func (t *table) find(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
+	_, parent, _ := strings.Cut(name, ".")
+	for _, candidates := range [][]*certificate{t.names[name], t.names["*."+parent]} {
+		if found := best(candidates, hello); found != nil {
+			return &found.pair, nil
+		}
+	}
+	if len(t.all) == 0 {
+		return nil, errNoCertificate
+	}
+	return &t.all[0].pair, nil
+}
+
+func best(candidates []*certificate, hello *tls.ClientHelloInfo) *certificate {
+	var found *certificate
+	for _, each := range candidates {
+		if found != nil && !each.leaf.NotAfter.After(found.leaf.NotAfter) {
+			continue
+		}
+		if len(candidates) == 1 || hello.SupportsCertificate(&each.pair) == nil {
+			found = each
+		}
+	}
+	return found
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// shown is the certificate that a client gets which asks for a name.
+// shown returns the certificate that a client gets for a server name.
 func (f *fixture) shown(name string) *x509.Certificate {
 	f.t.Helper()
 	config := &tls.Config{ServerName: name, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}

@@ -1,17 +1,18 @@
-// Package entrance is where requests of the outside world come in: two listeners, HTTP and TLS, before a handler that decides what
-// becomes of them.
+// Package entrance is where requests from outside of the cluster arrive: two listeners, HTTP and TLS, in front of a handler.
 //
-//	client --> share of its address --> TLS by the name asked for --> bounds of a request --> headers of strangers --> handler
-//	           (listener.go, client.go)  (certificates.go, names.go)   (handler.go, body.go)     (headers.go)
+//	client --> share of its address --> TLS by server name --> bounds of a request --> headers of clients --> handler
+//	              (listener.go)         (certificates.go)   (entrance.go, body.go)        (body.go)
 //
-// It stands on [daemon.Serve], which bounds connections and headers, reads and writes, and drains. It guarantees:
-//   - both listeners together have MaxConnections, of which the slowest are closed for further ones. An address has half of them, and
-//     half of as many requests; a proxy that is trusted has no share, as it comes for many;
-//   - a body may take as long as it likes while something of it comes, and an answer while something of it is read;
-//   - a certificate is found by the name that a client asks for, an exact one before a wildcard; who asks for no name, or an unknown
-//     one, gets the first. Folders are read again every few seconds: a pair that is whole replaces the one before, one that is broken
-//     is reported and replaces nothing, and one that is gone is served no more;
-//   - what a client says about where a request came from (Forwarded, X-Forwarded-*, X-Real-IP) is believed only of proxies that are
-//     trusted; no header of Rouse's own comes in, in no spelling that servers behind may take for it;
-//   - nothing but WebSockets is upgraded to: a tunnel of HTTP/2 in a connection would lead around what the handler decides.
+// It builds on [daemon.Serve], which bounds connections, headers, reads and writes, and drains.
+//
+// Guarantees:
+//   - Both listeners together have MaxConnections, of which the slowest are closed for further ones. An address has half of
+//     them, and half of as many requests; a trusted proxy has no share, because it serves many clients.
+//   - A body may take any time while it makes progress, and so may a response while it is read.
+//   - A certificate is selected by the server name, an exact one before a wildcard; a client without a name, or with an unknown
+//     one, gets the first. Folders are read every few seconds (hot reload): a valid pair replaces the previous one, an invalid
+//     one is reported and replaces nothing, and a removed one is no longer served.
+//   - Forwarding headers (Forwarded, X-Forwarded-*, X-Real-IP) are trusted only from trusted proxies. Rouse's own headers are
+//     removed, in every spelling that backends may confuse with them.
+//   - WebSocket is the only upgrade: a tunnel of HTTP/2 in a connection would bypass the handler.
 package entrance

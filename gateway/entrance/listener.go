@@ -5,17 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
+	"os"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
-// acceptPause parts two tries after a listener could not accept, as when the process has no file descriptor left.
+// acceptPause is the pause after a failed accept, as when the process has no file descriptor left.
 const acceptPause = 50 * time.Millisecond
 
-// listener is one over HTTP and TLS, so that both have their bounds together.
+// listener combines the HTTP and the TLS listener, so that they share their bounds.
 type listener struct {
 	proxies  proxies
 	accepted chan net.Conn
@@ -85,7 +91,7 @@ func (l *listener) accept(from net.Listener, secure bool) {
 	}
 }
 
-// identify notes whose connection it is.
+// identify wraps a connection with its client.
 func (l *listener) identify(accepted net.Conn, secure bool) net.Conn {
 	address, err := netip.ParseAddrPort(accepted.RemoteAddr().String())
 	if err != nil {
@@ -104,7 +110,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Connections stay.
+// Close implements net.Listener. Connections stay open.
 func (l *listener) Close() error {
 	l.once.Do(func() {
 		close(l.closed)
@@ -116,7 +122,7 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// Addr implements net.Listener: it is that of the first.
+// Addr implements net.Listener. It returns the address of the first listener.
 func (l *listener) Addr() net.Addr { return l.under[0].Addr() }
 
 // conn is a connection of a client.
@@ -144,7 +150,7 @@ func (c *conn) remove(stream *request) {
 	delete(c.streams, stream)
 }
 
-// WaitsSince returns since when all streams have waited for their client, or 0 when one of them does not.
+// WaitsSince returns since when all streams wait for their client, or 0 when one of them does not.
 func (c *conn) WaitsSince(now int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +165,7 @@ func (c *conn) WaitsSince(now int64) int64 {
 	return last
 }
 
-// CloseWrite lets the server tell a client to read its answer before the connection ends.
+// CloseWrite lets the client read the response before the connection closes.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -167,7 +173,7 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// connOf finds what a listener has accepted; wrappers show what they wrap with NetConn.
+// connOf returns the conn that a listener has accepted; wrappers expose it by NetConn.
 func connOf(c net.Conn) *conn {
 	for {
 		switch found := c.(type) {
@@ -179,4 +185,113 @@ func connOf(c net.Conn) *conn {
 			return nil
 		}
 	}
+}
+
+// proxies are the networks of trusted proxies.
+type proxies []netip.Prefix
+
+func (p proxies) trust(address netip.Addr) bool {
+	address = address.WithZone("").Unmap()
+	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(address) })
+}
+
+// keyOf returns the key that a connection counts for. A trusted proxy has none, because it serves many clients.
+func (p proxies) keyOf(address netip.Addr) httplimit.Key {
+	if p.trust(address) {
+		return httplimit.Key{Name: address.WithZone("").Unmap().String(), Unshared: true}
+	}
+	return forward.KeyOf(address)
+}
+
+// clientOf returns the key of a trusted proxy's request: the last address that is not a trusted proxy's. A request
+// without one has no key.
+func (p proxies) clientOf(header http.Header, proxy httplimit.Key) httplimit.Key {
+	for _, line := range slices.Backward(header["X-Forwarded-For"]) {
+		for rest, last := line, ""; rest != ""; {
+			if comma := strings.LastIndexByte(rest, ','); comma >= 0 {
+				rest, last = rest[:comma], rest[comma+1:]
+			} else {
+				rest, last = "", rest
+			}
+			address, err := netip.ParseAddr(strings.TrimSpace(last))
+			if err != nil {
+				return proxy
+			}
+			if !p.trust(address) {
+				return forward.KeyOf(address)
+			}
+		}
+	}
+	return proxy
+}
+
+// request is a client's request, which may be evicted.
+type request struct {
+	httplimit.Exchange
+	httplimit.Place
+
+	caller     forward.Caller
+	from       *conn
+	http1      bool
+	controller *http.ResponseController
+	evicted    atomic.Bool
+
+	mu    sync.Mutex
+	ended bool
+	until time.Time // when more of the body has to have arrived
+}
+
+var past = time.Unix(1, 0)
+
+// Evict implements httplimit.Client. Reading the body and writing the response fail.
+func (r *request) Evict() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || r.evicted.Swap(true) {
+		return
+	}
+	switch {
+	case !r.Writes():
+		_ = r.controller.SetReadDeadline(past)
+	case r.http1:
+		_ = r.from.Close()
+	default:
+		_ = r.controller.SetWriteDeadline(past)
+	}
+}
+
+// end is called when the handler has returned.
+func (r *request) end() {
+	r.mu.Lock()
+	r.ended = true
+	r.mu.Unlock()
+	if !r.http1 {
+		r.from.remove(r)
+	}
+	r.Leave()
+}
+
+// setReadDeadline sets when more of the body has to have arrived; the zero time: never.
+func (r *request) setReadDeadline(t time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.evicted.Load() {
+		return os.ErrDeadlineExceeded
+	}
+	r.until = t
+	return r.controller.SetReadDeadline(t)
+}
+
+// extend moves the deadline at intervals rather than at each read, but shortens it at once.
+func (r *request) extend(t time.Time, step time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.evicted.Load():
+		return os.ErrDeadlineExceeded
+	case !r.until.IsZero() && !t.Before(r.until) && t.Sub(r.until) <= step:
+		return nil
+	}
+	r.until = t
+	return r.controller.SetReadDeadline(t)
 }

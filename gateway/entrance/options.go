@@ -12,29 +12,29 @@ import (
 
 // Options configures an Entrance.
 type Options struct {
-	// HTTPAddress is where HTTP is spoken; empty: nowhere.
+	// HTTPAddress is the address of the HTTP listener; empty: none.
 	HTTPAddress string
-	// TLSAddress is where HTTPS is spoken; empty: nowhere.
+	// TLSAddress is the address of the HTTPS listener; empty: none.
 	TLSAddress string
-	// TLSDir has a folder for each certificate, with tls.crt and tls.key. The first in the order of their names is for clients that
-	// ask for no other.
+	// TLSDir has a folder for each certificate, with tls.crt and tls.key. The first by name is the default certificate.
 	TLSDir string
-	// TrustedProxies are the networks whose word counts about where a request came from.
+	// TrustedProxies are the networks whose forwarding headers are trusted.
 	TrustedProxies []netip.Prefix
 
-	// No flag sets the following.
+	// The following options have no flags.
 
-	// MaxConnections is how many clients there may be at a time, and how many requests.
+	// MaxConnections bounds concurrent clients, and concurrent requests.
 	MaxConnections int
-	// BodyTimeout is for how long a client may send nothing of a body, and ReadTimeout for how long it may read nothing of an answer.
+	// BodyTimeout bounds how long a client may send nothing of a body, and ReadTimeout how long it may read nothing of
+	// a response.
 	BodyTimeout, ReadTimeout time.Duration
-	// DrainTimeout is how long requests may take after the end.
+	// DrainTimeout bounds how long requests may take after ctx ended.
 	DrainTimeout time.Duration
-	// Reload is the pause between two looks at TLSDir.
+	// Reload is the interval in which TLSDir is read.
 	Reload time.Duration
 }
 
-// DefaultOptions are the values that a cluster runs with.
+// DefaultOptions returns the defaults in a cluster.
 func DefaultOptions() Options {
 	return Options{
 		HTTPAddress:    ":8080",
@@ -47,15 +47,15 @@ func DefaultOptions() Options {
 	}
 }
 
-// BindFlags adds the options to fs, with their present values as defaults.
+// BindFlags adds the options to fs with their current values as defaults.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.HTTPAddress, "http-address", o.HTTPAddress, "address of HTTP for the hosts of APIRules; empty: none")
-	fs.StringVar(&o.TLSAddress, "tls-address", o.TLSAddress, "address of HTTPS for them; empty: none")
+	fs.StringVar(&o.TLSAddress, "tls-address", o.TLSAddress, "address of HTTPS for the hosts of APIRules; empty: none")
 	fs.StringVar(&o.TLSDir, "tls-dir", o.TLSDir, "folder with a folder for each certificate, which has tls.crt and tls.key; the first is the default")
 	fs.Var(&networks{&o.TrustedProxies}, "trusted-proxies", "networks whose X-Forwarded-For and X-Forwarded-Proto count, such as 10.0.0.0/8")
 }
 
-// Validate reports everything that is wrong.
+// Validate reports every invalid option.
 func (o *Options) Validate() error {
 	var problems []error
 	if o.HTTPAddress == "" && o.TLSAddress == "" {
@@ -70,7 +70,7 @@ func (o *Options) Validate() error {
 	return errors.Join(problems...)
 }
 
-// networks are a flag that may be repeated, and may have several separated by commas.
+// networks is a flag that may be repeated, with several values separated by commas.
 type networks struct{ to *[]netip.Prefix }
 
 // Set implements pflag.Value.

@@ -128,10 +128,10 @@ func TestForgedTokensAreRefused(t *testing.T) {
 			}
 		}
 	}
-	require.Zero(t, target.asked.Load(), "no key is fetched from where a token says that it is")
+	require.Zero(t, target.asked.Load(), "no key is fetched from a location in a token")
 }
 
-func TestWhatATokenSaysAboutItsKeyIsIgnored(t *testing.T) {
+func TestKeyClaimsInATokenAreIgnored(t *testing.T) {
 	t.Parallel()
 	key, stranger := newSigner(t, keyName), newSigner(t, keyName)
 	target := newIssuer(t, stranger.public())
@@ -339,7 +339,7 @@ func TestAnotherFetchBringsATokenNoFurtherTries(t *testing.T) {
 	}
 }
 
-func TestKeysWithLargeExponentsAreRefusedInWords(t *testing.T) {
+func TestKeysWithLargeExponentsAreRefusedWithAReason(t *testing.T) {
 	t.Parallel()
 	modulus := base64.RawURLEncoding.EncodeToString(rsaKey().N.Bytes())
 	rsaWith := func(exponent ...byte) string {

@@ -32,7 +32,7 @@ const (
 	keyName    = "key-1"
 )
 
-// atNoon is when tests happen.
+// atNoon is the time of the tests.
 var atNoon = time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC)
 
 // clock stands still until it is moved.
@@ -160,7 +160,7 @@ func ruleOf(i *issuer, authorizations ...Authorization) Rule {
 	return Rule{Authentications: []Authentication{{Issuer: issuerName, JWKSURI: i.URL}}, Authorizations: authorizations}
 }
 
-// claimsOf are those of a good token, with changes. A nil takes a claim away.
+// claimsOf returns the claims of a valid token with changes. A nil removes a claim.
 func claimsOf(changes map[string]any) map[string]any {
 	all := map[string]any{"iss": issuerName, "sub": "alice", "exp": atNoon.Add(time.Hour).Unix()}
 	maps.Copy(all, changes)

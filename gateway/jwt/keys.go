@@ -19,35 +19,35 @@ import (
 )
 
 const (
-	// maxURIs bounds the fetches at a time, and the memory for their answers.
+	// maxURIs bounds concurrent fetches, and the memory for their responses.
 	maxURIs = 512
-	// maxURIsPerNamespace leaves the others theirs.
+	// maxURIsPerNamespace leaves URIs to other namespaces.
 	maxURIsPerNamespace = 32
-	// maxTurns bounds the tokens that wait to be verified. One namespace has no more of them than it leaves free.
+	// maxTurns bounds the tokens that wait to be verified. A namespace has at most as many of them as it leaves free.
 	maxTurns = 4096
 )
 
-// ErrManyURIs means that a URI is not fetched.
+// ErrManyURIs means that a URI is not fetched because there are too many.
 var ErrManyURIs = errors.New("it is not fetched: rules name more URIs than 32 of a namespace or 512 in all")
 
-// KeysOptions are those of Keys.
+// KeysOptions configures Keys.
 type KeysOptions struct {
-	// Guard decides which addresses may be asked. Its zero value refuses those of this machine.
+	// Guard decides which addresses may be dialled. Its zero value refuses those of this machine.
 	Guard dialguard.Guard
-	// RootCAs are trusted; nil means those of the system.
+	// RootCAs are trusted; nil means the system's.
 	RootCAs *x509.CertPool
-	// Now is the time.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
-// Keys has the keys of all URIs in use, and the tokens that they have verified.
+// Keys caches the keys of all URIs in use, and the tokens that they verified.
 type Keys struct {
 	options  KeysOptions
 	fetch    func(ctx context.Context, uri string, namespaces []string) (answer, error)
 	random   func() float64
 	verified *verifiedTokens
-	turns    *fair.Pool    // of processors that verify, by namespace
-	changed  chan struct{} // has Run look for sources that do not run yet
+	turns    *fair.Pool    // processors that verify, by namespace
+	changed  chan struct{} // wakes Run when there are new sources
 
 	validators, generations atomic.Uint64
 
@@ -55,7 +55,7 @@ type Keys struct {
 	sources map[string]*source
 }
 
-// NewKeys asks URIs through the proxy of the environment, if it names one.
+// NewKeys returns Keys that fetch URIs through the proxy of the environment, if there is one.
 func NewKeys(options KeysOptions) *Keys {
 	return &Keys{
 		options:  options,
@@ -68,8 +68,8 @@ func NewKeys(options KeysOptions) *Keys {
 	}
 }
 
-// Use has the keys of all URIs fetched that the rules of each namespace name, and drops those of others. Call it before such a
-// rule has requests: its tokens are refused until then.
+// Use sets the URIs that the rules of each namespace refer to, and drops the keys of others. It is called before a rule
+// gets requests: its tokens are refused until then.
 func (k *Keys) Use(wanted map[string][]string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -96,7 +96,7 @@ func (k *Keys) Use(wanted map[string][]string) {
 	}
 }
 
-// Run fetches until ctx ends, and returns when no fetch runs any more. What is there is used on.
+// Run fetches until ctx ends, and returns when no fetch is running. Fetched keys remain in use.
 func (k *Keys) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -110,7 +110,7 @@ func (k *Keys) Run(ctx context.Context) {
 	}
 }
 
-// start runs each new source on its own, so that none waits for another.
+// start runs each new source on its own goroutine, so that none waits for another.
 func (k *Keys) start(ctx context.Context, running *sync.WaitGroup) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -127,7 +127,7 @@ func (k *Keys) start(ctx context.Context, running *sync.WaitGroup) {
 	}
 }
 
-// States lists the URIs that are fetched.
+// States returns the state of each fetched URI.
 func (k *Keys) States() []State {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -139,7 +139,7 @@ func (k *Keys) States() []State {
 	return states
 }
 
-// State of one URI. That of a URI which is not fetched has ErrManyURIs.
+// State returns the state of one URI, with ErrManyURIs if it is not fetched.
 func (k *Keys) State(uri string) State {
 	if s := k.source(uri); s != nil {
 		return s.state()
@@ -153,7 +153,7 @@ func (k *Keys) source(uri string) *source {
 	return k.sources[uri]
 }
 
-// current are the keys of a URI, or nil.
+// current returns the keys of a URI, or nil.
 func (k *Keys) current(uri string) *keySet {
 	if s := k.source(uri); s != nil {
 		return s.current()
@@ -168,15 +168,16 @@ func (k *Keys) refetch(ctx context.Context, uri string, seen *keySet, kid string
 	return nil
 }
 
-// turnsFor leaves a processor to requests that have a token which is known, or need none. One namespace may use all the others while no
-// other one waits.
+// turnsFor leaves a processor to requests with a token that is cached, or without one. One namespace may use all other
+// processors while no other namespace waits.
 func turnsFor(processors int) fair.Limits {
 	total := int64(max(processors-1, 1))
 	return fair.Limits{Total: total, PerKey: total, Waiting: maxTurns}
 }
 
-// admit picks the URIs that are fetched, with the namespaces that name them. Namespaces take turns: each has its first one before any has a second. Within a turn, and of one
-// namespace, those come first that are known, so that no further one takes the place of one in use.
+// admit selects the URIs that are fetched, with the namespaces that refer to them. Namespaces take turns: each gets its
+// first one before any gets a second. Within a turn, and within a namespace, known URIs come first, so that a new one
+// does not displace one in use.
 func admit(wanted map[string][]string, known func(uri string) bool) map[string][]string {
 	var all [][]string
 	namespaces := map[string][]string{}
@@ -205,7 +206,7 @@ func admit(wanted map[string][]string, known func(uri string) bool) map[string][
 	return admitted
 }
 
-// knownFirst keeps the order otherwise.
+// knownFirst moves known URIs to the front and otherwise keeps the order.
 func knownFirst(uris []string, known func(uri string) bool) []string {
 	var there, others []string
 	for _, uri := range uris {

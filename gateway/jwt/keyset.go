@@ -2,6 +2,7 @@ package jwt
 
 import (
 	"cmp"
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -12,6 +13,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json"
@@ -22,12 +24,12 @@ const (
 	maxKeys    = 100
 	minRSABits = 2048
 	maxRSABits = 8192
-	// maxExponent is the one that nearly all keys have. Larger ones make a verification cost several times as much.
+	// maxExponent is the usual exponent. Larger ones make a verification cost several times as much.
 	maxExponent = 65537
 )
 
 var (
-	errNoKeySet = errors.New("the answer is no JSON Web Key Set: jwksUri must be that of the issuer's keys, often found as jwks_uri " +
+	errNoKeySet = errors.New("the response is not a JSON Web Key Set: jwksUri must be that of the issuer's keys, often found as jwks_uri " +
 		"in its /.well-known/openid-configuration")
 	errManyKeys = errors.New("the key set has more than 100 keys")
 	errNoKeys   = errors.New("the key set has no key for signatures that is RSA of 2048 to 8192 bits, EC P-256, P-384, P-521 or Ed25519")
@@ -35,20 +37,20 @@ var (
 	errExponent = errors.New("an RSA key has an exponent larger than 65537: the issuer has to make keys with 65537")
 )
 
-// key is a public key, with what its owner says it is for.
+// key is a public key and its declared use.
 type key struct {
 	id, algorithm string
 	public        crypto.PublicKey
 }
 
-// keySet is what a URI had at a time. It does not change.
+// keySet is the content of a URI at one time. It is immutable.
 type keySet struct {
 	keys       []key
-	refused    error  // why a key is left out that its issuer may sign by
-	generation uint64 // no two sets of a process have the same
+	refused    error  // why a signing key is left out
+	generation uint64 // unique in the process
 }
 
-// parseKeySet leaves out keys that are of no use for signatures, or too weak.
+// parseKeySet leaves out keys that are not for signatures, or too weak.
 func parseKeySet(body []byte) (*keySet, error) {
 	var raw struct {
 		Keys *[]jsontext.Value `json:"keys"`
@@ -74,7 +76,7 @@ func parseKeySet(body []byte) (*keySet, error) {
 	return set, nil
 }
 
-// publicMembers are those of a public key. Certificates and URLs beside them are not read.
+// publicMembers are the members of a public key. Certificates and URLs are not read.
 type publicMembers struct {
 	Type  string `json:"kty"`
 	Curve string `json:"crv,omitzero"`
@@ -84,7 +86,7 @@ type publicMembers struct {
 	Y     string `json:"y,omitzero"`
 }
 
-// description is what a key says about itself.
+// description is the declared use of a key.
 type description struct {
 	ID         string         `json:"kid"`
 	Algorithm  string         `json:"alg"`
@@ -94,7 +96,7 @@ type description struct {
 	Private    jsontext.Value `json:"d"`
 }
 
-// verifies is false for secrets, for private keys, which are secret no more, and for keys that are not for signatures.
+// verifies returns false for secrets, for private keys, which are public now, and for keys that are not for signatures.
 func (d *description) verifies() bool {
 	return d.Secret == nil && d.Private == nil && (d.Use == "" || d.Use == "sig") &&
 		(d.Operations == nil || slices.Contains(d.Operations, "verify"))
@@ -123,7 +125,7 @@ func parseKey(text jsontext.Value) (key, error) {
 	return k, nil
 }
 
-// costly reads the exponent itself: a parsed one is what was left of it in 64 bits.
+// costly reads the exponent itself: a parsed one was truncated to 64 bits.
 func (m *publicMembers) costly() bool {
 	exponent, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(m.E, "="))
 	return err == nil && m.Type == "RSA" && new(big.Int).SetBytes(exponent).Cmp(big.NewInt(maxExponent)) > 0
@@ -136,12 +138,12 @@ func (k *key) strong() bool {
 	return true
 }
 
-// curves are those of the algorithms for elliptic curves.
+// curves are the curves of the elliptic curve algorithms.
 var curves = map[string]elliptic.Curve{
 	string(jose.ES256): elliptic.P256(), string(jose.ES384): elliptic.P384(), string(jose.ES512): elliptic.P521(),
 }
 
-// fits reports whether an algorithm is one for keys of this type.
+// fits reports whether an algorithm is for keys of this type.
 func (k *key) fits(algorithm string) bool {
 	switch public := k.public.(type) {
 	case *rsa.PublicKey:
@@ -154,12 +156,12 @@ func (k *key) fits(algorithm string) bool {
 	return false
 }
 
-// matches compares kid and alg of key and token. One that either of them lacks is no difference.
+// matches compares kid and alg of key and token. One that either of them lacks does not differ.
 func (k *key) matches(t *token) bool {
 	return (k.id == t.keyID || k.id == "" || t.keyID == "") && (k.algorithm == t.algorithm || k.algorithm == "")
 }
 
-// has reports whether a key has this very kid.
+// has reports whether a key has this kid.
 func (s *keySet) has(kid string) bool {
 	return kid != "" && slices.ContainsFunc(s.keys, func(k key) bool { return k.id == kid })
 }
@@ -171,4 +173,94 @@ func (s *keySet) equal(other *keySet) bool {
 		})
 		return a.id == b.id && a.algorithm == b.algorithm && ok && public.Equal(b.public)
 	})
+}
+
+const (
+	// maxTries bounds the signatures that are computed for one token, whoever owns the keys: all keys without a kid
+	// match.
+	maxTries = 10
+	// turnTimeout bounds how long a token may wait to be verified.
+	turnTimeout = 5 * time.Second
+)
+
+// search looks for the key by which a token was signed.
+type search struct {
+	token *token
+	tries int // remaining tries
+	why   problem
+
+	named, others []candidate // with and without the token's kid
+}
+
+// candidate is a key that may match.
+type candidate struct {
+	key            *key
+	authentication int
+	generation     uint64
+}
+
+// add adds the keys of a set that match the token.
+func (s *search) add(set *keySet, authentication int) {
+	for i := range set.keys {
+		k := &set.keys[i]
+		if !k.matches(s.token) {
+			continue
+		}
+		s.why = badSignature
+		each := candidate{key: k, authentication: authentication, generation: set.generation}
+		switch {
+		case !k.fits(s.token.algorithm):
+		case k.id == s.token.keyID:
+			s.named = append(s.named, each)
+		default:
+			s.others = append(s.others, each)
+		}
+	}
+	if s.why == keysMissing {
+		s.why = unknownKey
+	}
+}
+
+// try verifies the token with the candidates, up to the limit, each in the namespace's turn: an invalid token costs as
+// much as a valid one.
+func (k *Keys) try(ctx context.Context, namespace string, s *search) (found candidate, ok bool, why problem) {
+	all := slices.Concat(s.named, s.others)
+	all = all[:min(len(all), s.tries)]
+	s.tries -= len(all)
+	s.named, s.others = nil, nil
+	if len(all) == 0 {
+		return candidate{}, false, s.why
+	}
+	signed, err := jose.ParseSignedCompact(s.token.raw, algorithms)
+	if err != nil {
+		return candidate{}, false, badSignature
+	}
+	until := time.Now().Add(turnTimeout)
+	for _, each := range all {
+		if !k.awaitTurn(ctx, namespace, until) {
+			return candidate{}, false, busy
+		}
+		if k.verifies(signed, each.key, namespace) {
+			return each, true, ""
+		}
+	}
+	return candidate{}, false, s.why
+}
+
+func (k *Keys) awaitTurn(ctx context.Context, namespace string, until time.Time) bool {
+	if k.turns.TryAcquire(namespace, 1) {
+		return true
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	return k.turns.Acquire(ctx.Done(), namespace, 1) == nil
+}
+
+// verifies ends the turn and charges the namespace for it.
+func (k *Keys) verifies(signed *jose.JSONWebSignature, by *key, namespace string) bool {
+	defer k.turns.Release(namespace, 1)
+	began := time.Now()
+	_, err := signed.Verify(by.public)
+	k.turns.Charge(namespace, int64(time.Since(began)))
+	return err == nil
 }

@@ -2,8 +2,11 @@ package jwt
 
 import (
 	"encoding/base64"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json"
@@ -12,18 +15,18 @@ import (
 
 const maxToken = 8 << 10
 
-// rsaAlgorithms is how many of the algorithms are RSA's. These come first.
+// rsaAlgorithms is the number of RSA algorithms, which come first.
 const rsaAlgorithms = 6
 
-// algorithms are those of public keys.
+// algorithms are the algorithms of public keys.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// secretAlgorithms are known by name only, for the answer: a secret that is published is none.
+// secretAlgorithms are recognized only for the error: a published secret is not secret.
 var secretAlgorithms = []jose.SignatureAlgorithm{jose.HS256, jose.HS384, jose.HS512}
 
-// token is what a token claims. Nothing of it is believed before its signature was verified.
+// token is the claims of a token. Nothing of it is trusted before its signature is verified.
 type token struct {
 	raw       string
 	algorithm string
@@ -31,7 +34,7 @@ type token struct {
 	claims    claims
 }
 
-// parse reads a token in compact form.
+// parse parses a token in compact form.
 func parse(raw string) (*token, problem) {
 	header, rest, _ := strings.Cut(raw, ".")
 	payload, signature, _ := strings.Cut(rest, ".")
@@ -86,17 +89,136 @@ func (t *token) readHeader(section string) problem {
 	return ""
 }
 
-// decode takes no line breaks, which the decoder alone would skip.
+// decode rejects line breaks, which the decoder would skip.
 func decode(section string) ([]byte, bool) {
 	text, err := base64.RawURLEncoding.DecodeString(section)
 	return text, err == nil && !strings.ContainsAny(section, "\r\n")
 }
 
-// stringOf is false for a value that is no string, or not there.
+// stringOf returns false for a value that is missing or not a string.
 func stringOf(value jsontext.Value) (string, bool) {
 	if value.Kind() != jsontext.KindString {
 		return "", false
 	}
 	text, err := jsontext.AppendUnquote(nil, value)
 	return string(text), err == nil
+}
+
+// skew is the accepted clock difference between an issuer and this process, in seconds.
+const skew = 60
+
+// never is the end of a lifetime without an end.
+const never = math.MaxInt64
+
+// lifetime is from nbf to exp, in seconds since 1970.
+type lifetime struct {
+	notBefore, expires int64
+}
+
+func (l lifetime) problemAt(now time.Time) problem {
+	switch seconds := now.Unix(); {
+	case seconds+skew < l.notBefore:
+		return notYetValid
+	case seconds-skew > l.expires:
+		return expired
+	}
+	return ""
+}
+
+// claims are the claims that rules evaluate.
+type claims struct {
+	lifetime
+
+	issuer, subject string
+	audiences       []string
+	scopes          [3][]string // of the claims scp, scope and scopes
+}
+
+// parseClaims rejects duplicate members at any depth: another reader could use the other one.
+func parseClaims(payload []byte) (claims, problem) {
+	var raw struct {
+		Issuer    jsontext.Value `json:"iss"`
+		Subject   jsontext.Value `json:"sub"`
+		Audience  jsontext.Value `json:"aud"`
+		Expires   jsontext.Value `json:"exp"`
+		NotBefore jsontext.Value `json:"nbf"`
+		SCP       jsontext.Value `json:"scp"`
+		Scope     jsontext.Value `json:"scope"`
+		Scopes    jsontext.Value `json:"scopes"`
+	}
+	if json.Unmarshal(payload, &raw) != nil {
+		return claims{}, badPayload
+	}
+	var (
+		c   claims
+		ok  bool
+		why problem
+	)
+	if c.issuer, ok = stringOf(raw.Issuer); !ok && raw.Issuer != nil {
+		return claims{}, badIssuer
+	}
+	if c.subject, ok = stringOf(raw.Subject); !ok && raw.Subject != nil {
+		return claims{}, badSubject
+	}
+	if c.audiences, ok = audiencesOf(raw.Audience); !ok {
+		return claims{}, badAudience
+	}
+	if c.notBefore, why = secondsOf(raw.NotBefore, 0, nbfNoInteger, nbfOutOfRange); why != "" {
+		return claims{}, why
+	}
+	if c.expires, why = secondsOf(raw.Expires, never, expNoInteger, expOutOfRange); why != "" {
+		return claims{}, why
+	}
+	for i, value := range []jsontext.Value{raw.SCP, raw.Scope, raw.Scopes} {
+		c.scopes[i] = scopesOf(value)
+	}
+	return c, ""
+}
+
+// secondsOf parses a time without its fraction.
+func secondsOf(value jsontext.Value, absent int64, noNumber, outOfRange problem) (int64, problem) {
+	switch {
+	case value == nil:
+		return absent, ""
+	case value.Kind() != jsontext.KindNumber:
+		return 0, noNumber
+	}
+	number, err := strconv.ParseFloat(string(value), 64)
+	if err != nil || number < 0 || number >= never {
+		return 0, outOfRange
+	}
+	return int64(number), ""
+}
+
+// audiencesOf parses a string or a list of strings.
+func audiencesOf(value jsontext.Value) ([]string, bool) {
+	if value == nil {
+		return nil, true
+	}
+	if one, ok := stringOf(value); ok {
+		return []string{one}, true
+	}
+	var all []string
+	if value.Kind() != jsontext.KindBeginArray || json.Unmarshal(value, &all) != nil {
+		return nil, false
+	}
+	return all, true
+}
+
+// scopesOf splits a string at spaces, and returns the strings of a list as they are. Other forms have no scopes.
+func scopesOf(value jsontext.Value) []string {
+	if one, ok := stringOf(value); ok {
+		return strings.Split(one, " ")
+	}
+	var elements []jsontext.Value
+	if value.Kind() != jsontext.KindBeginArray || json.Unmarshal(value, &elements) != nil {
+		return nil
+	}
+	var scopes []string
+	for _, element := range elements {
+		if scope, ok := stringOf(element); ok {
+			scopes = append(scopes, scope)
+		}
+	}
+	return scopes
 }

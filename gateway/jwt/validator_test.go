@@ -45,7 +45,7 @@ func TestTokensAreFoundInThePlacesOfTheirIssuerAlone(t *testing.T) {
 		"a bad token after the scheme in lower":    {usual, shop, []string{"Authorization", "bearer " + bad}, invalid(badForm)},
 		"the scheme alone":                         {usual, shop, []string{"Authorization", "Bearer"}, denied},
 		"another word that begins so":              {usual, shop, []string{"Authorization", "Bearers " + good}, denied},
-		"a bad token beside a good one":            {usual, shop + "?access_token=" + bad, bearer, invalid(severalTokens)},
+		"a bad token next to a good one":           {usual, shop + "?access_token=" + bad, bearer, invalid(severalTokens)},
 		"the same token twice":                     {usual, shop + "?access_token=" + good, bearer, invalid(severalTokens)},
 		"two headers":                              {usual, shop, append(bearer, bearer...), invalid(severalTokens)},
 		"two parameters":                           {usual, shop + "?access_token=" + good + "&access_token=" + bad, nil, invalid(severalTokens)},
@@ -75,7 +75,7 @@ func TestTokensAreFoundInThePlacesOfTheirIssuerAlone(t *testing.T) {
 	}
 }
 
-// A forged token beside a good one is found by some backends, wherever it stands.
+// A forged token next to a valid one is found by some backends, wherever it is.
 func TestATokenBesideTheOneThatIsCheckedIsRefusedOrTakenAway(t *testing.T) {
 	t.Parallel()
 	key := newSigner(t, keyName)
@@ -107,19 +107,19 @@ func TestATokenBesideTheOneThatIsCheckedIsRefusedOrTakenAway(t *testing.T) {
 		"another scheme before":                       {usual, shop, second("Basic YTpi"), several},
 		"an empty header before":                      {usual, shop, second(""), several},
 		"a named header twice":                        {header, shop, append(named, named...), several},
-		"a header beside the parameter":               {usual, query, []string{"Authorization", "Bearer forged"}, several},
-		"one in lower case beside the parameter":      {usual, query, []string{"Authorization", "bearer forged"}, several},
-		"one with a tab beside the parameter":         {usual, query, []string{"Authorization", "Bearer\tforged"}, several},
-		"another scheme beside the parameter":         {usual, query, []string{"Authorization", "JWT forged"}, without("Authorization")},
-		"no scheme beside the parameter":              {usual, query, []string{"Authorization", "forged"}, without("Authorization")},
-		"a space of Latin-1 beside the parameter":     {usual, query, []string{"Authorization", "Bearer\xa0forged"}, without("Authorization")},
+		"a header next to the parameter":              {usual, query, []string{"Authorization", "Bearer forged"}, several},
+		"one in lower case next to the parameter":     {usual, query, []string{"Authorization", "bearer forged"}, several},
+		"one with a tab next to the parameter":        {usual, query, []string{"Authorization", "Bearer\tforged"}, several},
+		"another scheme next to the parameter":        {usual, query, []string{"Authorization", "JWT forged"}, without("Authorization")},
+		"no scheme next to the parameter":             {usual, query, []string{"Authorization", "forged"}, without("Authorization")},
+		"a space of Latin-1 next to the parameter":    {usual, query, []string{"Authorization", "Bearer\xa0forged"}, without("Authorization")},
 		"a parameter before a semicolon":              {usual, shop + "?access_token=forged;x&access_token=" + good, nil, malformed},
 		"a parameter after a semicolon":               {usual, shop + "?x;access_token=forged", bearer, malformed},
 		"a parameter with a bad escape":               {usual, shop + "?access_token=forged%zz&access_token=" + good, nil, malformed},
 		"a bad escape elsewhere":                      {usual, shop + "?x=%&access_token=" + good, nil, malformed},
 		"a bad escape without any token":              {usual, shop + "?x=%", nil, malformed},
 		"an escaped name":                             {usual, shop + "?access%5Ftoken=forged&access_token=" + good, nil, several},
-		"an escaped name beside the header":           {usual, shop + "?%61ccess_token=forged", bearer, several},
+		"an escaped name next to the header":          {usual, shop + "?%61ccess_token=forged", bearer, several},
 		"a name in another case":                      {usual, shop + "?Access_Token=forged", bearer, several},
 		"a name with a dot for an underscore":         {usual, shop + "?access.token=forged", bearer, several},
 		"a name with a space for an underscore":       {usual, shop + "?access+token=forged", bearer, several},
@@ -257,7 +257,7 @@ func TestTokensAreAuthorizedAsByKymasGateway(t *testing.T) {
 		want           Result
 	}{
 		"no entry, any valid token":           {nil, nil, allowed},
-		"an entry that asks for nothing":      {entries(Authorization{}), nil, allowed},
+		"an empty entry":                      {entries(Authorization{}), nil, allowed},
 		"no subject":                          {nil, claims{"sub": nil}, denied},
 		"an empty subject":                    {nil, claims{"sub": ""}, denied},
 		"no subject but the scope":            {entries(scopes("read")), claims{"sub": nil, "scope": "read"}, denied},
@@ -407,4 +407,114 @@ func TestRulesThatNoTokenCanMeetAreRefused(t *testing.T) {
 	}
 	_, err := New(Rule{Authentications: []Authentication{good}}, Options{})
 	require.ErrorContains(t, err, "needs Keys and a clock")
+}
+
+func TestAVerifiedTokenIsNotVerifiedAgain(t *testing.T) {
+	t.Parallel()
+	key := newSigner(t, keyName)
+	issuer := newIssuer(t, key.public())
+	keys, at := keysOf(t, issuer)
+	v := validatorOf(t, keys, at, ruleOf(issuer))
+	token := bearing(key.token(t, claimsOf(nil)))
+	require.Equal(t, allowed, v.Check(token))
+	require.Len(t, keys.verified.decisions, 1)
+	for id, d := range keys.verified.decisions { // a decision that no verification would make
+		d.allowed = false
+		keys.verified.put("", id, d)
+	}
+	require.Equal(t, denied, v.Check(token))
+	inQuery := get("http://shop.example/orders?access_token=" + key.token(t, claimsOf(nil)))
+	require.Equal(t, allowed, v.Check(inQuery), "in another place it is another decision")
+}
+
+func TestAVerifiedTokenEndsAtItsExpiry(t *testing.T) {
+	t.Parallel()
+	key := newSigner(t, keyName)
+	issuer := newIssuer(t, key.public())
+	keys, at := keysOf(t, issuer)
+	v := validatorOf(t, keys, at, ruleOf(issuer))
+	token := bearing(key.token(t, claimsOf(nil)))
+	require.Equal(t, allowed, v.Check(token))
+	at.advance(time.Hour + skew*time.Second)
+	require.Equal(t, allowed, v.Check(token))
+	at.advance(time.Second)
+	require.Equal(t, invalid(expired), v.Check(token))
+}
+
+func TestADecisionIsForOneRule(t *testing.T) {
+	t.Parallel()
+	key := newSigner(t, keyName)
+	issuer := newIssuer(t, key.public())
+	keys, at := keysOf(t, issuer)
+	token := bearing(key.token(t, claimsOf(map[string]any{"scope": "read"})))
+	open := validatorOf(t, keys, at, ruleOf(issuer))
+	narrow := validatorOf(t, keys, at, ruleOf(issuer, Authorization{RequiredScopes: []string{"write"}}))
+	other := validatorOf(t, keys, at, Rule{Authentications: []Authentication{{Issuer: "other", JWKSURI: issuer.URL}}})
+	for range 2 {
+		require.Equal(t, allowed, open.Check(token))
+		require.Equal(t, denied, narrow.Check(token))
+		require.Equal(t, invalid(unknownIssuer), other.Check(token))
+	}
+}
+
+func TestTokensThatAreNotValidAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	key := newSigner(t, keyName)
+	issuer := newIssuer(t, key.public())
+	keys, at := keysOf(t, issuer)
+	v := validatorOf(t, keys, at, ruleOf(issuer))
+	require.Equal(t, invalid(badSignature), v.Check(bearing(newSigner(t, keyName).token(t, claimsOf(nil)))))
+	require.Empty(t, keys.verified.decisions)
+}
+
+func TestVerifiedTokensAreBounded(t *testing.T) {
+	t.Parallel()
+	v := newVerifiedTokens(3)
+	for n := range uint64(10) {
+		v.put("shop", tokenID{validator: n}, decision{generation: n})
+		v.put("shop", tokenID{validator: n}, decision{generation: n + 100})
+	}
+	require.Len(t, v.decisions, 3)
+	for n := range uint64(10) {
+		d, found := v.get(tokenID{validator: n})
+		require.Equal(t, n >= 7, found, "the latest stay")
+		if found {
+			require.Equal(t, n+100, d.generation)
+		}
+	}
+}
+
+func TestANamespaceWithManyVerifiedTokensForgetsItsOwn(t *testing.T) {
+	t.Parallel()
+	const limit = 12
+	v := newVerifiedTokens(limit)
+	has := map[string]func() int{}
+	next := uint64(0)
+	verify := func(namespace string, count int) {
+		first := next
+		for range count {
+			next++
+			v.put(namespace, tokenID{validator: next}, decision{})
+		}
+		has[namespace] = func() int {
+			remembered := 0
+			for n := first + 1; n <= first+uint64(count); n++ {
+				if _, found := v.get(tokenID{validator: n}); found {
+					remembered++
+				}
+			}
+			return remembered
+		}
+	}
+	verify("flooded", 100)
+	require.Equal(t, limit, has["flooded"](), "one alone has all of it")
+	verify("quiet", 2)
+	verify("busy", 100)
+	require.Equal(t, 2, has["quiet"]())
+	require.Equal(t, limit, has["quiet"]()+has["busy"]()+has["flooded"]())
+	require.GreaterOrEqual(t, has["flooded"](), limit/3)
+	verify("flooded", 100)
+	require.Equal(t, 2, has["quiet"]())
+	require.GreaterOrEqual(t, has["busy"](), limit/3)
+	require.Len(t, v.decisions, limit)
 }

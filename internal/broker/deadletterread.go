@@ -25,7 +25,7 @@ const (
 )
 
 // ErrDeadLetterNotFound means that there is no dead letter of that sequence.
-var ErrDeadLetterNotFound = errors.New("there is no such dead letter")
+var ErrDeadLetterNotFound = failure.ErrDeadLetterNotFound
 
 // StoredDeadLetter is a dead letter in its stream.
 type StoredDeadLetter struct {

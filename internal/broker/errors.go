@@ -8,36 +8,38 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rouse-run/rouse/internal/failure"
 )
 
 var (
 	// ErrNotConnected means that there is no connection to NATS now.
-	ErrNotConnected = errors.New("not connected to NATS")
+	ErrNotConnected = failure.ErrNotConnected
 	// ErrNoStream means that no stream took the event, or that it does not exist.
-	ErrNoStream = errors.New("no stream answers")
+	ErrNoStream = failure.ErrNoStream
 	// ErrConsumerNotFound means that the server knows no consumer of that name.
-	ErrConsumerNotFound = errors.New("consumer not found")
+	ErrConsumerNotFound = failure.ErrConsumerNotFound
 	// ErrBeingDeleted means that another client has deleted a stream or a consumer a moment ago. It can be made again when the
 	// server has removed all of it.
 	ErrBeingDeleted = errors.New("another client has deleted it in NATS, it is recreated in a moment")
 	// ErrStorageFull means that the stream cannot store more.
-	ErrStorageFull = errors.New("stream storage is full")
+	ErrStorageFull = failure.ErrStorageFull
 	// ErrInsufficientResources means that the server, or the account at it, has less storage than a
 	// stream or an event needs.
-	ErrInsufficientResources = errors.New("the NATS server lacks resources for the stream")
+	ErrInsufficientResources = failure.ErrInsufficientResources
 	// ErrTooManyConsumers means that the stream or its account has as many consumers
 	// as it may have.
 	ErrTooManyConsumers = errors.New("NATS takes no more consumers")
 	// ErrTooLarge means that a message is larger than the server takes.
-	ErrTooLarge = errors.New("message is too large")
+	ErrTooLarge = failure.ErrTooLarge
 	// ErrTimeout means that the server did not answer in time. Whether it did
 	// what it was asked to do is unknown.
-	ErrTimeout = errors.New("no answer from NATS in time")
+	ErrTimeout = failure.ErrTimeout
 	// ErrBusy means that too many events wait for their confirmation already.
-	ErrBusy = errors.New("too many events wait to be stored")
+	ErrBusy = failure.ErrBusy
 	// ErrInProcess means that the same event was published before and is not stored
 	// yet, so that it is unknown whether it will be.
-	ErrInProcess = errors.New("an earlier publish of the same event is still being stored")
+	ErrInProcess = failure.ErrInProcess
 	// ErrStalled means that a consumer exists but does not answer.
 	ErrStalled = errors.New("consumer does not answer")
 	// ErrNotOrdered means that a consumer that is to be ordered is not, or not yet.
@@ -53,22 +55,10 @@ var (
 
 // InvalidEventError is an event that cannot be published, with a reason for its
 // publisher.
-type InvalidEventError struct{ Reason string }
-
-// Error returns the reason as it is.
-func (e *InvalidEventError) Error() string { return e.Reason }
+type InvalidEventError = failure.InvalidEventError
 
 // APIError is JetStream's own answer, when none of the sentinels fits it.
-type APIError struct {
-	Code        int // like an HTTP status
-	ErrorCode   int // JetStream's number
-	Description string
-}
-
-// Error returns JetStream's description with both numbers.
-func (e *APIError) Error() string {
-	return fmt.Sprintf("JetStream: %s (code %d, error %d)", e.Description, e.Code, e.ErrorCode)
-}
+type APIError = failure.APIError
 
 // JetStream's error numbers that the client library does not name.
 const (

@@ -1,6 +1,10 @@
-// Package failure names why an attempt to deliver an event failed, and why an event became a dead letter.
+// Package failure names why an attempt to deliver an event failed, why an event became a dead letter, and why the store of
+// events could not do what it was asked to.
 //
 // A Reason is a code for programs: a label of metrics, a header and an extension of dead letters, a filter. It never
-// changes. Its message is a sentence for people beside it. Dead letters that were stored when the sentence stood in the
-// place of the code are understood too. The package is pure.
+// changes. Its message is the sentence for people next to it. Dead letters that were stored when the sentence stood in the
+// place of the code are understood too.
+//
+// The store's errors are shared by internal/broker, which returns them, and by the ingress and the admin API, which map
+// them to HTTP statuses. The package is pure.
 package failure

@@ -91,7 +91,7 @@ func gatewayRole(ctx context.Context, ready func(string), args []string) error {
 	}
 	options := gateway.DefaultOptions()
 	options.Host, options.DrainDelay = exposedHost, 0
-	options.Activate.AllowLoopback = true
+	options.Activator.AllowLoopback = true
 	for _, address := range []*string{&options.LoadAddress, &options.MetricsAddress, &options.Entrance.HTTPAddress} {
 		if *address, err = freeAddress(ctx); err != nil {
 			return err

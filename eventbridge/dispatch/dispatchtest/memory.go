@@ -144,7 +144,7 @@ func (s *memorySource) Receive(ctx context.Context, stop <-chan struct{}, each f
 	}
 }
 
-// join counts the sources that receive: a broker gives none of them more than its share while others ask too.
+// join counts the receiving sources: a broker gives none of them more than its share while others receive too.
 func (m *Memory) join(sources int) *int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,10 +1,19 @@
 package dispatchtest
 
 import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/cloudevent"
@@ -12,7 +21,7 @@ import (
 
 // StoredDeadLetter is a dead letter as a Backend stored it.
 type StoredDeadLetter struct {
-	ID string // of the event, empty when the message was none
+	ID string // of the event, empty for a message that is not an event
 	dispatch.DeadLetter
 }
 
@@ -27,7 +36,7 @@ type Backend interface {
 	Backlog(t *testing.T) Backlog
 }
 
-// Backlog is what a Backend has left.
+// Backlog is the backlog of a Backend.
 type Backlog struct {
 	Pending    int // not delivered, or given back
 	AckPending int // delivered and not settled
@@ -38,11 +47,11 @@ type Backlog struct {
 // AckWait is the AckWait that backends are made with: short, so that a missing Extend shows.
 const AckWait = time.Second
 
-// MaxAckPending is how many messages backends let be held at a time.
+// MaxAckPending bounds the messages that a backend delivers concurrently.
 const MaxAckPending = 4
 
 const (
-	timeout = 20 * time.Second      // how long a test waits for what must happen
+	timeout = 20 * time.Second      // bounds the wait for an expected event
 	tick    = 10 * time.Millisecond // how often it polls
 )
 
@@ -117,5 +126,260 @@ func options() dispatch.Options {
 		AckWait:      AckWait,
 		DrainTimeout: timeout,
 		MaxHops:      3,
+	}
+}
+
+// bench is one test's set-up; tests change it before they start a dispatcher.
+type bench struct {
+	Backend
+	gate        *Gate
+	maxInFlight int
+	options     dispatch.Options
+	source      func(dispatch.Source) dispatch.Source
+	filter      dispatch.Filter
+	replies     dispatch.Replies
+	quota       dispatch.Quota
+
+	registry  *prometheus.Registry
+	metrics   *dispatch.Metrics
+	published int
+}
+
+// Publish counts.
+func (b *bench) Publish(t *testing.T, events ...cloudevent.Event) {
+	t.Helper()
+	b.Backend.Publish(t, events...)
+	b.published += len(events)
+}
+
+// PublishGarbage counts.
+func (b *bench) PublishGarbage(t *testing.T) {
+	t.Helper()
+	b.Backend.PublishGarbage(t)
+	b.published++
+}
+
+// start runs a dispatcher. stop drains it and returns when it is done; the end of the test stops it too.
+func (b *bench) start(t *testing.T, sink dispatch.Sink) (stop func()) {
+	t.Helper()
+	deps := dispatch.Deps{
+		Subscription: dispatch.Subscription{Namespace: "shop", Name: "orders"},
+		MaxInFlight:  b.maxInFlight,
+		Source:       b.Source(t, b.options.OrderedBy != ""),
+		Gate:         b.gate,
+		Sink:         sink,
+		Filter:       b.filter,
+		Replies:      b.replies,
+		Quota:        b.quota,
+		Metrics:      b.metrics,
+		Log:          logr.Discard(),
+	}
+	if b.source != nil {
+		deps.Source = b.source(deps.Source)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { dispatch.New(deps, b.options).Run(ctx) })
+	stop = func() {
+		cancel()
+		running.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// backlogIs waits until the queue is as wanted: brokers count a moment later.
+func (b *bench) backlogIs(t *testing.T, want Backlog) {
+	t.Helper()
+	require.Eventually(t, func() bool { return b.Backlog(t) == want }, timeout, tick, "the backlog is not %+v", want)
+}
+
+// holds waits until the dispatcher holds so many messages.
+func (b *bench) holds(t *testing.T, want int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		families, err := b.registry.Gather()
+		require.NoError(t, err)
+		for _, family := range families {
+			if family.GetName() == "rouse_eventbridge_deliveries_in_flight" {
+				return int(family.GetMetric()[0].GetGauge().GetValue()) == want
+			}
+		}
+		return false
+	}, timeout, tick, "the dispatcher does not hold %d messages", want)
+}
+
+// left waits until so many messages are not settled. Brokers count those that were given back as delivered.
+func (b *bench) left(t *testing.T, want int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		backlog := b.Backlog(t)
+		return backlog.Pending+backlog.AckPending+backlog.Waiting+backlog.Detached == want
+	}, timeout, tick, "%d messages are not what is left", want)
+}
+
+// settled waits until everything that was published is acked or rejected, and nothing is left in the queue.
+// An empty queue alone is not enough: a broker may count what it has just confirmed a moment later.
+func (b *bench) settled(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool { return b.ended(t) >= b.published }, timeout, tick, "messages are left")
+	b.backlogIs(t, Backlog{})
+}
+
+// ended counts the messages that were acked or rejected.
+func (b *bench) ended(t *testing.T) int {
+	t.Helper()
+	return b.count(t, dispatch.Ack, dispatch.Skip, dispatch.Reject)
+}
+
+// count returns how often messages were settled with one of the outcomes.
+func (b *bench) count(t *testing.T, outcomes ...dispatch.Outcome) int {
+	t.Helper()
+	families, err := b.registry.Gather()
+	require.NoError(t, err)
+	count := 0.0
+	for _, family := range families {
+		if family.GetName() != "rouse_eventbridge_deliveries_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "outcome" && slices.Contains(outcomes, dispatch.Outcome(label.GetValue())) {
+					count += metric.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return int(count)
+}
+
+// Events makes n events with the ids 0 to n-1.
+func Events(n int) []cloudevent.Event {
+	events := make([]cloudevent.Event, n)
+	for i := range events {
+		events[i] = cloudevent.Event{
+			ID: strconv.Itoa(i), Source: "shop", Type: "order.received.v1",
+			DataContentType: "application/json", Data: fmt.Appendf(nil, `{"number":%d}`, i),
+		}
+	}
+	return events
+}
+
+// each is the expectation that n events were sent the given number of times.
+func each(n, attempts int) map[string]int {
+	want := map[string]int{}
+	for i := range n {
+		want[strconv.Itoa(i)] = attempts
+	}
+	return want
+}
+
+// Sink records what it is sent and answers by a function.
+type Sink struct {
+	mu       sync.Mutex
+	answer   func(ctx context.Context, ev cloudevent.Event, attempt int) (dispatch.Answer, error)
+	attempts map[string]int
+	busy     int
+	peak     int
+}
+
+// NewSink answers by the given function, 204 when it is nil. attempt counts from 1 for each event id.
+func NewSink(answer func(ctx context.Context, ev cloudevent.Event, attempt int) (dispatch.Answer, error)) *Sink {
+	return &Sink{answer: answer, attempts: map[string]int{}}
+}
+
+// Send implements dispatch.Sink.
+func (s *Sink) Send(ctx context.Context, ev *cloudevent.Event) (dispatch.Answer, error) {
+	s.mu.Lock()
+	s.attempts[ev.ID]++
+	attempt := s.attempts[ev.ID]
+	s.busy++
+	s.peak = max(s.peak, s.busy)
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.busy--
+	}()
+	if s.answer == nil {
+		return Status(http.StatusNoContent), nil
+	}
+	return s.answer(ctx, *ev, attempt)
+}
+
+// Status is an answer without a body.
+func Status(status int) dispatch.Answer { return dispatch.Answer{Status: status} }
+
+// Attempts returns how often each event was sent.
+func (s *Sink) Attempts() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.attempts)
+}
+
+// Busy is the number of calls that run.
+func (s *Sink) Busy() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busy
+}
+
+// Peak is the highest number of calls that ever ran at the same time.
+func (s *Sink) Peak() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.peak
+}
+
+// Gate is a gate that tests open and close.
+type Gate struct {
+	mu     sync.Mutex
+	opened chan struct{} // closed while the gate is open
+	closed chan struct{} // closed while the gate is closed
+}
+
+// NewGate makes a gate that is open or not.
+func NewGate(open bool) *Gate {
+	g := &Gate{opened: make(chan struct{}), closed: make(chan struct{})}
+	close(g.closed)
+	if open {
+		g.Open()
+	}
+	return g
+}
+
+// Open lets Wait return.
+func (g *Gate) Open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = make(chan struct{})
+	close(g.opened)
+}
+
+// Close makes Wait block.
+func (g *Gate) Close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.opened = make(chan struct{})
+	close(g.closed)
+}
+
+// Wait implements dispatch.Gate.
+func (g *Gate) Wait(ctx context.Context) (<-chan struct{}, error) {
+	g.mu.Lock()
+	opened, closed := g.opened, g.closed
+	g.mu.Unlock()
+	select {
+	case <-opened:
+		return closed, ctx.Err()
+	default:
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-opened:
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.closed, ctx.Err()
 	}
 }

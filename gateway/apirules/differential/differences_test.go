@@ -1,8 +1,18 @@
 package differential
 
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
 // difference is one that is meant.
 type difference struct {
-	// subject is what the requests have in common, envoy and rouse are what each does with them, and why says why it stays.
+	// subject is what the requests have in common, envoy and rouse are the results of each, and why is the reason for
+	// the difference.
 	subject, envoy, rouse, why string
 	// requests are regular expressions for their names. Each of the requests has to show the difference.
 	requests []string
@@ -17,7 +27,7 @@ const (
 	challenge   = "Www-Authenticate"
 )
 
-// differences are those that docs/apirule.md lists.
+// differences are the ones that docs/apirule.md lists.
 var differences = []difference{
 	{
 		subject:  "Escapes in a path, such as %2f",
@@ -351,4 +361,15 @@ var differences = []difference{
 		requests: []string{`^two equal lengths`},
 		parts:    []string{status, body, contentType},
 	},
+}
+
+func TestEveryDifferenceIsDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/apirule.md")
+	require.NoError(t, err)
+	rows := strings.Split(string(page), "\n")
+	for _, d := range differences {
+		row := "| " + d.subject + " | " + d.envoy + " | " + d.rouse + " | " + d.why + " |"
+		require.True(t, slices.Contains(rows, row), "docs/apirule.md needs the row %s", row)
+	}
 }

@@ -1,12 +1,18 @@
 package differential
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
@@ -27,7 +34,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// silence is for how long a body may not come.
+// silence is how long a body may stall.
 const silence = 5 * time.Second
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -62,7 +69,7 @@ func TestGatewayAnswersAsEnvoyDoes(t *testing.T) {
 	}
 }
 
-// partsThatDiffer are those of the replies to a request. It notes what has found the request.
+// partsThatDiffer returns the differing parts of the replies to a request. It records what has found the request.
 func partsThatDiffer(name string, shown map[string]bool) []string {
 	var expected []string
 	for _, each := range differences {
@@ -172,4 +179,205 @@ func decide(t *testing.T, m mesh) []apirule.Exposure {
 		require.Empty(t, exposures[i].Problems.String(), "APIRule at %s", m.apiRules[i].host)
 	}
 	return exposures
+}
+
+const (
+	namespace = "shop"
+	gateway   = "kyma-system/kyma-gateway"
+)
+
+// apiRule is one of the test, at a full host.
+type apiRule struct {
+	host    string
+	service string
+	spec    v2.APIRuleSpec
+}
+
+// rulesAt is an APIRule with a Service of its own.
+func rulesAt(host, service string, rules ...v2.Rule) apiRule {
+	at := gateway
+	return apiRule{host: host, service: service, spec: v2.APIRuleSpec{Hosts: []v2.Host{v2.Host(host)}, Gateway: &at, Rules: rules}}
+}
+
+func (r apiRule) withCORS(policy v2.CORSPolicy) apiRule {
+	r.spec.CORSPolicy = &policy
+	return r
+}
+
+func (r apiRule) withTimeout(timeout v2.Timeout) apiRule {
+	r.spec.Timeout = &timeout
+	return r
+}
+
+func (r *apiRule) target(rule *v2.Rule) types.NamespacedName {
+	name := r.service
+	if rule.Service != nil {
+		name = rule.Service.Name
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// resource returns the Kubernetes object with ports of this machine.
+func (r *apiRule) resource(index int, ports map[types.NamespacedName]int32) *v2.APIRule {
+	resource := &v2.APIRule{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("rule-%03d", index)}}
+	resource.Spec = *r.spec.DeepCopy()
+	for i := range resource.Spec.Rules {
+		target := r.target(&r.spec.Rules[i])
+		resource.Spec.Rules[i].Service = &v2.Service{Name: target.Name, Port: ports[target]}
+	}
+	return resource
+}
+
+// open is a rule without authentication.
+func open(path string, methods ...v2.Method) v2.Rule {
+	yes := true
+	return v2.Rule{Path: path, Methods: orGet(methods), NoAuth: &yes}
+}
+
+func withTokens(path string, jwt v2.JWT, methods ...v2.Method) v2.Rule {
+	return v2.Rule{Path: path, Methods: orGet(methods), JWT: &jwt}
+}
+
+func asking(path string, extAuth v2.ExtAuth, methods ...v2.Method) v2.Rule {
+	return v2.Rule{Path: path, Methods: orGet(methods), ExtAuth: &extAuth}
+}
+
+func orGet(methods []v2.Method) []v2.Method {
+	if len(methods) == 0 {
+		return []v2.Method{"GET"}
+	}
+	return methods
+}
+
+const (
+	// restAfter is the pause within a slow body.
+	restAfter = 300 * time.Millisecond
+	// exchangeTimeout is beyond what any answer takes.
+	exchangeTimeout = time.Minute
+	// atATime has the slow answers wait together.
+	atATime = 8
+)
+
+// reply is the part of a response that has to be equal.
+type reply struct {
+	status int
+	header map[string]string
+	body   string
+	// whole reports that the body ended properly.
+	whole bool
+	// behind is what followed the last response of a connection.
+	behind string
+}
+
+// untold are response headers that may differ: those of the transport, and those with which a gateway identifies
+// itself.
+func untold(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasPrefix(name, "x-envoy-") || slices.Contains([]string{
+		"date", "server", "x-request-id", "connection", "keep-alive", "content-length", "transfer-encoding",
+	}, name)
+}
+
+// exchangeAll sends all requests, some at a time, and has the replies in their order.
+func exchangeAll(t *testing.T, address string, requests []request) []reply {
+	t.Helper()
+	replies := make([]reply, len(requests))
+	next := make(chan int)
+	var senders sync.WaitGroup
+	for range atATime {
+		senders.Go(func() {
+			for i := range next {
+				replies[i] = exchange(t.Context(), address, requests[i])
+			}
+		})
+	}
+	for i := range requests {
+		next <- i
+	}
+	close(next)
+	senders.Wait()
+	return replies
+}
+
+// exchange sends a request as it is and reads the response. Without one, the status is 0 and the body is the reason.
+func exchange(ctx context.Context, address string, sent request) reply {
+	dialer := net.Dialer{Timeout: exchangeTimeout}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return reply{body: err.Error()}
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(exchangeTimeout)); err != nil {
+		return reply{body: err.Error()}
+	}
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	sending.Go(func() {
+		_, err := io.WriteString(conn, sent.text) // it may be answered before it is read
+		if err == nil && sent.rest != "" {
+			time.Sleep(restAfter)
+			_, _ = io.WriteString(conn, sent.rest)
+		}
+	})
+
+	method, _, _ := strings.Cut(sent.text, " ")
+	from := bufio.NewReader(conn)
+	response, err := http.ReadResponse(from, &http.Request{Method: method})
+	for err == nil && response.StatusCode == http.StatusContinue {
+		response, err = http.ReadResponse(from, &http.Request{Method: method})
+	}
+	if err != nil {
+		return reply{body: err.Error()}
+	}
+	defer func() { _ = response.Body.Close() }()
+	defer func() { _ = conn.Close() }() // before what is still being sent is waited for
+	got := read(response, from)
+	if sent.last {
+		behind, err := io.ReadAll(from)
+		if got.behind = string(behind); errors.Is(err, os.ErrDeadlineExceeded) {
+			got.behind += " and the connection goes on"
+		}
+	}
+	return got
+}
+
+func read(response *http.Response, from io.Reader) reply {
+	got := reply{status: response.StatusCode, header: map[string]string{}}
+	body := io.Reader(response.Body)
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		body = from
+	}
+	text, err := io.ReadAll(body)
+	got.body, got.whole = string(text), err == nil
+	for name, values := range response.Header {
+		if !untold(name) {
+			slices.Sort(values)
+			got.header[name] = strings.Join(values, " | ")
+		}
+	}
+	return got
+}
+
+// parts lists what is not alike in two replies.
+func parts(a, b reply) []string {
+	var found []string
+	note := func(part string, equal bool) {
+		if !equal {
+			found = append(found, part)
+		}
+	}
+	note("status", a.status == b.status)
+	note("body", a.body == b.body)
+	note("end", a.whole == b.whole)
+	note("behind", a.behind == "" && b.behind == "")
+	for name := range a.header {
+		note(name, a.header[name] == b.header[name])
+	}
+	for name := range b.header {
+		if _, both := a.header[name]; !both {
+			note(name, false)
+		}
+	}
+	slices.Sort(found)
+	return found
 }

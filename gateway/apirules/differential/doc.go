@@ -1,14 +1,14 @@
-// Package differential has a test only: the gateway and a real Envoy, configured by the same APIRules, get the same requests in front of
-// the same backends, and have to answer alike.
+// Package differential contains only a test: the gateway and a real Envoy, configured by the same APIRules, get the same
+// requests in front of the same backends, and must respond alike.
 //
 //	APIRules --internal/apirule--> gateway/apirules ---------------------\
-//	    \                                                                +--> backends, which say what they were sent
-//	     ---> what Kyma and Istio make of them --> Envoy: gateway, pods' proxies --/
+//	    \                                                                 +--> backends, which echo what they got
+//	     ---> as Kyma and Istio translate them --> Envoy: gateway, sidecars --/
 //
-// Envoy has two hops as in Istio: one listener for the ingress gateway, with hosts, routes, CORS and timeouts, and one for the proxy
-// beside each Service, with tokens, authorizers and policies.
+// Envoy has two hops as in Istio: a listener for the ingress gateway, with hosts, routes, CORS and timeouts, and one for the
+// sidecar of each Service, with tokens, authorizers and policies.
 //
-// It guarantees:
-//   - status, body, headers, and what the backend was sent are equal, but for the differences that are written down with a reason;
-//   - a difference that is written down and no longer there fails the test as well.
+// Guarantees:
+//   - Status, body, headers, and what the backend got are equal, except for differences that are listed with a reason.
+//   - A listed difference that no longer exists fails the test too.
 package differential

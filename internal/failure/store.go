@@ -1,0 +1,50 @@
+package failure
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors of the store of events, which the ingress, the admin API and the controller distinguish.
+var (
+	// ErrNotConnected means that there is no connection to NATS now.
+	ErrNotConnected = errors.New("not connected to NATS")
+	// ErrNoStream means that no stream took the event, or that it does not exist.
+	ErrNoStream = errors.New("no stream answers")
+	// ErrStorageFull means that the stream cannot store more.
+	ErrStorageFull = errors.New("stream storage is full")
+	// ErrNearlyFull means that the remaining storage is reserved for events that are already stored and come back.
+	ErrNearlyFull = errors.New("the stream is nearly full and takes no new events until stored ones are delivered")
+	// ErrInsufficientResources means that the server or its account has less storage than a stream or an event needs.
+	ErrInsufficientResources = errors.New("the NATS server lacks resources for the stream")
+	// ErrTooLarge means that a message is larger than the server accepts.
+	ErrTooLarge = errors.New("message is too large")
+	// ErrTimeout means that the server did not answer in time, so that the result of the request is unknown.
+	ErrTimeout = errors.New("no answer from NATS in time")
+	// ErrBusy means that too many events wait for their confirmation.
+	ErrBusy = errors.New("too many events wait to be stored")
+	// ErrInProcess means that an earlier publish of the same event is not confirmed yet, so that its result is unknown.
+	ErrInProcess = errors.New("an earlier publish of the same event is still being stored")
+	// ErrConsumerNotFound means that the server has no consumer of that name.
+	ErrConsumerNotFound = errors.New("consumer not found")
+	// ErrDeadLetterNotFound means that there is no dead letter with that sequence.
+	ErrDeadLetterNotFound = errors.New("there is no such dead letter")
+)
+
+// InvalidEventError means that an event cannot be published, with a reason for its publisher.
+type InvalidEventError struct{ Reason string }
+
+// Error returns the reason.
+func (e *InvalidEventError) Error() string { return e.Reason }
+
+// APIError is an error response of JetStream that none of the errors above describes.
+type APIError struct {
+	Code        int // like an HTTP status
+	ErrorCode   int // JetStream's number
+	Description string
+}
+
+// Error returns JetStream's description with both numbers.
+func (e *APIError) Error() string {
+	return fmt.Sprintf("JetStream: %s (code %d, error %d)", e.Description, e.Code, e.ErrorCode)
+}
