@@ -6,7 +6,7 @@ import (
 	"github.com/rouse-run/rouse/cli/convert"
 )
 
-// newConvert is the command that writes Functions of v1alpha1 as v1alpha2.
+// newConvert is the command that converts manifests of old versions.
 func newConvert() *cobra.Command {
 	cmd := convert.NewCommand()
 	cmd.GroupID = groupWork

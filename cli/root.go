@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rouse-run/rouse/cli/convert"
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/internal/daemon"
 )
@@ -54,7 +55,7 @@ and handles dead letters.`,
 	})
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Work on Functions:"}, &cobra.Group{ID: groupAsk, Title: "Ask a running Rouse:"})
 	root.AddCommand(
-		newInit(), newDev(streams), newMigrate(), newConvert(),
+		newInit(), newDev(streams), newConvert(), convert.NewMigrate(),
 		newPublish(streams), newInvoke(streams), newLogs(streams), newFunctions(streams), newSubscriptions(streams),
 		newEvents(streams), newTrace(streams), newDeadLetters(streams),
 		newVersion(streams), newMan(), helpTopicExitCodes(),
@@ -65,7 +66,7 @@ and handles dead letters.`,
 
 // The groups of the help.
 const (
-	groupWork = "work" // init, dev, migrate, convert
+	groupWork = "work" // init, dev, convert
 	groupAsk  = "ask"  // publish and all that act on a target
 )
 

@@ -7,33 +7,35 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
 
-// Document is one object of a file, or a list of which nothing concerns the reader.
+// Document is one object of a file, or a list without an object to convert.
 type Document struct {
 	Object *Object
 	Text   []byte
-	// Where is its place in the file, for messages.
+	// Where is the position in the file, for messages.
 	Where string
-	// Objects is how many there are: more than one only in a list.
+	// Objects is the number of objects: more than one only in a list.
 	Objects int
 }
 
-// Documents reads the objects of a file. A list is taken apart when one of its objects concerns the reader. name is that of the file in
-// messages; an error says that the file cannot be read as manifests.
-func Documents(name string, content []byte, concerns func(*Object) bool) ([]Document, error) {
+// Documents returns the objects of a file. A list is split when old selects one of its objects. It fails when the file does not contain
+// manifests; name is the name of the file in the error.
+func Documents(name string, content []byte, old func(*Object) bool) ([]Document, error) {
 	var found []Document
-	for i, text := range split(content) {
+	for i, text := range documentsOf(content) {
 		where := fmt.Sprintf("document %d", i+1)
-		o, err := read(text)
+		o, err := parse(text)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s %w", name, where, err)
 		}
 		switch {
 		case o == nil:
 		case o.isList():
-			items, err := itemsOf(o, text, where, concerns)
+			items, err := itemsOf(o, text, where, old)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
@@ -45,18 +47,18 @@ func Documents(name string, content []byte, concerns func(*Object) bool) ([]Docu
 	return found, nil
 }
 
-func itemsOf(list *Object, text []byte, where string, concerns func(*Object) bool) ([]Document, error) {
-	found, concerned := make([]Document, len(list.Items)), false
+func itemsOf(list *Object, text []byte, where string, old func(*Object) bool) ([]Document, error) {
+	found, split := make([]Document, len(list.Items)), false
 	for i, item := range list.Items {
 		at := fmt.Sprintf("%s: item %d of the list", where, i)
-		o, err := read(item)
+		o, err := parse(item)
 		if err != nil || o == nil {
-			return nil, fmt.Errorf("%s is no object", at)
+			return nil, fmt.Errorf("%s is not an object", at)
 		}
 		found[i] = Document{Object: o, Where: at, Objects: 1}
-		concerned = concerned || concerns(o)
+		split = split || old(o)
 	}
-	if !concerned {
+	if !split {
 		return []Document{{list, text, where, len(list.Items)}}, nil
 	}
 	for i, item := range list.Items {
@@ -69,7 +71,7 @@ func itemsOf(list *Object, text []byte, where string, concerns func(*Object) boo
 	return found, nil
 }
 
-// Append adds a document to a file.
+// Append appends a document to a file.
 func Append(file, document []byte) []byte {
 	if len(file) > 0 {
 		file = append(file, "---\n"...)
@@ -81,8 +83,8 @@ func Append(file, document []byte) []byte {
 	return file
 }
 
-// split cuts a file into its documents. A line that begins with "---" separates them.
-func split(content []byte) [][]byte {
+// documentsOf splits a file into its documents, which lines that begin with "---" separate.
+func documentsOf(content []byte) [][]byte {
 	var documents [][]byte
 	var document []byte
 	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf"))
@@ -101,7 +103,7 @@ func split(content []byte) [][]byte {
 	return append(documents, document)
 }
 
-// Object is what decides on whether a document is converted, and how it is called.
+// Object holds the fields that decide whether an object is converted, and its name.
 type Object struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -114,29 +116,40 @@ type Object struct {
 	Items []json.RawMessage          `json:"items"`
 }
 
-// read decodes one document. It is nil when there is no object in it.
-func read(document []byte) (*Object, error) {
+// parse decodes one document. It returns nil when the document is empty.
+func parse(document []byte) (*Object, error) {
 	content, err := yaml.YAMLToJSON(document)
 	if err != nil {
-		return nil, fmt.Errorf("is no YAML: %w", err)
+		return nil, fmt.Errorf("is not valid YAML: %w", err)
 	}
 	if string(content) == "null" {
 		return nil, nil
 	}
 	o := &Object{}
 	if err := json.Unmarshal(content, o); err != nil {
-		return nil, fmt.Errorf("is no Kubernetes object: %w", err)
+		return nil, fmt.Errorf("is not a Kubernetes object: %w", err)
 	}
 	return o, nil
 }
 
-// isList reports whether the object is one of those that kubectl get prints for several.
+// isList reports whether the object is a list, as kubectl get prints several objects.
 func (o *Object) isList() bool { return strings.HasSuffix(o.Kind, "List") && o.Items != nil }
 
-// FullName is what the object is called in messages.
+// FullName returns the kind, namespace and name of the object for messages.
 func (o *Object) FullName() string {
 	if o.Metadata.Namespace == "" {
 		return o.Kind + " " + o.Metadata.Name
 	}
 	return o.Kind + " " + o.Metadata.Namespace + "/" + o.Metadata.Name
+}
+
+// manifest returns an object, as a map and as YAML, without the fields that a cluster sets.
+func manifest(object any) (content map[string]any, text []byte, err error) {
+	if content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(object); err != nil {
+		return nil, nil, err
+	}
+	delete(content, "status")
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	text, err = yaml.Marshal(content)
+	return content, text, err
 }
