@@ -2,6 +2,8 @@ package dev
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -12,10 +14,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
+	gatewayv2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/gateway/apirules"
 	"github.com/rouse-run/rouse/gateway/entrance"
 	"github.com/rouse-run/rouse/gateway/jwt"
+	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/dialguard"
 )
@@ -156,4 +161,151 @@ func (a *APIRules) now() state {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.state
+}
+
+const (
+	kindAPIRule  = "APIRule"
+	kindFunction = "Function"
+	// domain is that of all gateways: browsers and curl know its names as this machine's.
+	domain = "localhost"
+	// everyone may lead to the Functions of a folder: there are no Services to be annotated.
+	everyone     = "*"
+	loopbackHost = "127.0.0.1"
+)
+
+// wantedAPIRules is what the folder asks for.
+type wantedAPIRules struct {
+	rules     map[types.NamespacedName]manifest.APIRule
+	functions map[types.NamespacedName]bool
+}
+
+// wantAPIRules reads a set and its problems. What was there before and cannot be read now goes on as it was.
+func wantAPIRules(set manifest.Set, problems []manifest.Problem, before wantedAPIRules) wantedAPIRules {
+	doubtful := func(kind string, name types.NamespacedName) bool {
+		return slices.ContainsFunc(problems, func(p manifest.Problem) bool { return p.Concerns(kind, name.Namespace, name.Name) })
+	}
+	now := wantedAPIRules{rules: map[types.NamespacedName]manifest.APIRule{}, functions: map[types.NamespacedName]bool{}}
+	for name, rule := range before.rules {
+		if doubtful(kindAPIRule, name) {
+			now.rules[name] = rule
+		}
+	}
+	for name := range before.functions {
+		if doubtful(kindFunction, name) {
+			now.functions[name] = true
+		}
+	}
+	for _, rule := range set.APIRules {
+		now.rules[types.NamespacedName{Namespace: rule.Namespace, Name: rule.Name}] = rule
+	}
+	for _, fn := range set.Functions {
+		now.functions[types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}] = true
+	}
+	return now
+}
+
+// decide is what the APIRules amount to. Files have no age: of two with one host the first by name has it.
+func (w wantedAPIRules) decide() []apirule.Exposure {
+	rules := make([]*gatewayv2.APIRule, 0, len(w.rules))
+	for rule := range maps.Values(w.rules) {
+		rules = append(rules, rule.APIRule)
+	}
+	return apirule.Decide(rules, w.cluster())
+}
+
+// cluster is what there is around the APIRules.
+func (w wantedAPIRules) cluster() *apirule.Objects {
+	around := &apirule.Objects{
+		Gateways: map[types.NamespacedName]apirule.Gateway{}, Services: map[types.NamespacedName]apirule.ServiceInfo{},
+	}
+	for rule := range maps.Values(w.rules) {
+		if rule.Spec.Gateway != nil {
+			namespace, name, _ := strings.Cut(*rule.Spec.Gateway, "/")
+			around.Gateways[types.NamespacedName{Namespace: namespace, Name: name}] = apirule.Gateway{Hosts: []string{"*." + domain}}
+		}
+	}
+	for name := range w.functions {
+		around.Services[name] = apirule.ServiceInfo{
+			Selects: true, Function: true, Address: loopbackHost, Ports: []int32{activation.ServicePort}, From: []string{everyone},
+		}
+	}
+	return around
+}
+
+const (
+	notServed  = "correct it: until then this APIRule is not served"
+	ruleClosed = "its rule answers 503: local mode has the Functions of the folder, and no authorizers"
+)
+
+// apiRuleStatus is what is known of an APIRule.
+type apiRuleStatus struct {
+	Namespace, Name string
+	// URL of its host; empty when it is not served.
+	URL string
+	At  manifest.Position
+}
+
+// state is everything that is known of what is served. It does not change.
+type state struct {
+	rules   []apiRuleStatus
+	urls    map[types.NamespacedName][]string // by Function
+	decided []manifest.Problem
+	closed  map[part]bool      // what is closed by them
+	loaded  []manifest.Problem // those that only who serves them can see
+}
+
+// part is one of an APIRule.
+type part struct {
+	apiRule types.NamespacedName
+	of      apirule.Closed
+}
+
+func (w wantedAPIRules) state(exposures []apirule.Exposure, port int) state {
+	s := state{urls: map[types.NamespacedName][]string{}, closed: map[part]bool{}}
+	for i := range exposures {
+		e := &exposures[i]
+		rule := w.rules[e.APIRule]
+		status := apiRuleStatus{Namespace: e.APIRule.Namespace, Name: e.APIRule.Name, At: rule.At}
+		if e.Host != "" {
+			status.URL = fmt.Sprintf("http://%s:%d", e.Host, port)
+		}
+		s.rules = append(s.rules, status)
+		s.decided = append(s.decided, problemsOf(rule, e.Problems)...)
+		for _, problem := range e.Problems {
+			s.closed[part{e.APIRule, problem.Closes}] = true
+		}
+		for _, each := range e.Rules {
+			s.add(each, status.URL)
+		}
+	}
+	return s
+}
+
+// add notes where a Function can be called.
+func (s *state) add(rule apirule.Rule, url string) {
+	if rule.Closed {
+		return
+	}
+	path := rule.Spec.Path
+	if path == "/*" {
+		path = "/"
+	}
+	if url += path; !slices.Contains(s.urls[rule.Backend.Service], url) {
+		s.urls[rule.Backend.Service] = append(s.urls[rule.Backend.Service], url)
+	}
+}
+
+// problemsOf gives problems their lines. One that closes a rule alone is a warning, because the rest is served.
+func problemsOf(rule manifest.APIRule, problems apirule.Problems) []manifest.Problem {
+	var found []manifest.Problem
+	for _, each := range problems {
+		advice := notServed
+		if each.Closes != apirule.All {
+			advice = ruleClosed
+		}
+		problem := rule.Problem(each.Attribute, each.Message, advice)
+		problem.Warning = each.Closes != apirule.All
+		found = append(found, problem)
+	}
+	return found
 }

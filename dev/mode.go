@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,8 +25,10 @@ import (
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -299,3 +304,121 @@ func newDebugged(names []string) debugged {
 }
 
 func (d debugged) has(fn types.NamespacedName) bool { return d[fn.Name] || d[fn.String()] }
+
+// hiddenBuffer is that of connections inside the process.
+const hiddenBuffer = 64 << 10
+
+// buildBridge makes the eventbridge that a cluster runs. What it does not finish in a moment when it is asked to stop
+// comes again after the next start.
+func (m *mode) buildBridge() {
+	o := replica.DefaultOptions()
+	o.Bridge.ShutdownDelay, o.Bridge.DrainTimeout = 0, stopTimeout
+	o.Bridge.Dispatch.DrainTimeout = stopTimeout
+	o.Publisher.Stream = m.streams.Name
+	m.store = jetstream.NewAdminStore(m.conn, m.streams.Name, m.journal)
+	m.bridge = replica.New(m.conn, eventbridge.Deps{
+		Routes:        m.subs,
+		Subscriptions: m.subs,
+		Endpoints:     m.functions,
+		Admin:         m.store,
+		AdminAccess:   identity.Token(m.token),
+		Journal:       m.journal,
+		Destination:   m.nats,
+		Registry:      daemon.NewRegistry(),
+		Log:           m.log.WithName("eventbridge"),
+		Listener:      m.public, MetricsListener: m.metrics, AdminListener: m.admin,
+	}, o)
+}
+
+// buildScaling makes the scaler that a cluster runs, and the client that asks it as KEDA does. It reads backlogs more
+// often than in a cluster, since there are few and a user watches.
+func (m *mode) buildScaling() error {
+	o := scaler.DefaultOptions()
+	o.Stream = m.streams.Name
+	o.DrainDelay, o.DrainTimeout = 0, stopTimeout
+	o.Refresh.ActiveInterval, o.Refresh.IdleInterval = 250*time.Millisecond, time.Second
+	o.Push.Heartbeat = time.Second // below any cooldown that makes sense
+	m.scaler = scaler.New(scaler.Deps{
+		Routes: m.subs, Endpoints: m.functions, Backlogs: m.conn, Listener: m.conn, Connection: m.conn,
+		Registry: daemon.NewRegistry(), Log: m.log.WithName("scaler"),
+	}, o)
+	conn, err := grpc.NewClient("passthrough:///scaler", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return m.hidden.DialContext(ctx) }))
+	if err != nil {
+		return fmt.Errorf("reach the scaler: %w", err)
+	}
+	m.scalerConn = conn
+	options := autoscale.DefaultOptions()
+	options.Cooldown = m.options.Cooldown
+	m.scaling = autoscale.New(conn, m.functions.Scale, options, m.log.WithName("autoscale"))
+	return nil
+}
+
+const host = "127.0.0.1"
+
+// listen takes a port of this machine, 0 for any.
+func listen(ctx context.Context, port int) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+}
+
+// listenAt takes the port that a flag wishes for. Without a wish, which is 0, it is the usual one, or any when that is taken; then
+// moved is true.
+func listenAt(ctx context.Context, flag string, wish, usual int) (listener net.Listener, moved bool, err error) {
+	port := wish
+	if wish == 0 {
+		port = usual
+	}
+	listener, err = listen(ctx, port)
+	if err == nil {
+		return listener, false, nil
+	}
+	if wish != 0 {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, false, fmt.Errorf("port %d is taken: choose another with %s, or leave the flag out for any", wish, flag)
+		}
+		return nil, false, fmt.Errorf("take the port of %s: %w", flag, err)
+	}
+	if listener, err = listen(ctx, 0); err != nil {
+		return nil, false, fmt.Errorf("take a port instead of %d: %w", usual, err)
+	}
+	return listener, true, nil
+}
+
+func portOf(listener net.Listener) int {
+	if address, ok := listener.Addr().(*net.TCPAddr); ok {
+		return address.Port
+	}
+	return 0
+}
+
+func urlOf(listener net.Listener) string { return "http://" + listener.Addr().String() }
+
+const (
+	mebibyte = 1 << 20
+	// leastFree is what a disk must have left for a start.
+	leastFree = 64 * mebibyte
+	// storeBytes is more than streams ever reserve. What bounds them is their own size.
+	storeBytes = 4096 * mebibyte
+)
+
+// free is how many bytes the disk of a folder has left.
+func free(folder string) (int64, error) {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(folder, &stat); err != nil {
+		return 0, fmt.Errorf("ask for the room on the disk of %s: %w", folder, err)
+	}
+	return int64(stat.Bavail) * int64(stat.Bsize), nil //nolint:unconvert // it has another type on other systems
+}
+
+// streamsFor fit the streams into what is free: a cluster's sizes, or less where there is less.
+func streamsFor(folder string, free int64) (broker.StreamOptions, error) {
+	o := broker.DefaultStreamOptions()
+	if free < leastFree {
+		return o, fmt.Errorf("the disk of %s has %d MiB left, and local mode needs %d: make room, or name another folder with --state",
+			folder, free/mebibyte, leastFree/mebibyte)
+	}
+	o.MaxBytes = min(o.MaxBytes, free/4)
+	o.RetryMaxBytes = min(o.RetryMaxBytes, free/16)
+	o.DeadLetterMaxBytes = min(o.DeadLetterMaxBytes, free/16)
+	return o, nil
+}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -226,5 +228,102 @@ func (s *subscriptionWorkers) settle() {
 	case <-s.settled:
 	default:
 		close(s.settled)
+	}
+}
+
+func (s *subscriptionWorkers) publish(routes []routing.Route) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.routes = routes
+	close(s.routed)
+	s.routed = make(chan struct{})
+}
+
+// Watch calls apply with all routes that have their consumers, as soon as the folder was read and after each change,
+// until ctx ends. It is what the eventbridge and the scaler watch.
+func (s *subscriptionWorkers) Watch(ctx context.Context, apply func([]routing.Route)) error {
+	for applied := false; ; applied = true {
+		s.mu.Lock()
+		routes, routed := s.routes, s.routed
+		s.mu.Unlock()
+		if applied || routes != nil {
+			apply(routes)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-routed:
+		}
+	}
+}
+
+// Specs are those of all Subscriptions.
+func (s *subscriptionWorkers) Specs(context.Context) ([]eventingv1alpha2.SubscriptionSpec, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.known {
+		return nil, errUnknown
+	}
+	return s.wanted.specs(), nil
+}
+
+// Interest is what all of them together take.
+func (s *subscriptionWorkers) Interest() routing.Interest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted.interest
+}
+
+// States of a Subscription.
+const (
+	Preparing = "preparing" // its consumer is not there yet: events that are published now are not kept for it
+	Ready     = "ready"
+	Paused    = "paused"  // its events are kept
+	Failing   = "failing" // it is not served; Message has the reason
+)
+
+// SubscriptionStatus is what is known of a Subscription.
+type SubscriptionStatus struct {
+	Namespace    string                        `json:"namespace"`
+	Name         string                        `json:"name"`
+	Source       string                        `json:"source"`
+	Types        []string                      `json:"types"`
+	TypeMatching eventingv1alpha2.TypeMatching `json:"typeMatching,omitempty"`
+	Sink         string                        `json:"sink"` // without a login
+	State        string                        `json:"state"`
+	Message      string                        `json:"message,omitempty"`
+}
+
+// SubscriptionStatus lists all Subscriptions by name.
+func (s *subscriptionWorkers) Status() []SubscriptionStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]SubscriptionStatus, 0, len(s.wanted.entries))
+	for _, e := range s.wanted.sorted() {
+		name := e.route.Subscription
+		list = append(list, SubscriptionStatus{
+			Namespace: name.Namespace, Name: name.Name,
+			Source: e.spec.Source, Types: e.spec.Types, TypeMatching: e.spec.TypeMatching, Sink: routing.ShownSink(e.spec.Sink),
+			State: subscriptionState(e.route, s.served(name), s.reported[name]), Message: s.reported[name],
+		})
+	}
+	return list
+}
+
+// served is called with the lock held.
+func (s *subscriptionWorkers) served(name types.NamespacedName) bool {
+	return slices.ContainsFunc(s.routes, func(r routing.Route) bool { return r.Subscription == name })
+}
+
+func subscriptionState(route routing.Route, served bool, trouble string) string {
+	switch {
+	case trouble != "":
+		return Failing
+	case !served:
+		return Preparing
+	case route.Paused:
+		return Paused
+	default:
+		return Ready
 	}
 }

@@ -1,9 +1,12 @@
 package registryproxy
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,9 +17,84 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/registry"
 )
+
+// Options say where the registry is and what an account may send.
+type Options struct {
+	// Upstream is the registry's address, which only the proxy reaches.
+	Upstream string
+	// BytesPerHour is what one tenant may push within an hour.
+	BytesPerHour string
+	// ImagesPerHour is how many manifests one tenant may push within an hour.
+	ImagesPerHour int
+	// Requests is how many of all tenants may run at a time, of which one has no more than it leaves free.
+	Requests int
+}
+
+// DefaultOptions are those of the chart.
+func DefaultOptions() Options {
+	return Options{Upstream: "http://127.0.0.1:5001", BytesPerHour: "5Gi", ImagesPerHour: 1000, Requests: 256}
+}
+
+// BindFlags lets command-line flags change the options.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Upstream, "upstream", o.Upstream, "address of the registry")
+	fs.StringVar(&o.BytesPerHour, "bytes-per-hour", o.BytesPerHour, "how much one namespace may push within an hour; each upload costs 64Ki besides, and each image 128Ki")
+	fs.IntVar(&o.ImagesPerHour, "images-per-hour", o.ImagesPerHour, "how many images one namespace may push within an hour")
+	fs.IntVar(&o.Requests, "max-requests", o.Requests, "how many requests of all namespaces may run at a time, of which one has no more than it leaves free")
+}
+
+// Validate finds everything that is wrong with the options.
+func (o *Options) Validate() error {
+	var problems []error
+	if parsed, err := url.Parse(o.Upstream); err != nil || parsed.Host == "" {
+		problems = append(problems, fmt.Errorf("--upstream %q: must be a URL such as http://127.0.0.1:5001", o.Upstream))
+	}
+	if size, err := resource.ParseQuantity(o.BytesPerHour); err != nil || size.Sign() <= 0 {
+		problems = append(problems, fmt.Errorf("--bytes-per-hour %q: must be a size such as 5Gi", o.BytesPerHour))
+	}
+	if o.ImagesPerHour < 1 {
+		problems = append(problems, fmt.Errorf("--images-per-hour %d: must be at least 1", o.ImagesPerHour))
+	}
+	if o.Requests < 1 {
+		problems = append(problems, fmt.Errorf("--max-requests %d: must be at least 1", o.Requests))
+	}
+	return errors.Join(problems...)
+}
+
+// bytesPerHour is valid.
+func (o *Options) bytesPerHour() int64 {
+	size := resource.MustParse(o.BytesPerHour)
+	return size.Value()
+}
+
+// Outcomes of requests.
+const (
+	allowed         = "allowed"
+	denied          = "denied"
+	unauthenticated = "unauthenticated"
+	limited         = "limited"
+)
+
+type metrics struct{ requests *prometheus.CounterVec }
+
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	m := &metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rouse_registry_requests_total", Help: "Requests to the registry by what the proxy before it decided.",
+	}, []string{"outcome"})}
+	registerer.MustRegister(m.requests)
+	for _, outcome := range []string{allowed, denied, unauthenticated, limited} {
+		m.requests.WithLabelValues(outcome)
+	}
+	return m
+}
+
+func (m *metrics) count(outcome string) { m.requests.WithLabelValues(outcome).Inc() }
 
 // Deps are what the proxy works with.
 type Deps struct {
@@ -278,3 +356,98 @@ func (m *metered) Read(into []byte) (int, error) {
 }
 
 func (m *metered) Close() error { return m.body.Close() }
+
+const (
+	// maxManifest is what the specification asks registries to take.
+	maxManifest = 4 << 20
+	// maxValues and maxDepth bound what the registry makes of one when it reads it: an empty object of two bytes becomes a layer's
+	// description of a hundred. An image of a hundred layers has a thousand values.
+	maxValues = 20_000
+	maxDepth  = 32
+	chunk     = 64 << 10
+)
+
+var (
+	errManifestMemory = errors.New("too many manifests of this namespace arrive at a time")
+	errManifestSize   = errors.New("the manifest has more than 4 MiB")
+	errManifestForm   = errors.New("the manifest has more than 20000 values, or they are nested too deeply")
+	errManifestOther  = errors.New("the manifest is not the one that the tag of the copy names")
+)
+
+// manifest is one that has arrived, in parts that the share has paid for.
+type manifest struct {
+	parts [][]byte
+	size  int64
+	sum   string
+}
+
+// readManifest reads a manifest as the share has memory for it. What was acquired is to be released, also after an error.
+func readManifest(from io.Reader, share *fair.Share) (found manifest, acquired int64, err error) {
+	sum, shape := sha256.New(), fair.JSONCounter{Limits: fair.JSONLimits{Values: maxValues, Depth: maxDepth}}
+	for {
+		if share.Acquire(chunk, chunk) < chunk {
+			return found, acquired, errManifestMemory
+		}
+		acquired += chunk
+		part := make([]byte, chunk)
+		n, err := io.ReadFull(from, part)
+		part = part[:n]
+		_, _ = sum.Write(part) // a hash takes everything
+		found.parts, found.size = append(found.parts, part), found.size+int64(n)
+		switch {
+		case found.size > maxManifest:
+			return found, acquired, errManifestSize
+		case !shape.Add(part):
+			return found, acquired, errManifestForm
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			found.sum = "sha256:" + hex.EncodeToString(sum.Sum(nil))
+			return found, acquired, nil
+		case err != nil:
+			return found, acquired, err
+		}
+	}
+}
+
+// body reads the parts one after the other.
+func (m manifest) body() io.ReadCloser {
+	var readers []io.Reader
+	for _, part := range m.parts {
+		readers = append(readers, bytes.NewReader(part))
+	}
+	return io.NopCloser(io.MultiReader(readers...))
+}
+
+// takeManifest reads the manifest that a request pushes, and has the request go on with it. It answers and is false when the manifest
+// may not be sent on. release gives its memory back.
+func (p *Proxy) takeManifest(w http.ResponseWriter, r *http.Request, account, digest string) (release func(), ok bool) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.budgets.limits.manifestTimeout)) // else it has as long as a layer
+	share := p.budgets.memory.Share(account)
+	found, acquired, err := readManifest(r.Body, share)
+	release = func() { share.Release(acquired) }
+	if err == nil && digest != "" && found.sum != digest {
+		err = errManifestOther
+	}
+	if err != nil {
+		p.refuseManifest(w, err)
+		return release, false
+	}
+	r.Body, r.ContentLength, r.TransferEncoding = found.body(), found.size, nil
+	return release, true
+}
+
+func (p *Proxy) refuseManifest(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, errManifestMemory):
+		p.limit(w, err.Error())
+	case errors.Is(err, errSpent):
+		p.limit(w, spentText)
+	case errors.Is(err, errManifestSize):
+		p.refuse(w, http.StatusRequestEntityTooLarge, "SIZE_INVALID", err.Error())
+	case errors.Is(err, errManifestForm):
+		p.refuse(w, http.StatusBadRequest, "MANIFEST_INVALID", err.Error())
+	case errors.Is(err, errManifestOther):
+		p.refuse(w, http.StatusForbidden, "DENIED", err.Error())
+	default:
+		p.refuse(w, http.StatusBadRequest, "MANIFEST_INVALID", "the manifest did not arrive whole and in time")
+	}
+}

@@ -2,11 +2,17 @@ package registryproxy
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -128,4 +134,44 @@ func (s *Store) unused(path string, now time.Time) (size int64, unused bool, err
 		return 0, false, err
 	}
 	return info.Size(), now.Sub(info.ModTime()) >= s.options.Keep, nil
+}
+
+// Note keeps all that a request names, before the registry gets it: in its path, its query, and the manifest that it brings.
+func (s *Store) Note(r *http.Request) {
+	s.Use(r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])
+	for _, key := range []string{"digest", "mount"} {
+		for _, digest := range r.URL.Query()[key] {
+			s.Use(digest)
+		}
+	}
+	if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/") && r.Body != nil {
+		r.Body = &storedManifest{ReadCloser: r.Body, store: s, left: r.ContentLength, sum: sha256.New()}
+	}
+}
+
+// storedManifest is one that is on its way to the registry. What it names is kept before the registry reads so far.
+type storedManifest struct {
+	io.ReadCloser
+	store *Store
+	left  int64 // negative where the length is not known
+	sum   hash.Hash
+	tail  []byte // of what was read, as a digest may begin in it
+}
+
+// longest is the length of a digest.
+const longest = len("sha512:") + 128
+
+// Read implements io.Reader.
+func (m *storedManifest) Read(into []byte) (int, error) {
+	n, err := m.ReadCloser.Read(into)
+	m.sum.Write(into[:n])
+	m.tail = append(m.tail, into[:n]...)
+	for _, digest := range named.FindAll(m.tail, -1) {
+		m.store.Use(string(digest))
+	}
+	m.tail = append(m.tail[:0], m.tail[max(0, len(m.tail)-longest):]...)
+	if m.left -= int64(n); m.left == 0 || err != nil {
+		m.store.Use("sha256:" + hex.EncodeToString(m.sum.Sum(nil)))
+	}
+	return n, err
 }

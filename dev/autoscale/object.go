@@ -2,6 +2,9 @@ package autoscale
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"time"
@@ -10,6 +13,61 @@ import (
 
 	"github.com/rouse-run/rouse/internal/kedarules"
 )
+
+// bounds are what a Function allows.
+type bounds struct {
+	kedarules.Bounds
+
+	stabilization time.Duration // how long a backlog has to be small before replicas go
+}
+
+// observation is what a poll learned. A failed one has no metrics.
+type observation struct {
+	active  bool
+	metrics []kedarules.Metric // the backlog first
+	failed  bool
+}
+
+// state is what is known of a Function. It is a plain value without a lock or a clock.
+type state struct {
+	scale           kedarules.Scale
+	holds           int // HTTP requests that need it awake
+	recommendations kedarules.Recommendations
+}
+
+// bound brings the replicas between the bounds, without waking what may sleep.
+func (s *state) bound(b bounds) {
+	s.scale.Replicas = min(max(s.scale.Replicas, b.Min), b.Max)
+}
+
+// wake takes notice of work that is there.
+func (s *state) wake(now time.Time, b bounds) {
+	s.scale = s.scale.Request(true, false, now, b.Bounds)
+}
+
+// hold takes notice of a request that needs the Function awake.
+func (s *state) hold(now time.Time, b bounds) {
+	s.holds++
+	s.wake(now, b)
+}
+
+// release takes notice of its end, which is a sign of work too.
+func (s *state) release(now time.Time) {
+	s.holds--
+	s.scale.LastActive = now
+}
+
+// observe decides after a poll: KEDA's part, and at once the HPA's, for which a cluster waits up to 15 s. Nothing limits how
+// many replicas are added, since the policies in the controller's ScaledObjects allow more than one machine runs. A request
+// that holds the Function is work also while the backlog is not known.
+func (s *state) observe(o observation, now time.Time, b bounds) {
+	s.scale = s.scale.Request(o.active || s.holds > 0, o.failed && s.holds == 0, now, b.Bounds)
+	if o.failed || s.scale.Replicas == 0 {
+		return
+	}
+	desired := min(kedarules.DesiredByMost(s.scale.Replicas, o.metrics), b.Max)
+	s.scale.Replicas = b.Clamp(s.recommendations.Stabilize(s.scale.Replicas, desired, now, b.stabilization))
+}
 
 // Metadata of the trigger, which the controller writes into a ScaledObject.
 const (
@@ -144,5 +202,105 @@ func note(notes chan struct{}) {
 	select {
 	case notes <- struct{}{}:
 	default:
+	}
+}
+
+// pollTimeout bounds a poll. KEDA sets no bound, and our scaler needs none; a local mode shall stop nevertheless.
+const pollTimeout = 5 * time.Second
+
+// poll asks every now and then, which finds what a push did not, and is all that lets a Function sleep.
+func (o *object) poll(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for failing := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-o.nudged:
+		}
+		seen, err := o.observe(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && !failing {
+			o.autoscaler.log.V(1).Info("the backlog is not known", "function", o.target.Function.String(), "reason", err.Error())
+		}
+		failing = err != nil
+		o.decide(func(s *state, now time.Time, b bounds) { s.observe(seen, now, b) })
+		timer.Reset(o.autoscaler.options.Polling)
+	}
+}
+
+// observe makes KEDA's calls: three, and one more for each further metric. What could not be learned is a failed observation.
+func (o *object) observe(ctx context.Context) (observation, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	ref := o.ref()
+	specs, err := o.autoscaler.client.GetMetricSpec(ctx, ref)
+	if err == nil && len(specs.GetMetricSpecs()) == 0 {
+		err = errors.New("the scaler names no metric")
+	}
+	if err != nil {
+		return observation{failed: true}, fmt.Errorf("ask for the metric: %w", err)
+	}
+	var metrics []kedarules.Metric
+	for _, spec := range specs.GetMetricSpecs() {
+		value, err := o.value(ctx, ref, spec.GetMetricName())
+		if err != nil {
+			return observation{failed: true}, fmt.Errorf("ask for %s: %w", spec.GetMetricName(), err)
+		}
+		target := kedarules.Number(spec.GetTargetSizeFloat(), spec.GetTargetSize())
+		metrics = append(metrics, kedarules.Metric{Value: value, Target: target})
+	}
+	active, err := o.autoscaler.client.IsActive(ctx, ref)
+	if err != nil {
+		return observation{failed: true}, fmt.Errorf("ask for the activity: %w", err)
+	}
+	o.setBacklog(metrics[0].Value)
+	return observation{active: active.GetResult(), metrics: metrics}, nil
+}
+
+func (o *object) value(ctx context.Context, ref *pb.ScaledObjectRef, metric string) (value float64, err error) {
+	answer, err := o.autoscaler.client.GetMetrics(ctx, &pb.GetMetricsRequest{ScaledObjectRef: ref, MetricName: metric})
+	for _, each := range answer.GetMetricValues() {
+		value = kedarules.Number(each.GetMetricValueFloat(), each.GetMetricValue())
+	}
+	return value, err
+}
+
+const (
+	firstBackoff = 100 * time.Millisecond // KEDA begins with 2 s, to a scaler that is far
+	lastBackoff  = 5 * time.Second
+)
+
+// push holds the stream open on which the scaler wakes. A scaler that ends it without an error wants the client to reconnect.
+func (o *object) push(ctx context.Context) {
+	backoff := kedarules.Backoff{First: firstBackoff, Last: lastBackoff}
+	for {
+		err := o.follow(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(backoff.Next(errors.Is(err, io.EOF))):
+		}
+	}
+}
+
+// follow reads one stream until it ends. Only true means something: only polls scale down.
+func (o *object) follow(ctx context.Context) error {
+	stream, err := o.autoscaler.client.StreamIsActive(ctx, o.ref())
+	if err != nil {
+		return fmt.Errorf("open the stream: %w", err)
+	}
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if response.GetResult() {
+			o.decide(func(s *state, now time.Time, b bounds) { s.wake(now, b) })
+			note(o.nudged) // so that a burst has more than one soon
+		}
 	}
 }

@@ -2,7 +2,13 @@ package manifest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,3 +71,118 @@ func (r *Reader) Read(dir string) (Set, []Problem, error) {
 }
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// maxFile is the largest file that is read. An API server takes no request that is larger.
+const maxFile = 3 << 20
+
+// collection is what the files of a folder have, before it is checked.
+type collection struct {
+	objects  []object
+	problems []Problem
+	// read has every file that was read.
+	read map[string]bool
+}
+
+func (c *collection) names() []string { return slices.Sorted(maps.Keys(c.read)) }
+
+// collect reads the folder: folders with a kustomization are built, all others are searched for YAML.
+func collect(dir string) (*collection, error) {
+	found := &collection{read: map[string]bool{}}
+	kustomizations, files, err := found.walk(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, built := range buildAll(kustomizations) {
+		found.objects = append(found.objects, built.objects...)
+		found.problems = append(found.problems, built.problems...)
+		for name := range built.files {
+			found.read[name] = true
+		}
+	}
+	for _, file := range files {
+		if !found.read[file] { // a kustomization elsewhere has it
+			found.addFile(file)
+		}
+	}
+	return found, nil
+}
+
+// walk lists the folders with a kustomization and the YAML files outside them.
+func (c *collection) walk(dir string) (kustomizations, files []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil && path == dir:
+			return err
+		case err != nil:
+			c.unreadable(path, err)
+			return fs.SkipDir
+		case path != dir && ignored(entry.Name()):
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+		case entry.IsDir() && kustomizationIn(path) != "":
+			kustomizations = append(kustomizations, path)
+			return fs.SkipDir
+		case !entry.IsDir() && isYAML(path):
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err == nil {
+		_, err = os.ReadDir(dir) // a file is no folder
+	}
+	return kustomizations, files, err
+}
+
+// ignored are hidden files and folders, and what npm installs.
+func ignored(name string) bool { return strings.HasPrefix(name, ".") || name == "node_modules" }
+
+func isYAML(path string) bool {
+	extension := strings.ToLower(filepath.Ext(path))
+	return extension == ".yaml" || extension == ".yml"
+}
+
+func (c *collection) unreadable(path string, err error) {
+	if whole, ok := errors.AsType[*fs.PathError](err); ok {
+		err = whole.Err
+	}
+	c.problems = append(c.problems, Problem{Position: Position{File: path}, Message: "cannot be read: " + err.Error()})
+}
+
+func (c *collection) addFile(path string) {
+	c.read[path] = true
+	content, err := readFile(path)
+	if err != nil {
+		c.unreadable(path, err)
+		return
+	}
+	documents, problems := parse(path, content)
+	c.problems = append(c.problems, problems...)
+	for i := range documents {
+		c.objects = append(c.objects, documents[i].objects()...)
+	}
+}
+
+// readFile reads a file that has a size a person can have written.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
+	}
+	file, err := os.Open(path) //nolint:gosec // the user's own folder
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > maxFile {
+		return nil, fmt.Errorf("it is larger than %d MiB, the most that an API server takes", maxFile>>20)
+	}
+	return content, nil
+}

@@ -10,6 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Streams that a Line may come from.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
+	Rouse  = "rouse" // what local mode itself reports about a Function
+)
+
+// Line is one line that a Function printed, or that local mode reports about it.
+type Line struct {
+	Time      time.Time `json:"time"`
+	Namespace string    `json:"namespace"`
+	Function  string    `json:"function"`
+	// Replica names the process, such as "pricing-2"; empty when the line is about none.
+	Replica string `json:"replica"`
+	// Stream is Stdout, Stderr or Rouse.
+	Stream string `json:"stream"`
+	Text   string `json:"text"`
+	// Problem marks what local mode reports about why a Function does not run.
+	Problem bool `json:"-"`
+}
+
 // Feed has the last lines of each Function. It is safe for use by several goroutines.
 type Feed struct {
 	limit int
@@ -109,4 +130,42 @@ func (f *Feed) since(fn types.NamespacedName, number uint64) (found []entry, mis
 	}
 	slices.SortFunc(found, func(a, b entry) int { return cmp.Compare(a.number, b.number) })
 	return found, missed
+}
+
+// entry is a line with its position in the order of all lines.
+type entry struct {
+	number uint64
+	line   Line
+}
+
+// ring has the last lines of one Function.
+type ring struct {
+	entries []entry // entries[next] is the oldest once the ring is full
+	next    int
+	gone    uint64 // number of the last line that was driven out
+}
+
+func (r *ring) add(e entry, limit int) {
+	if len(r.entries) < limit {
+		r.entries = append(r.entries, e)
+		return
+	}
+	r.gone = r.entries[r.next].number
+	r.entries[r.next] = e
+	r.next = (r.next + 1) % limit
+}
+
+// since lists, oldest first, what came after a number.
+func (r *ring) since(number uint64) []entry {
+	ordered := slices.Concat(r.entries[r.next:], r.entries[:r.next])
+	first, _ := slices.BinarySearchFunc(ordered, number+1, func(e entry, n uint64) int {
+		switch {
+		case e.number < n:
+			return -1
+		case e.number > n:
+			return 1
+		}
+		return 0
+	})
+	return ordered[first:]
 }

@@ -2,17 +2,28 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/dev/process"
+	"github.com/rouse-run/rouse/gateway/activator"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 const (
@@ -119,4 +130,209 @@ func (f *Functions) listenOnFree() (net.Listener, error) {
 
 func listenOn(port int) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(loopbackHost, strconv.Itoa(port)))
+}
+
+// isLoopback reports whether a Host header names this machine as seen from itself. A page of another site that has its
+// name resolve to this machine (DNS rebinding) sends its own.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), "."))
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.Unmap().IsLoopback()
+}
+
+const (
+	ownerOnly = 0o600
+	// mostPorts bounds what is remembered of Functions that are gone.
+	mostPorts = 1000
+)
+
+// ports are the front ports of Functions, also of those that are gone, which may come back. They are kept in a file, so
+// that a Function has its port after a restart too, whichever others came or went. Without a file they are forgotten.
+type ports struct {
+	file  string
+	given map[string]int // by namespace/name
+}
+
+// readPorts reads what was kept. What cannot be read is assigned again.
+func readPorts(file string) (*ports, error) {
+	p := &ports{file: file, given: map[string]int{}}
+	if file == "" {
+		return p, nil
+	}
+	content, err := os.ReadFile(file) //nolint:gosec // of the state folder
+	if errors.Is(err, os.ErrNotExist) {
+		return p, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &p.given)
+	}
+	if err != nil {
+		p.given = map[string]int{}
+		return p, fmt.Errorf("read the ports of Functions: %w", err)
+	}
+	maps.DeleteFunc(p.given, func(_ string, port int) bool { return port < 1 || port > lastPort })
+	return p, nil
+}
+
+// give notes the port of a Function. Those of Functions that are gone are forgotten when there are very many.
+func (p *ports) give(fn types.NamespacedName, port int, all map[types.NamespacedName]*unit) error {
+	name := fn.String()
+	if p.given[name] == port {
+		return nil
+	}
+	p.given[name] = port
+	if len(p.given) > mostPorts {
+		there := map[string]bool{name: true}
+		for other := range all {
+			there[other.String()] = true
+		}
+		maps.DeleteFunc(p.given, func(other string, _ int) bool { return !there[other] })
+	}
+	if p.file == "" {
+		return nil
+	}
+	if err := p.write(); err != nil {
+		return fmt.Errorf("remember the ports of Functions: %w", err)
+	}
+	return nil
+}
+
+// write replaces the file as a whole.
+func (p *ports) write() error {
+	content, err := json.Marshal(p.given)
+	if err != nil {
+		return err
+	}
+	draft := filepath.Join(filepath.Dir(p.file), "."+filepath.Base(p.file))
+	if err := os.WriteFile(draft, content, ownerOnly); err != nil {
+		return err
+	}
+	return os.Rename(draft, p.file)
+}
+
+// of is the port of a Function, if it ever had one.
+func (p *ports) of(fn types.NamespacedName) (port int, had bool) {
+	port, had = p.given[fn.String()]
+	return port, had
+}
+
+// taken reports whether a port is given to a Function.
+func (p *ports) taken(port int) bool {
+	for _, other := range p.given {
+		if other == port {
+			return true
+		}
+	}
+	return false
+}
+
+// newActivators answer the requests to front ports as the gateways of a cluster answer those to Functions that sleep.
+func newActivators(f *Functions) *activator.Activators {
+	options := activator.DefaultOptions()
+	options.AllowLoopback, options.StayOnPath, options.FreshConnections = true, true, true
+	return activator.New(activator.Deps{Endpoints: f, Functions: f, Begin: f.begin, Log: f.deps.Log}, options)
+}
+
+// Serve answers a request to a Function that comes by no front port, and waits so long for a replica. Whoever calls it has judged
+// the request's host.
+func (f *Functions) Serve(w http.ResponseWriter, r *http.Request, function types.NamespacedName, wait time.Duration) {
+	f.activators.Serve(w, r, function, activator.Call{Wait: wait, Stay: true})
+}
+
+// handler answers the requests to one front port.
+func (f *Functions) handler(name types.NamespacedName) http.Handler {
+	activator := f.activators.Handler(name, "")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isLoopback(r.Host) {
+			http.Error(w, fmt.Sprintf("this port is for this machine alone and does not answer as %q; use localhost", r.Host), http.StatusForbidden)
+			return
+		}
+		activator.ServeHTTP(w, r)
+	})
+}
+
+// call is a request that keeps its Function awake until it has ended.
+type call struct{ release func() }
+
+func (f *Functions) begin(name types.NamespacedName) activator.Request {
+	if f.deps.Waker == nil {
+		return call{func() {}}
+	}
+	return call{f.deps.Waker.Hold(name)}
+}
+
+// Run implements activate.Request.
+func (c call) Run() {}
+
+// Wait implements activate.Request.
+func (c call) Wait() {}
+
+// End implements activate.Request.
+func (c call) End() { c.release() }
+
+// Condition is what is known of a Function without a replica that is ready.
+func (f *Functions) Condition(name types.NamespacedName) activator.Condition {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := activator.Condition{Wait: f.options.StartWithin, Changed: f.change}
+	u := f.units[name]
+	switch {
+	case f.isOver():
+		known.Broken = "the local mode is being stopped"
+		return known
+	case u == nil || u.removed:
+		known.Broken = "there is no such Function any more"
+		return known
+	}
+	known.Broken, known.Reason = u.broken(time.Now()), u.progress()
+	if _, given := u.spec.Annotations[v1alpha2.AnnotationHTTPWait]; given {
+		if tuning, err := workload.TuningOf(u.spec.Annotations, workload.Tuning{}); err == nil {
+			known.Wait = time.Duration(tuning.HTTPWaitSeconds) * time.Second
+		}
+	}
+	return known
+}
+
+func (f *Functions) isOver() bool {
+	select {
+	case <-f.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// broken is why no replica will be ready soon; empty when one is, or may be.
+func (u *unit) broken(now time.Time) string {
+	for _, r := range u.replicas {
+		if r.serves() {
+			return ""
+		}
+	}
+	if u.hopeless() || now.Before(u.retryAt) {
+		return u.lastError()
+	}
+	return ""
+}
+
+// hopeless reports whether there is no prepared version and no preparation that runs or is due.
+func (u *unit) hopeless() bool {
+	return u.launch == nil && u.unprepared != "" && u.preparation.cancel == nil && !u.preparation.due
+}
+
+// progress is how far a Function is, in one line.
+func (u *unit) progress() string {
+	status := u.status()
+	text := fmt.Sprintf("it is %s, with %d of %d replicas ready", status.Phase, status.Ready, status.Desired)
+	if status.LastError != "" {
+		short, _, _ := strings.Cut(status.LastError, "\n")
+		text += "; " + short
+	}
+	return text
 }

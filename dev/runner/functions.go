@@ -2,16 +2,84 @@ package runner
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/gateway/activator"
 )
+
+// Launcher prepares the command that starts a Function; *toolchain.Toolchain implements it.
+type Launcher interface {
+	Launch(ctx context.Context, fn manifest.Function, in toolchain.Inputs) (toolchain.Launch, error)
+}
+
+// Waker keeps a Function awake while a client calls it.
+type Waker interface {
+	// Hold keeps it awake until release is called.
+	Hold(fn types.NamespacedName) (release func())
+}
+
+// Deps are what Functions work with.
+type Deps struct {
+	Launcher   Launcher
+	Supervisor *process.Supervisor
+	Feed       *process.Feed
+	// Waker may be nil: then requests to a front port wake no Function.
+	Waker Waker
+	Log   logr.Logger
+}
+
+// Options of Functions. The zero value of each has a default.
+type Options struct {
+	// FirstPort is where front ports begin. Those that are taken are skipped. Any free ports, when it is 0.
+	FirstPort int
+	// Ports is the file that remembers which Function has which port; empty: none does.
+	Ports string
+	// PublisherAddress and State are handed to the Launcher.
+	PublisherAddress, State string
+	// Debug reports whether a Function is started for a debugger; nil: none is.
+	Debug func(fn types.NamespacedName) bool
+	// StartWithin is how long a Function may take until it is ready, and a request waits for that.
+	StartWithin time.Duration
+	// SilentAfter is how long a replica gives no answer until that is reported.
+	SilentAfter time.Duration
+	// Steady is how long a Function has to run until its crashes are forgotten.
+	Steady time.Duration
+	// Backoff is how long it waits after its first crash. It doubles with each up to MaxBackoff.
+	Backoff, MaxBackoff time.Duration
+	// EndWithin is how long Functions may go on when Run ends.
+	EndWithin time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	for _, entry := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{
+		{&o.StartWithin, time.Minute},
+		{&o.SilentAfter, 5 * time.Second},
+		{&o.Steady, 10 * time.Second},
+		{&o.Backoff, time.Second},
+		{&o.MaxBackoff, 30 * time.Second},
+		{&o.EndWithin, 1200 * time.Millisecond},
+	} {
+		if *entry.value == 0 {
+			*entry.value = entry.standard
+		}
+	}
+	if o.Debug == nil {
+		o.Debug = func(types.NamespacedName) bool { return false }
+	}
+	return o
+}
 
 // Functions runs the Functions of a folder.
 type Functions struct {
@@ -171,4 +239,73 @@ func (f *Functions) Changed() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.change
+}
+
+// Phases of a Function.
+const (
+	Preparing = "preparing" // its dependencies or its source are being fetched
+	Asleep    = "asleep"    // no replicas are wanted
+	Waking    = "waking"    // replicas are wanted and none is ready yet
+	Ready     = "ready"
+	Reloading = "reloading" // the version before serves while the new one starts
+	Failing   = "failing"   // it does not start, or it ends by itself; LastError has the reason
+)
+
+// Status is what is known of a Function.
+type Status struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Runtime   string `json:"runtime"`
+	// URL of the front port, which wakes the Function.
+	URL   string `json:"url"`
+	Phase string `json:"phase"`
+	// LastError is why the newest version does not run, its first line being the whole of it in short; empty when
+	// it runs.
+	LastError string `json:"lastError,omitempty"`
+	// Unprepared is set when there is nothing to start: its source, a reference or a dependency is missing.
+	Unprepared bool `json:"-"`
+	// FailedStarts is how often in a row the newest version ended before it was ready.
+	FailedStarts int `json:"-"`
+	// Doing is what its preparation waits for now, Since when; empty for nothing.
+	Doing string    `json:"doing,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+	// Debug is where a debugger connects, host:port; empty without one.
+	Debug   string `json:"debug,omitempty"`
+	Desired int    `json:"desired"`
+	Ready   int    `json:"ready"`
+	// Wakes counts how often it went from no replicas to some, Restarts how often it ended by itself.
+	Wakes    int `json:"wakes"`
+	Restarts int `json:"restarts"`
+	// LastWake is how long the last wake took until a replica was ready.
+	LastWake time.Duration     `json:"lastWake"`
+	At       manifest.Position `json:"at"`
+}
+
+// outlook is what the phase of a Function depends on.
+type outlook struct {
+	desired           int
+	current, old      int // replicas that are ready
+	prepared, blocked bool
+	failures          int
+}
+
+// phaseOf is the phase of a Function. One that cannot be brought up to date is failing, also while an older
+// version serves.
+func phaseOf(o outlook) string {
+	switch {
+	case o.blocked:
+		return Failing
+	case !o.prepared:
+		return Preparing
+	case o.desired == 0:
+		return Asleep
+	case o.current > 0:
+		return Ready
+	case o.failures > 0:
+		return Failing
+	case o.old > 0:
+		return Reloading
+	default:
+		return Waking
+	}
 }

@@ -1,14 +1,21 @@
 package runner
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/toolchain"
+	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // replica is one process of a Function.
@@ -121,4 +128,208 @@ func (f *Functions) logProblem(u *unit, text string) {
 // logLine adds a line to the feed.
 func (f *Functions) logLine(u *unit, replica, stream, text string) {
 	f.deps.Feed.Add(process.Line{Namespace: u.name.Namespace, Function: u.name.Name, Replica: replica, Stream: stream, Text: text})
+}
+
+const (
+	// checkInterval is the pause between health checks of a replica.
+	checkInterval = time.Second
+	// healthPath is answered by the server itself, on the event loop that handlers share.
+	healthPath = "/healthz"
+	// afterwards is how long a delivery has to run into its own timeout first.
+	afterwards = time.Second
+)
+
+// watch ends a replica that gives no answer for longer than a call may take, where a handler that loops holds up all others,
+// and the server's own clock too. Other servers watch their workers themselves, and a debugger may stop whatever it likes.
+func (f *Functions) watch(u *unit, r *replica) {
+	known, err := languages.Of(r.fn.Spec.Runtime)
+	if err != nil || !known.Local.Watched || r.launch.DebugAddress != "" {
+		return
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		select {
+		case <-r.process.Done():
+			return
+		case <-time.After(checkInterval):
+			if !f.awaitAnswer(client, u, r) {
+				return
+			}
+		}
+	}
+}
+
+// awaitAnswer asks once, however long the answer takes. It is false when there is nothing left to watch.
+func (f *Functions) awaitAnswer(client *http.Client, u *unit, r *replica) bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	answered := make(chan struct{})
+	f.running.Go(func() {
+		defer close(answered)
+		ask(ctx, client, "http://"+r.process.Address()+healthPath)
+	})
+	defer func() { <-answered }()
+	defer cancel()
+	limit := r.fn.Silence() + afterwards
+	notice, end := time.NewTimer(f.options.SilentAfter), time.NewTimer(limit)
+	defer notice.Stop()
+	defer end.Stop()
+	for noticed := false; ; {
+		select {
+		case <-answered:
+			if noticed {
+				f.update(func() { f.clearSilent(u, r) })
+			}
+			return true
+		case <-r.process.Done():
+			return false
+		case <-notice.C:
+			noticed = true
+			f.update(func() { f.markSilent(u, r, f.options.SilentAfter, limit) })
+		case <-end.C:
+			f.update(func() { f.killSilent(u, r, limit) })
+			return false
+		}
+	}
+}
+
+// ask returns when there is an answer, whatever it is, or no connection.
+func ask(ctx context.Context, client *http.Client, url string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return
+	}
+	if answer, err := client.Do(request); err == nil {
+		_ = answer.Body.Close() // that it came is all
+	}
+}
+
+// markSilent reports that a replica is silent.
+func (f *Functions) markSilent(u *unit, r *replica, since, limit time.Duration) {
+	if r.stage != ready {
+		return
+	}
+	r.silent = fmt.Sprintf("%s: %s does not answer since %s: handler %s seems to loop; it is ended and replaced after %s",
+		u.position(), r.name, since, u.name.Name, limit)
+	f.logLine(u, r.name, process.Rouse, r.silent)
+}
+
+// clearSilent reports that it was only slow.
+func (f *Functions) clearSilent(u *unit, r *replica) {
+	if r.silent == "" {
+		return
+	}
+	r.silent = ""
+	f.logLine(u, r.name, process.Rouse, "answers again")
+}
+
+// killSilent kills a replica that is silent for too long. One that has to end has its own bound.
+func (f *Functions) killSilent(u *unit, r *replica, limit time.Duration) {
+	if r.stage != ready {
+		return
+	}
+	r.silent = ""
+	r.ended = fmt.Sprintf("%s: handler %s did not answer within %s and was ended: it seems to loop", u.position(), u.name.Name, limit)
+	f.running.Go(func() { r.process.Stop(0) })
+}
+
+// watchTimeout is how long a replica that has to end waits for watchers to drop it.
+const watchTimeout = time.Second
+
+// watcher follows the endpoints of a Service.
+type watcher struct {
+	service types.NamespacedName
+	applied uint64 // the version that apply has returned from
+}
+
+// Watch calls apply with the endpoints of a Function's Service, at once and after each change, one call at a time,
+// until ctx ends. A replica is among them from when it is ready until it has to end.
+func (f *Functions) Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error {
+	w := &watcher{service: service}
+	f.mu.Lock()
+	f.watchers[w] = struct{}{}
+	f.mu.Unlock()
+	defer f.forget(w)
+	var before []routing.Endpoint
+	for first := true; ; first = false {
+		f.mu.Lock()
+		endpoints, version, change := f.endpoints(service, port), f.version, f.change
+		f.mu.Unlock()
+		if first || !slices.Equal(before, endpoints) {
+			apply(slices.Clone(endpoints))
+			before = endpoints
+		}
+		f.note(w, version)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-change:
+		}
+	}
+}
+
+// endpoints is called with the lock held.
+func (f *Functions) endpoints(service types.NamespacedName, port int32) []routing.Endpoint {
+	u := f.units[service]
+	if u == nil || port != activation.ServicePort {
+		return nil
+	}
+	var endpoints []routing.Endpoint
+	for _, r := range u.replicas {
+		if r.serves() {
+			endpoints = append(endpoints, routing.Endpoint{Address: r.process.Address(), Ready: true, Function: true})
+		}
+	}
+	return endpoints
+}
+
+func (r *replica) serves() bool { return r.stage == ready && !r.givenUp() }
+
+// givenUp reports whether it was killed and is not gone yet.
+func (r *replica) givenUp() bool { return r.overdue || r.ended != "" }
+
+// note records that a watcher has applied a version.
+func (f *Functions) note(w *watcher, version uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if w.applied != version {
+		w.applied = version
+		f.announceApplied()
+	}
+}
+
+func (f *Functions) forget(w *watcher) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.watchers, w)
+	f.announceApplied()
+}
+
+func (f *Functions) announceApplied() {
+	close(f.applied)
+	f.applied = make(chan struct{})
+}
+
+// awaitWatchers returns when all who follow a Service have applied a version, or have taken too long.
+func (f *Functions) awaitWatchers(service types.NamespacedName, version uint64) {
+	timer := time.NewTimer(watchTimeout)
+	defer timer.Stop()
+	for {
+		f.mu.Lock()
+		behind, applied := false, f.applied
+		for w := range f.watchers {
+			behind = behind || (w.service == service && w.applied < version)
+		}
+		f.mu.Unlock()
+		if !behind {
+			return
+		}
+		select {
+		case <-applied:
+		case <-timer.C:
+			return
+		case <-f.over:
+			return
+		}
+	}
 }

@@ -1,12 +1,17 @@
 package toolchain
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/rouse-run/rouse/internal/workload"
 )
@@ -115,4 +120,129 @@ func expand(text string, known map[string]string) string {
 			text = text[1:]
 		}
 	}
+}
+
+// secret is the data of a Secret of the Function's namespace, nil when there is none.
+func (l *launching) secret(name string) map[string][]byte {
+	for _, secret := range l.in.Secrets {
+		if secret.Namespace != l.fn.Namespace || secret.Name != name {
+			continue
+		}
+		data := make(map[string][]byte, len(secret.Data)+len(secret.StringData))
+		maps.Copy(data, secret.Data)
+		for key, value := range secret.StringData {
+			data[key] = []byte(value)
+		}
+		return data
+	}
+	return nil
+}
+
+// configMap is the same of a ConfigMap.
+func (l *launching) configMap(name string) map[string][]byte {
+	for _, configMap := range l.in.ConfigMaps {
+		if configMap.Namespace != l.fn.Namespace || configMap.Name != name {
+			continue
+		}
+		data := make(map[string][]byte, len(configMap.Data)+len(configMap.BinaryData))
+		maps.Copy(data, configMap.BinaryData)
+		for key, value := range configMap.Data {
+			data[key] = []byte(value)
+		}
+		return data
+	}
+	return nil
+}
+
+func (l *launching) missing(kind, name, field string) *Failure {
+	return fail(ReferenceMissing, "%s: there is no %s %s/%s among the files; add it to the folder, or correct %s",
+		l.fn.At, kind, l.fn.Namespace, name, field)
+}
+
+// valueOf is what a variable refers to; false when it is not there and does not have to be.
+func (l *launching) valueOf(variable corev1.EnvVar) (string, bool, error) {
+	field := fmt.Sprintf("spec.env[%s].valueFrom", variable.Name)
+	from := variable.ValueFrom
+	switch {
+	case from.ConfigMapKeyRef != nil:
+		ref := from.ConfigMapKeyRef
+		return l.keyOf("ConfigMap", ref.Name, ref.Key, l.configMap(ref.Name), ptr.Deref(ref.Optional, false), field)
+	case from.SecretKeyRef != nil:
+		ref := from.SecretKeyRef
+		return l.keyOf("Secret", ref.Name, ref.Key, l.secret(ref.Name), ptr.Deref(ref.Optional, false), field)
+	case from.FieldRef != nil:
+		switch from.FieldRef.FieldPath {
+		case "metadata.name":
+			return l.fn.Name, true, nil
+		case "metadata.namespace":
+			return l.fn.Namespace, true, nil
+		case "status.podIP", "status.hostIP":
+			return "127.0.0.1", true, nil
+		}
+		return "", false, fail(ReferenceMissing, "%s: %s: there is no %s without a pod; take a value or a ConfigMap for local mode",
+			l.fn.At, field, from.FieldRef.FieldPath)
+	}
+	return "", false, fail(ReferenceMissing, "%s: %s: only configMapKeyRef, secretKeyRef and fieldRef mean something in local mode", l.fn.At, field)
+}
+
+func (l *launching) keyOf(kind, name, key string, data map[string][]byte, optional bool, field string) (string, bool, error) {
+	value, found := data[key]
+	switch {
+	case found:
+		return string(value), true, nil
+	case optional:
+		return "", false, nil
+	case data == nil:
+		return "", false, l.missing(kind, name, field)
+	}
+	return "", false, fail(ReferenceMissing, "%s: %s %s/%s has no key %s; add it, or correct %s", l.fn.At, kind, l.fn.Namespace, name, key, field)
+}
+
+// below is a path inside dir whatever the name has of "..".
+func below(dir, name string) string {
+	return filepath.Join(dir, filepath.Clean(string(filepath.Separator)+strings.TrimSpace(name)))
+}
+
+// EnvMounts names the folder below which the Secrets of spec.secretMounts lie. It is not set in a cluster, where they
+// lie below the root: $ROUSE_MOUNTS/etc/credentials is right in both.
+const EnvMounts = "ROUSE_MOUNTS"
+
+// mounts writes the Secrets that the Function mounts, and gives the folder that stands for the root; empty without any.
+func (l *launching) mounts() (string, error) {
+	if len(l.fn.Spec.SecretMounts) == 0 {
+		return "", nil
+	}
+	files := map[string][]byte{}
+	for _, mount := range l.fn.Spec.SecretMounts {
+		data := l.secret(mount.SecretName)
+		if data == nil {
+			return "", l.missing("Secret", mount.SecretName, "spec.secretMounts")
+		}
+		for key, value := range data {
+			files[filepath.Join(mount.MountPath, key)] = value
+		}
+	}
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	parts := make([]string, 0, 2*len(names))
+	for _, name := range names {
+		parts = append(parts, name, string(files[name]))
+	}
+	all := filepath.Join(l.folder, "mounts")
+	root := filepath.Join(all, keyOf(parts...))
+	for _, name := range names {
+		file := below(root, name)
+		if there, err := os.ReadFile(file); err == nil && bytes.Equal(there, files[name]) { //nolint:gosec // below the state folder
+			continue // a process may be reading it
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, files[name], 0o600)); err != nil {
+			return "", fmt.Errorf("write the Function's Secrets: %w", err)
+		}
+	}
+	l.reportOnce(fmt.Sprintf("only root can write to %s, so its files are below %s, which %s names: read them from $%s%s",
+		l.fn.Spec.SecretMounts[0].MountPath, root, EnvMounts, EnvMounts, l.fn.Spec.SecretMounts[0].MountPath))
+	return root, forget(all, keptSources)
 }

@@ -2,22 +2,76 @@ package toolchain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/internal/dependencies"
 	"github.com/rouse-run/rouse/runtimes/language"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
+
+// Options of a toolchain.
+type Options struct {
+	// Cache is the folder of everything that can be made again.
+	Cache string
+	// Programs are the interpreters, by the names of languages; those that are not named are taken from the PATH.
+	Programs map[string]string
+	// Output gets what package managers print; nil: it is dropped.
+	Output io.Writer
+	// Progress gets what is being done for a Function, and what its user should know; it may be nil. What is so for
+	// all of them comes once, with the zero name. It may be called by several at a time.
+	Progress func(fn types.NamespacedName, text string)
+	// Doing gets what a Function waits for now, empty for nothing; it may be nil. It may be called by several at a time.
+	Doing func(fn types.NamespacedName, text string)
+	// Guard ends package managers with this process, should that be killed; it may be nil.
+	Guard dependencies.Guard
+}
+
+// Launch is how a Function is started. The process listens at FUNC_PORT, and sends its port through
+// FUNC_READY_FD; the caller that starts it sets both.
+type Launch struct {
+	// Path is the program, absolute.
+	Path string
+	// Args come after the program's name.
+	Args []string
+	// Env is the whole environment, but for FUNC_PORT and FUNC_READY_FD.
+	Env []string
+	// Dir is where the process starts.
+	Dir string
+	// Cache is the folder that servers and packages come from, absolute.
+	Cache string
+	// Identity changes with anything that the process is made of.
+	Identity string
+	// DebugAddress is where a debugger connects, host:port; empty without Inputs.Debug.
+	DebugAddress string
+}
+
+// Inputs are what a Function is given beside its own resource.
+type Inputs struct {
+	// PublisherAddress is the URL that events are published to.
+	PublisherAddress string
+	// State is a folder of the local mode, which outlives it.
+	State      string
+	ConfigMaps []*corev1.ConfigMap
+	Secrets    []*corev1.Secret
+	// Debug starts the Function under a debugger that waits for no client.
+	Debug bool
+}
 
 // Toolchain makes Launches. It may be used by many at a time.
 type Toolchain struct {
@@ -230,4 +284,102 @@ func digits(text string) string {
 		}
 	}
 	return string(kept)
+}
+
+// Reason classifies why a Function cannot be started. Beside those below there are the reasons of package buildplan.
+type Reason string
+
+// Reasons that a build in a cluster does not have.
+const (
+	InterpreterMissing Reason = "InterpreterMissing" // nothing that runs the language, or one that is too old
+	RuntimeUnavailable Reason = "RuntimeUnavailable" // the runtime's server cannot be prepared
+	ReferenceMissing   Reason = "ReferenceMissing"   // a ConfigMap or Secret, or a key of one, is not there
+	CacheUnusable      Reason = "CacheUnusable"      // the cache or the state folder cannot be written
+	Interrupted        Reason = "Interrupted"        // it was stopped before it ended
+)
+
+// Failure is why a Function cannot be started and what to do about it.
+type Failure struct { //nolint:errname // a failed start, which is printed as it is
+	Reason  Reason
+	Message string
+	// Log has the last lines of the package manager, when it failed.
+	Log string
+}
+
+// Error is the reason and the message.
+func (f *Failure) Error() string { return fmt.Sprintf("%s: %s", f.Reason, f.Message) }
+
+func fail(reason Reason, format string, args ...any) *Failure {
+	return &Failure{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// asFailure makes a Failure of any error, and nil of none.
+func asFailure(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fail(Interrupted, "it was stopped before the Function could be started")
+	}
+	if known, ok := errors.AsType[*Failure](err); ok {
+		return known
+	}
+	if install, ok := errors.AsType[*dependencies.Failure](err); ok {
+		return &Failure{Reason: Reason(install.Reason), Message: install.Message, Log: install.Log}
+	}
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fail(CacheUnusable, "%v; make room on that disk, or set XDG_CACHE_HOME and XDG_STATE_HOME to folders on another one", err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
+		return fail(CacheUnusable, "%v; make it a folder that you can write, or set XDG_CACHE_HOME and XDG_STATE_HOME to others", err)
+	}
+	return fail(CacheUnusable, "%v", err)
+}
+
+// step is a piece of work that the user of a Function may have to wait for. Several may run at a time.
+type step struct {
+	launching *launching
+	text      string
+	began     time.Time // zero unless it is worth a line
+}
+
+// step notes what is waited for, for as long as it lasts.
+func (l *launching) step(text string) *step {
+	s := &step{launching: l, text: text}
+	l.mu.Lock()
+	l.steps = append(l.steps, s)
+	l.mu.Unlock()
+	l.showSteps()
+	return s
+}
+
+// begin reports that the work has to be done after all, and may take long.
+func (s *step) begin(text string) {
+	s.launching.mu.Lock()
+	s.text, s.began = text, time.Now()
+	s.launching.mu.Unlock()
+	s.launching.reportProgress(text)
+	s.launching.showSteps()
+}
+
+// end reports how long it took; a failure is reported by the caller.
+func (s *step) end(err error) {
+	l := s.launching
+	l.mu.Lock()
+	l.steps = slices.DeleteFunc(l.steps, func(other *step) bool { return other == s })
+	l.mu.Unlock()
+	l.showSteps()
+	if err == nil && !s.began.IsZero() {
+		l.reportProgress(fmt.Sprintf("done in %.1f s: %s", time.Since(s.began).Seconds(), s.text))
+	}
+}
+
+func (l *launching) showSteps() {
+	l.mu.Lock()
+	defer l.mu.Unlock() // also during the call, so that the last one counts
+	texts := make([]string, 0, len(l.steps))
+	for _, s := range l.steps {
+		texts = append(texts, s.text)
+	}
+	l.t.o.Doing(l.key(), strings.Join(texts, "; "))
 }

@@ -1,15 +1,130 @@
 package view
 
 import (
+	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/process"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
+
+// Source is the local mode that is shown. Each of the following calls handle one after another, first with
+// what it holds already, and returns when the context ends.
+type Source interface {
+	// FollowState gives the state as it is, then again whenever something in it has changed.
+	FollowState(ctx context.Context, handle func(State))
+	// FollowEvents gives what happens to events, the oldest first. One that is stored and that no Subscription takes has a
+	// Message about that.
+	FollowEvents(ctx context.Context, handle func(journal.Record))
+	// FollowLines gives what Functions write, and what local mode itself reports: a line of the stream "rouse",
+	// without a Function where it is about none.
+	FollowLines(ctx context.Context, handle func(process.Line))
+	// Republish publishes the events of this run once more, with ids of their own, and returns what it did
+	// in a few words.
+	Republish(ctx context.Context) (string, error)
+}
+
+// State is everything but the flow: where local mode is, and how its Functions are. What is not known yet
+// is empty.
+type State struct {
+	Directory string // as the user named it
+	Publish   string // the URL that takes events
+	Admin     string // the URL of the eventbridge's admin API
+	Functions []Function
+	APIRules  []APIRule
+	Problems  []manifest.Problem
+	// DeadLetters is how many are kept of each Subscription.
+	DeadLetters map[types.NamespacedName]uint64
+}
+
+// APIRule is one of them, and where its host answers: nowhere without a URL.
+type APIRule struct {
+	Namespace, Name, URL string
+	At                   manifest.Position
+}
+
+// Function is one Function, how many events wait for it, and for how long it does what it does.
+type Function struct {
+	runner.Status
+
+	Backlog  int
+	DoingFor time.Duration
+}
+
+func (f Function) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: f.Namespace, Name: f.Name}
+}
+
+// mostWaiting is how many records, and how many lines, wait for the next picture.
+const mostWaiting = 4000
+
+// batch is what came in since the last picture.
+type batch struct {
+	state   *State
+	events  []journal.Record
+	lines   []process.Line
+	skipped int // what came faster than it could be shown
+}
+
+// inbox collects what the followers of a source get, so that none of them waits for the screen.
+type inbox struct {
+	ready chan struct{} // has a value while the inbox is not empty
+
+	mutex   sync.Mutex
+	waiting batch
+}
+
+func newInbox() *inbox { return &inbox{ready: make(chan struct{}, 1)} }
+
+func (i *inbox) state(s State) {
+	i.put(func(b *batch) { b.state = &s })
+}
+
+func (i *inbox) event(r journal.Record) {
+	i.put(func(b *batch) {
+		b.events = append(b.events, r)
+		if len(b.events) > mostWaiting {
+			b.events = append(b.events[:0], b.events[mostWaiting/2:]...)
+			b.skipped += mostWaiting / 2
+		}
+	})
+}
+
+func (i *inbox) line(l process.Line) {
+	i.put(func(b *batch) {
+		b.lines = append(b.lines, l)
+		if len(b.lines) > mostWaiting {
+			b.lines = append(b.lines[:0], b.lines[mostWaiting/2:]...)
+			b.skipped += mostWaiting / 2
+		}
+	})
+}
+
+func (i *inbox) put(change func(*batch)) {
+	i.mutex.Lock()
+	change(&i.waiting)
+	i.mutex.Unlock()
+	select {
+	case i.ready <- struct{}{}:
+	default:
+	}
+}
+
+// drain empties the inbox.
+func (i *inbox) drain() batch {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	taken := i.waiting
+	i.waiting = batch{}
+	return taken
+}
 
 // mostLines is how many lines of logs are kept.
 const mostLines = 5000
