@@ -26,17 +26,17 @@ import (
 )
 
 const (
-	// drainTimeout is how long the last answers may take at the end.
+	// drainTimeout bounds how long requests in flight may take at shutdown.
 	drainTimeout = 200 * time.Millisecond
-	// apiRulesInterval is how often it is looked whether keys of issuers came or did not.
+	// apiRulesInterval is the interval at which the keys of token issuers are checked.
 	apiRulesInterval = 500 * time.Millisecond
 )
 
-// apiRulesDeps is what APIRules work with.
+// apiRulesDeps holds the dependencies of APIRules.
 type apiRulesDeps struct {
-	// Listener takes the requests. It has to be on loopback.
+	// Listener accepts the requests. It has to be on loopback.
 	Listener net.Listener
-	// Serve answers from a Function.
+	// Serve forwards a request to a Function.
 	Serve apirules.Activate
 	Log   logr.Logger
 }
@@ -51,10 +51,10 @@ type APIRules struct {
 	mu      sync.Mutex
 	wanted  wantedAPIRules
 	state   state
-	changed chan struct{} // closed and replaced when the state is another
+	changed chan struct{} // closed and replaced when the state changes
 }
 
-// newAPIRules makes APIRules that answer nothing before Run.
+// newAPIRules returns APIRules that serve nothing before Run.
 func newAPIRules(deps apiRulesDeps) *APIRules {
 	guard := dialguard.Guard{AllowLoopback: true} // the user is the tenant, and issuers may be on this machine
 	registry := daemon.NewRegistry()
@@ -71,7 +71,7 @@ func newAPIRules(deps apiRulesDeps) *APIRules {
 	return a
 }
 
-// Apply sets what the folder asks for now.
+// Apply sets the APIRules of the folder.
 func (a *APIRules) Apply(set manifest.Set, problems []manifest.Problem) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,7 +83,7 @@ func (a *APIRules) Apply(set manifest.Set, problems []manifest.Problem) {
 	a.announce()
 }
 
-// Run answers until ctx ends.
+// Run serves requests until ctx ends.
 func (a *APIRules) Run(ctx context.Context) error {
 	defer a.exposed.Close()
 	group, ctx := errgroup.WithContext(ctx)
@@ -96,7 +96,7 @@ func (a *APIRules) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// check follows what becomes known while requests are answered.
+// check publishes problems that show only while requests are served.
 func (a *APIRules) check(ctx context.Context) error {
 	ticker := time.NewTicker(apiRulesInterval)
 	defer ticker.Stop()
@@ -115,7 +115,7 @@ func (a *APIRules) check(ctx context.Context) error {
 	}
 }
 
-// loaded are the problems that show only where requests are answered; called with the lock held.
+// loaded returns the problems that show only while requests are served. The caller holds the lock.
 func (a *APIRules) loaded() []manifest.Problem {
 	var found []manifest.Problem
 	for name, each := range a.exposed.Loaded() {
@@ -132,25 +132,25 @@ func (a *APIRules) loaded() []manifest.Problem {
 	return found
 }
 
-// announce is called with the lock held.
+// announce notifies those who wait for a change. The caller holds the lock.
 func (a *APIRules) announce() {
 	close(a.changed)
 	a.changed = make(chan struct{})
 }
 
-// apiRuleStatus lists all APIRules by name.
+// Status returns all APIRules by name.
 func (a *APIRules) Status() []apiRuleStatus { return a.now().rules }
 
-// Problems are what is wrong with those that a cluster would accept.
+// Problems returns the problems of APIRules that a cluster would accept.
 func (a *APIRules) Problems() []manifest.Problem {
 	s := a.now()
 	return slices.Concat(s.decided, s.loaded)
 }
 
-// URLs are those that lead to a Function, in the order of the rules.
+// URLs returns the URLs that lead to a Function, in the order of the rules.
 func (a *APIRules) URLs(function types.NamespacedName) []string { return a.now().urls[function] }
 
-// Changed is closed when something has changed since the call.
+// Changed returns a channel that is closed at the next change.
 func (a *APIRules) Changed() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,20 +166,20 @@ func (a *APIRules) now() state {
 const (
 	kindAPIRule  = "APIRule"
 	kindFunction = "Function"
-	// domain is that of all gateways: browsers and curl know its names as this machine's.
+	// domain is the domain of all gateways: browsers and curl resolve its names to this machine.
 	domain = "localhost"
-	// everyone may lead to the Functions of a folder: there are no Services to be annotated.
+	// everyone lets every namespace refer to the Functions of a folder, because there are no Services to annotate.
 	everyone     = "*"
 	loopbackHost = "127.0.0.1"
 )
 
-// wantedAPIRules is what the folder asks for.
+// wantedAPIRules is the desired state in the folder.
 type wantedAPIRules struct {
 	rules     map[types.NamespacedName]manifest.APIRule
 	functions map[types.NamespacedName]bool
 }
 
-// wantAPIRules reads a set and its problems. What was there before and cannot be read now goes on as it was.
+// wantAPIRules returns the desired state in a set. An APIRule that cannot be read any more stays as it was before.
 func wantAPIRules(set manifest.Set, problems []manifest.Problem, before wantedAPIRules) wantedAPIRules {
 	doubtful := func(kind string, name types.NamespacedName) bool {
 		return slices.ContainsFunc(problems, func(p manifest.Problem) bool { return p.Concerns(kind, name.Namespace, name.Name) })
@@ -204,7 +204,7 @@ func wantAPIRules(set manifest.Set, problems []manifest.Problem, before wantedAP
 	return now
 }
 
-// decide is what the APIRules amount to. Files have no age: of two with one host the first by name has it.
+// decide returns the exposures. Files have no creation time, so that of two APIRules with one host the first by name gets it.
 func (w wantedAPIRules) decide() []apirule.Exposure {
 	rules := make([]*gatewayv2.APIRule, 0, len(w.rules))
 	for rule := range maps.Values(w.rules) {
@@ -213,7 +213,7 @@ func (w wantedAPIRules) decide() []apirule.Exposure {
 	return apirule.Decide(rules, w.cluster())
 }
 
-// cluster is what there is around the APIRules.
+// cluster returns the objects that APIRules refer to.
 func (w wantedAPIRules) cluster() *apirule.Objects {
 	around := &apirule.Objects{
 		Gateways: map[types.NamespacedName]apirule.Gateway{}, Services: map[types.NamespacedName]apirule.ServiceInfo{},
@@ -237,24 +237,24 @@ const (
 	ruleClosed = "its rule answers 503: local mode has the Functions of the folder, and no authorizers"
 )
 
-// apiRuleStatus is what is known of an APIRule.
+// apiRuleStatus is the status of an APIRule.
 type apiRuleStatus struct {
 	Namespace, Name string
-	// URL of its host; empty when it is not served.
+	// URL of the host; empty when the APIRule is not served.
 	URL string
 	At  manifest.Position
 }
 
-// state is everything that is known of what is served. It does not change.
+// state is an immutable snapshot of the served APIRules.
 type state struct {
 	rules   []apiRuleStatus
 	urls    map[types.NamespacedName][]string // by Function
 	decided []manifest.Problem
-	closed  map[part]bool      // what is closed by them
-	loaded  []manifest.Problem // those that only who serves them can see
+	closed  map[part]bool      // the hosts and rules that they close
+	loaded  []manifest.Problem // those that show only while they are served
 }
 
-// part is one of an APIRule.
+// part identifies a rule of an APIRule, or the APIRule.
 type part struct {
 	apiRule types.NamespacedName
 	of      apirule.Closed
@@ -281,7 +281,7 @@ func (w wantedAPIRules) state(exposures []apirule.Exposure, port int) state {
 	return s
 }
 
-// add notes where a Function can be called.
+// add adds a URL at which a Function can be called.
 func (s *state) add(rule apirule.Rule, url string) {
 	if rule.Closed {
 		return
@@ -295,7 +295,7 @@ func (s *state) add(rule apirule.Rule, url string) {
 	}
 }
 
-// problemsOf gives problems their lines. One that closes a rule alone is a warning, because the rest is served.
+// problemsOf adds positions to problems. A problem that closes one rule is a warning, because the rest is served.
 func problemsOf(rule manifest.APIRule, problems apirule.Problems) []manifest.Problem {
 	var found []manifest.Problem
 	for _, each := range problems {

@@ -19,27 +19,27 @@ import (
 	"github.com/rouse-run/rouse/internal/daemon"
 )
 
-// Function is how one of them is, and how much waits for it.
+// Function is the status of a Function with its backlog.
 type Function struct {
 	runner.Status
 
-	// Backlog is nil when it is not known.
+	// Backlog is nil when it is unknown.
 	Backlog *int `json:"backlog,omitempty"`
-	// Exposed are the URLs of APIRules that lead to it.
+	// Exposed lists the URLs of APIRules that lead to the Function.
 	Exposed []string `json:"exposed,omitempty"`
 }
 
-// List is the answer to /v1/functions.
+// List is the response of /v1/functions.
 type List struct {
 	Functions []Function `json:"functions"`
 }
 
-// Subscriptions is the answer to /v1/subscriptions.
+// Subscriptions is the response of /v1/subscriptions.
 type Subscriptions struct {
 	Subscriptions []SubscriptionStatus `json:"subscriptions"`
 }
 
-// failure is every answer that is an error.
+// failure is the body of every error response.
 type failure struct {
 	Error string `json:"error"`
 }
@@ -49,52 +49,52 @@ const (
 	maxTail     = 100_000
 )
 
-// Functions report how they are.
+// Functions returns the status of Functions.
 type Functions interface {
 	Status() []runner.Status
 }
 
-// SubscriptionList reports how Subscriptions are; never nil, so that JSON has a list.
+// SubscriptionList returns the status of Subscriptions; never nil, so that JSON has a list.
 type SubscriptionList interface {
 	Status() []SubscriptionStatus
 }
 
-// Backlogs report how much waits for a Function, if that is known.
+// Backlogs returns the backlog of a Function, if it is known.
 type Backlogs interface {
 	Backlog(fn types.NamespacedName) (backlog int, known bool)
 }
 
-// Exposures know the URLs of APIRules.
+// Exposures returns the URLs of APIRules.
 type Exposures interface {
 	URLs(fn types.NamespacedName) []string
 }
 
-// Lines are what Functions print.
+// Lines returns the logs of Functions.
 type Lines interface {
-	// Recent lists the last n lines, oldest first.
+	// Recent returns the last n lines, oldest first.
 	Recent(fn types.NamespacedName, n int) []process.Line
 	// Follow calls handle with the last tail lines and then with each new one until ctx ends.
 	Follow(ctx context.Context, fn types.NamespacedName, tail int, handle func(process.Line))
 }
 
-// ControlDeps are what the API reports on.
+// ControlDeps holds the dependencies of the control API.
 type ControlDeps struct {
 	Functions     Functions
 	Exposures     Exposures
 	Subscriptions SubscriptionList
 	Backlogs      Backlogs
 	Lines         Lines
-	// Token is what requests have to bring.
+	// Token is the bearer token that requests have to carry.
 	Token string
 }
 
-// ControlHandler answers the API's requests.
+// ControlHandler serves the control API.
 type ControlHandler struct {
 	deps ControlDeps
 	mux  *http.ServeMux
 }
 
-// NewControl makes a handler.
+// NewControl returns a handler.
 func NewControl(deps ControlDeps) *ControlHandler {
 	h := &ControlHandler{deps: deps, mux: http.NewServeMux()}
 	h.mux.HandleFunc("GET /v1/functions", h.functions)
@@ -118,7 +118,7 @@ func (h *ControlHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Until is the handler with requests that end when ctx does.
+// Until returns the handler with requests that are cancelled when ctx ends.
 func (h *ControlHandler) Until(ctx context.Context) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requestCtx, cancel := context.WithCancel(r.Context())
@@ -145,7 +145,7 @@ func (h *ControlHandler) subscriptions(w http.ResponseWriter, _ *http.Request) {
 	writeAnswer(w, http.StatusOK, Subscriptions{h.deps.Subscriptions.Status()})
 }
 
-// log writes lines until the last one, or until the request ends.
+// log streams lines until the last one, or until the request ends.
 func (h *ControlHandler) log(w http.ResponseWriter, r *http.Request) {
 	if err := daemon.WithoutBody(w, r); err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
@@ -167,14 +167,14 @@ func (h *ControlHandler) log(w http.ResponseWriter, r *http.Request) {
 	if !follow {
 		for _, line := range h.deps.Lines.Recent(fn, tail) {
 			if lines.Encode(line) != nil {
-				return // the reader is gone
+				return // the client is gone
 			}
 		}
 		return
 	}
 	controller := http.NewResponseController(w)
-	_ = controller.SetReadDeadline(time.Time{}) // the bound of the request's arrival would end it
-	_ = controller.Flush()                      // the reader gets the status before the first line
+	_ = controller.SetReadDeadline(time.Time{}) // the read timeout would end the stream
+	_ = controller.Flush()                      // the client gets the status before the first line
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	h.deps.Lines.Follow(ctx, fn, tail, func(line process.Line) {
@@ -192,7 +192,7 @@ func logQuery(r *http.Request) (tail int, follow bool, err error) {
 			return 0, false, fmt.Errorf("tail %.20q is no number", text)
 		}
 		if tail < 0 || tail > maxTail {
-			tail = maxTail // all that there are
+			tail = maxTail // all of them
 		}
 	}
 	if text := query.Get("follow"); text != "" {
@@ -217,7 +217,7 @@ func fail(w http.ResponseWriter, status int, text string) { writeAnswer(w, statu
 func writeAnswer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a reader that is gone does not matter
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }
 
 var (
@@ -225,8 +225,8 @@ var (
 	errToken = errors.New("the API needs the header Authorization: Bearer <token>; the token is in instance.json of the state folder")
 )
 
-// onLoopback reports whether the request names a loopback address as its host. A page whose name resolves to this machine
-// sends its own name.
+// onLoopback reports whether the Host header is a loopback address. A web page whose name resolves to this machine (DNS rebinding)
+// sends that name.
 func onLoopback(r *http.Request) bool {
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {

@@ -17,38 +17,38 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// hop is one event at one sink.
+// hop is an event at a sink.
 type hop struct {
 	event, sink  string // the event's type, namespace/name of the Function
 	stored       time.Time
-	first        time.Duration // from there to the handler's first line, or to the start of the delivery
+	first        time.Duration // until the handler's first line, or the start of the delivery
 	settled      time.Duration
 	deadLettered bool
-	woke         bool // the first event after a sleep
+	woke         bool // the first event of a Function that slept
 }
 
-// report is how events went.
+// report summarizes a run with --once.
 type report struct {
 	events int // stored
 	lost   int // deliveries without a known result
 	hops   []hop
-	wake   time.Duration // median of those that woke
+	wake   time.Duration // median of the cold starts
 
-	dead     []journal.Record // the deliveries that ended so
+	dead     []journal.Record // deliveries that ended as dead letters
 	unwanted []journal.Record // stored, for no Subscription
 }
 
-// eventKey is what makes an event one.
+// eventKey identifies an event.
 type eventKey struct{ source, id string }
 
-// deliveryKey is an event at a Subscription.
+// deliveryKey identifies an event at a Subscription.
 type deliveryKey struct {
 	eventKey
 
 	subscription string
 }
 
-// reportOf reads what happened: each event that was stored has to come to an end at each Subscription that takes it.
+// reportOf returns the report of a run: each stored event has to be settled at each Subscription that matches it.
 func reportOf(records []journal.Record, lines []process.Line, routes []routing.Route, sleepers map[string]bool) report {
 	stored := map[eventKey]journal.Record{}
 	ends := map[deliveryKey]journal.Record{}
@@ -82,7 +82,7 @@ func reportOf(records []journal.Record, lines []process.Line, routes []routing.R
 	return r
 }
 
-// follow adds one event that was stored.
+// follow adds a stored event.
 func (r *report) follow(stored journal.Record, ends map[deliveryKey]journal.Record, lines []process.Line, routes []routing.Route) {
 	subject := routing.Subject(stored.Source, stored.Type, false)
 	wanted := false
@@ -147,7 +147,7 @@ func (r *report) findWakes(sleepers map[string]bool) {
 	}
 }
 
-// table has a row for each hop.
+// table returns a row for each hop.
 func (r report) table() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -167,13 +167,13 @@ func (r report) table() string {
 	return text.String()
 }
 
-// loadTries is how often a Function may end before it is ready until a run with Once gives it up. Once may be chance.
+// loadTries is the number of failed starts after which a run with Once gives a Function up. A single one may be chance.
 const loadTries = 2
 
-// ErrFailed is the end of a run with Once in which something went wrong. What it was, was printed.
-var ErrFailed = errors.New("the run has failed")
+// ErrFailed is returned by a run with Once that failed. The cause was printed.
+var ErrFailed = errors.New("the run failed")
 
-// unloaded lists which Functions do not load, and why. Those that may load yet are left out as long as there is time.
+// unloaded returns the Functions that do not load, with the reasons. Before the last check it leaves out those that may still load.
 func unloaded(functions []runner.Status, last bool) []string {
 	tries := loadTries
 	if last {
@@ -189,8 +189,7 @@ func unloaded(functions []runner.Status, last bool) []string {
 	return found
 }
 
-// faults are what is wrong with a run that is over, in a few words each. Without any it went well. What a Function that
-// does not load leaves undone is no fault of its own.
+// faults returns what went wrong in a run; none when it succeeded. Deliveries to a Function that does not load are no separate fault.
 func (r report) faults(unloaded []string, missing string) []string {
 	var faults []string
 	add := func(what []string, one, many string) {
@@ -229,7 +228,7 @@ func deadLetter(r journal.Record) string {
 	return text
 }
 
-// conclude writes the line that programs read. It fails when the run has.
+// conclude prints the line that programs read. It fails when the run failed.
 func (r report) conclude(out io.Writer, faults []string) error {
 	if len(faults) > 0 {
 		_, err := fmt.Fprintf(out, "run failed: %s\n", printable(strings.Join(faults, "; ")))
@@ -239,7 +238,7 @@ func (r report) conclude(out io.Writer, faults []string) error {
 	return err
 }
 
-// printable leaves out what would act on a terminal: the texts are of events, handlers and packages.
+// printable removes control characters from texts of events, handlers and packages.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -28,14 +28,14 @@ import (
 const (
 	tokenFile = "token"
 	natsName  = "rouse-dev"
-	// portsFile remembers which Function has which port. It has nothing of events, so --fresh keeps it.
+	// portsFile holds the ports of Functions. It holds nothing about events, so --fresh does not delete it.
 	portsFile = "ports.json"
-	// stopTimeout bounds the end of what stands below everything else.
+	// stopTimeout bounds the shutdown of the broker.
 	stopTimeout = 500 * time.Millisecond
 )
 
-// Run serves a folder until ctx ends, the user quits, or, with Once, the events are settled. Functions are stopped and
-// state is kept when it returns.
+// Run serves a folder until ctx ends, the user quits, or, with Once, the events are settled. When it returns, Functions are stopped and
+// the state is on disk.
 func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = claim.Release() }() // the kernel does, if we cannot
+	defer func() { _ = claim.Release() }() // otherwise the kernel does
 	if o.Fresh {
 		if err := claim.Empty(portsFile); err != nil {
 			return err
@@ -62,12 +62,12 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if o.Once {
-		defer func() { _ = os.RemoveAll(state) }() // what stays is swept by the next --fresh
+		defer func() { _ = os.RemoveAll(state) }() // the next --fresh deletes what is left
 	}
 	return serve(ctx, o, claim, state, events)
 }
 
-// complete fills in the folders that the user does not name.
+// complete sets the folders that the user did not name.
 func (o *Options) complete() error {
 	var err error
 	if o.State == "" {
@@ -80,7 +80,7 @@ func (o *Options) complete() error {
 			return err
 		}
 	}
-	// Processes start in folders of their own.
+	// Paths are absolute, because processes start in folders of their own.
 	if o.State, err = filepath.Abs(o.State); err != nil {
 		return fmt.Errorf("find the state folder: %w", err)
 	}
@@ -90,20 +90,19 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// stateFolder is that of the claim. A run that plays its events once has one of its own, because it has to find the same
-// each time, and what an earlier run left is none of its business.
+// stateFolder returns the state folder of the claim. A run with Once gets an empty one, so that every run starts from the same state.
 func stateFolder(claim *instance.Claim, once bool) (string, error) {
 	if !once {
 		return claim.Folder(), nil
 	}
 	folder, err := os.MkdirTemp(claim.Folder(), "once-")
 	if err != nil {
-		return "", fmt.Errorf("make the state folder: %w", err)
+		return "", fmt.Errorf("create the state folder: %w", err)
 	}
 	return folder, nil
 }
 
-// serve starts what everything stands on, runs the local mode on it, and ends both.
+// serve starts the broker, runs the local mode on it, and stops both.
 func serve(ctx context.Context, o Options, claim *instance.Claim, state string, events []cloudevent.Event) (err error) {
 	token := rand.Text()
 	if err := os.WriteFile(filepath.Join(state, tokenFile), []byte(token), ownerOnly); err != nil {
@@ -123,7 +122,7 @@ func serve(ctx context.Context, o Options, claim *instance.Claim, state string, 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // what it could not write is a log
+	defer func() { _ = file.Close() }() // only log lines can be lost
 	m.log = log
 	var server *nats.Server
 	err = reportIfSlow(o.Out, slowStart, "starting NATS, which reads the events that are kept in "+state+" ...", func() (err error) {
@@ -140,25 +139,25 @@ func serve(ctx context.Context, o Options, claim *instance.Claim, state string, 
 	return m.run(ctx)
 }
 
-// stop gives what stands below a moment to end. If it takes longer it is left, which the disk is made for.
+// stop stops the broker within stopTimeout. Its store survives a longer shutdown that is cut off.
 func stop(ctx context.Context, log logr.Logger, end func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	err := end(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		log.Info("left before its end", "reason", err.Error())
+		log.Info("stopped waiting for the shutdown", "reason", err.Error())
 		return nil
 	}
 	return err
 }
 
-// logFile is where the parts that come from a cluster log, in the state folder. Each start truncates it.
+// logFile is the log, in the state folder, of the parts that also run in a cluster. Each start truncates it.
 const (
 	logFile   = "rouse.log"
 	ownerOnly = 0o600
 )
 
-// openLog makes the log of all parts. What they call errors is shown too, in a line.
+// openLog opens the log of all parts. Their errors are shown as lines, too.
 func openLog(folder string, show func(text string)) (logr.Logger, io.Closer, error) {
 	path := filepath.Join(folder, logFile)
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, ownerOnly) //nolint:gosec // below the state root
@@ -170,7 +169,7 @@ func openLog(folder string, show func(text string)) (logr.Logger, io.Closer, err
 	return log, file, nil
 }
 
-// shown is a handler whose errors are shown.
+// shown is a slog.Handler that also shows errors.
 type shown struct {
 	slog.Handler
 
@@ -195,7 +194,7 @@ func (h *shown) WithGroup(name string) slog.Handler {
 	return &shown{Handler: h.Handler.WithGroup(name), show: h.show}
 }
 
-// sentence is what a person needs of a record: what happened and why.
+// sentence returns the message and the error of a record.
 func sentence(record slog.Record) string {
 	text := record.Message
 	record.Attrs(func(attr slog.Attr) bool {
@@ -207,10 +206,10 @@ func sentence(record slog.Record) string {
 	return text
 }
 
-// preparePoll is how often it is checked whether everything is up, when nothing signals a change.
+// preparePoll is the interval at which readiness is checked without a signal.
 const preparePoll = time.Second
 
-// show runs what the user sees, and beside it what was asked for at the start.
+// show runs the view, and publishes the events of --publish.
 func (m *mode) show(ctx context.Context) error {
 	if m.options.Once {
 		return m.once(ctx)
@@ -233,8 +232,7 @@ func (m *mode) show(ctx context.Context) error {
 	)
 }
 
-// publishFirst publishes the events of --publish. Each run does so with ids of its own: what the one before published is
-// still known, and would be stored once.
+// publishFirst publishes the events of --publish with new ids, because those of an earlier run would be deduplicated.
 func (m *mode) publishFirst(ctx context.Context) {
 	if len(m.events) == 0 {
 		return
@@ -249,7 +247,7 @@ func (m *mode) publishFirst(ctx context.Context) {
 	}
 }
 
-// awaitUp waits until every Subscription has its consumer and no Function is being prepared. It is false when ctx ends.
+// awaitUp waits until every Subscription has its consumer and no Function is being prepared. It returns false when ctx ends.
 func (m *mode) awaitUp(ctx context.Context) bool {
 	for {
 		settled, changed := m.subs.Settled(), m.functions.Changed()
@@ -279,13 +277,13 @@ func (m *mode) preparing() bool {
 	return false
 }
 
-// namedSubscriptions is how many of those with pending events are named.
+// namedSubscriptions bounds how many Subscriptions with pending events are listed.
 const namedSubscriptions = 3
 
-// countTimeout bounds how long the end waits to tell what is left; NATS of this process takes milliseconds.
+// countTimeout bounds how long pending events are counted at shutdown.
 const countTimeout = 5 * time.Second
 
-// countKept asks, once nothing is delivered any more, what is left.
+// countKept counts the pending events after the last delivery.
 func (m *mode) countKept(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 	defer cancel()
@@ -298,7 +296,7 @@ func (m *mode) countKept(ctx context.Context) {
 	m.kept = keptOf(all, m.state)
 }
 
-// keptOf is a text for people: what is left, where it is, and what may be done about it.
+// keptOf describes pending events, where they are stored and how to continue.
 func keptOf(all []admin.Subscription, folder string) string {
 	var pending, deadLetters uint64
 	var waiting []admin.Subscription
@@ -337,7 +335,7 @@ func named(waiting []admin.Subscription) string {
 	return strings.Join(texts, ", ")
 }
 
-// pendingOf is what is still to be delivered. Leftovers of a Subscription that is gone are not.
+// pendingOf returns the number of undelivered events; 0 for a deleted Subscription.
 func pendingOf(sub admin.Subscription) uint64 {
 	if !sub.Consumer {
 		return 0
@@ -352,7 +350,7 @@ func plural(n uint64, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// printKept prints the last line. A run with Once that came to its end has had its own.
+// printKept prints the last line. A completed run with Once has printed its own.
 func (m *mode) printKept(ctx context.Context) error {
 	switch {
 	case !m.options.Once:

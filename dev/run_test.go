@@ -327,7 +327,7 @@ func TestWrongOptionsAndEventsAreNamed(t *testing.T) {
 		"another one":             {func(o *Options) { o.APIRulesPort = -1 }, "--apirules-port"},
 		"no cooldown":             {func(o *Options) { o.Cooldown = 0 }, "--cooldown"},
 		"once without events":     {func(o *Options) { o.Once = true }, "--publish"},
-		"a folder that is not":    {func(o *Options) { o.Directory = "no/such" }, "there is no folder no/such"},
+		"a folder that is not":    {func(o *Options) { o.Directory = "no/such" }, "folder no/such does not exist"},
 		"a file that is not":      {func(o *Options) { o.Publish = []string{"no/such.json"} }, "no/such.json"},
 		"an event that is no one": {func(o *Options) { o.Publish = []string{file} }, file},
 	} {

@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// shownLines are those of the past that a view begins with.
+	// shownLines is the number of past lines that a view begins with.
 	shownLines = 1000
-	// suffixTime makes ids that people can read.
+	// suffixTime is the time format of readable ids.
 	suffixTime = "-150405.000"
 )
 
-// source is what a view shows.
+// source is the data source of a view.
 type source struct {
 	directory, publish, admin string
 
@@ -47,7 +47,7 @@ type source struct {
 	changed  chan struct{}
 }
 
-// setProblems has the view show what is wrong in the folder.
+// setProblems sets the problems in the folder that the view shows.
 func (s *source) setProblems(problems []manifest.Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *source) FollowState(ctx context.Context, handle func(view.State)) {
 		s.mu.Lock()
 		changed := s.changed
 		s.mu.Unlock()
-		// Before the state is read, so that nothing is missed.
+		// The channels are taken before the state is read, so that no change is missed.
 		functions, apiRules, backlogs := s.functions.Changed(), s.apiRules.Changed(), s.scaling.Changed()
 		dead, deadLetters := s.deadLetters.now()
 		state := s.state()
@@ -70,7 +70,7 @@ func (s *source) FollowState(ctx context.Context, handle func(view.State)) {
 		handle(state)
 		var later <-chan time.Time
 		if slices.ContainsFunc(state.Functions, func(f view.Function) bool { return f.Doing != "" }) {
-			later = time.After(time.Second) // for the time that it takes
+			later = time.After(time.Second) // updates the elapsed time
 		}
 		select {
 		case <-ctx.Done():
@@ -84,7 +84,7 @@ func (s *source) FollowState(ctx context.Context, handle func(view.State)) {
 	}
 }
 
-// wrongs are all problems of the folder.
+// wrongs returns all problems of the folder.
 func (s *source) wrongs() []manifest.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *source) FollowLines(ctx context.Context, handle func(process.Line)) {
 // Republish implements view.Source.
 func (s *source) Republish(ctx context.Context) (string, error) {
 	if len(s.events) == 0 {
-		return "", errors.New("there is nothing to publish: name a file with events with --publish")
+		return "", errors.New("no events to publish: name a file with events with --publish")
 	}
 	suffix := time.Now().Format(suffixTime)
 	fresh := make([]cloudevent.Event, 0, len(s.events))
@@ -141,10 +141,10 @@ func (s *source) Republish(ctx context.Context) (string, error) {
 	return fmt.Sprintf("published %d events", len(fresh)), nil
 }
 
-// deadLetterPoll is how often the dead letters are counted. Others may redrive and purge them.
+// deadLetterPoll is the interval at which dead letters are counted, because other clients may redrive and purge them.
 const deadLetterPoll = 500 * time.Millisecond
 
-// deadLetterCount counts the dead letters of each Subscription.
+// deadLetters counts the dead letters of each Subscription.
 type deadLetters struct {
 	count func(ctx context.Context) (map[types.NamespacedName]uint64, error)
 
@@ -157,7 +157,7 @@ func newDeadLetters(count func(ctx context.Context) (map[types.NamespacedName]ui
 	return &deadLetters{count: count, changed: make(chan struct{})}
 }
 
-// run counts until ctx ends. While that fails, what was counted last stands.
+// run counts until ctx ends. While counting fails, the last count stays.
 func (l *deadLetters) run(ctx context.Context) error {
 	ticker := time.NewTicker(deadLetterPoll)
 	defer ticker.Stop()
@@ -184,7 +184,7 @@ func (l *deadLetters) set(counts map[types.NamespacedName]uint64) {
 	l.changed = make(chan struct{})
 }
 
-// now are the counts, which are not to be changed, and a channel that is closed when there are others.
+// now returns the counts, which must not be modified, and a channel that is closed when they change.
 func (l *deadLetters) now() (counts map[types.NamespacedName]uint64, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,27 +11,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Target is one Function.
+// Target is a Function to scale.
 type Target struct {
-	// Function names it.
+	// Function is its name.
 	Function types.NamespacedName
-	// Min and Max are how many replicas it may have.
+	// Min and Max bound its replicas.
 	Min, Max int
-	// LagThreshold is the backlog that one replica is meant to carry; 0 leaves that to its Subscriptions.
+	// LagThreshold is the target backlog per replica; 0 derives it from the Subscriptions.
 	LagThreshold int64
 }
 
-// Options pace the decisions.
+// Options set the timing of the decisions.
 type Options struct {
-	// Cooldown is how long a Function stays awake without work.
+	// Cooldown is the time without work after which a Function scales to zero.
 	Cooldown time.Duration
-	// Polling is the pause between polls.
+	// Polling is the interval between polls.
 	Polling time.Duration
-	// ScaleDown is how long a backlog has to be small before all replicas but one may go.
+	// ScaleDown is the stabilization window before replicas are removed, all but one.
 	ScaleDown time.Duration
 }
 
-// DefaultOptions are quicker than a cluster's, because the scaler is near and a user watches.
+// DefaultOptions returns shorter intervals than a cluster's, because the scaler is in this process and a user watches.
 func DefaultOptions() Options {
 	return Options{Cooldown: 5 * time.Second, Polling: 500 * time.Millisecond, ScaleDown: 3 * time.Second}
 }
@@ -42,15 +42,15 @@ type Autoscaler struct {
 	scale   func(fn types.NamespacedName, replicas int)
 	options Options
 	log     logr.Logger
-	renewed chan struct{} // a note that there are objects to start or to end
+	renewed chan struct{} // signals objects to start or to end
 
 	mu      sync.Mutex
 	objects map[types.NamespacedName]*object
-	changed chan struct{} // closed and replaced when a backlog has changed
+	changed chan struct{} // closed and replaced when a backlog changes
 }
 
-// New makes an Autoscaler that polls over conn. It calls scale whenever a Function shall have another number of replicas,
-// one call at a time for each.
+// New returns an Autoscaler that polls over conn. It calls scale for each change of the desired replicas, one call at a time for each
+// Function.
 func New(
 	conn grpc.ClientConnInterface, scale func(fn types.NamespacedName, replicas int), o Options, log logr.Logger,
 ) *Autoscaler {
@@ -60,7 +60,7 @@ func New(
 	}
 }
 
-// Apply sets which Functions there are. Those that were there before keep their replicas, within their new bounds.
+// Apply sets the Functions to scale. Known ones keep their replicas, within the new bounds.
 func (a *Autoscaler) Apply(targets []Target) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,7 +85,7 @@ func (a *Autoscaler) Apply(targets []Target) {
 	}
 }
 
-// Run works until ctx ends.
+// Run polls and scales until ctx ends.
 func (a *Autoscaler) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -115,7 +115,7 @@ func (a *Autoscaler) all() []*object {
 	return all
 }
 
-// Hold keeps a Function awake until release is called, and wakes it when it sleeps.
+// Hold wakes a Function and keeps it awake until release is called.
 func (a *Autoscaler) Hold(fn types.NamespacedName) (release func()) {
 	a.mu.Lock()
 	o := a.objects[fn]
@@ -126,7 +126,7 @@ func (a *Autoscaler) Hold(fn types.NamespacedName) (release func()) {
 	return o.hold()
 }
 
-// Backlog is how much waited for a Function at the last poll; it is not known before the first answer.
+// Backlog returns the backlog of a Function at the last poll; it is unknown before the first response.
 func (a *Autoscaler) Backlog(fn types.NamespacedName) (backlog int, known bool) {
 	a.mu.Lock()
 	o := a.objects[fn]
@@ -137,7 +137,7 @@ func (a *Autoscaler) Backlog(fn types.NamespacedName) (backlog int, known bool) 
 	return o.lastBacklog()
 }
 
-// Changed is closed when a backlog is another than when Changed was called.
+// Changed returns a channel that is closed when a backlog changes.
 func (a *Autoscaler) Changed() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()

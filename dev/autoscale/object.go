@@ -14,52 +14,52 @@ import (
 	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
-// bounds are what a Function allows.
+// bounds holds the limits of a Function.
 type bounds struct {
 	kedarules.Bounds
 
-	stabilization time.Duration // how long a backlog has to be small before replicas go
+	stabilization time.Duration // time of a smaller backlog before replicas are removed
 }
 
-// observation is what a poll learned. A failed one has no metrics.
+// observation is the result of a poll. A failed one has no metrics.
 type observation struct {
 	active  bool
-	metrics []kedarules.Metric // the backlog first
+	metrics []kedarules.Metric // the backlog comes first
 	failed  bool
 }
 
-// state is what is known of a Function. It is a plain value without a lock or a clock.
+// state is the scaling state of a Function: a plain value without a lock or a clock.
 type state struct {
 	scale           kedarules.Scale
-	holds           int // HTTP requests that need it awake
+	holds           int // HTTP requests that keep it awake
 	recommendations kedarules.Recommendations
 }
 
-// bound brings the replicas between the bounds, without waking what may sleep.
+// bound limits the replicas to the bounds, without waking a Function that may sleep.
 func (s *state) bound(b bounds) {
 	s.scale.Replicas = min(max(s.scale.Replicas, b.Min), b.Max)
 }
 
-// wake takes notice of work that is there.
+// wake records pending work.
 func (s *state) wake(now time.Time, b bounds) {
 	s.scale = s.scale.Request(true, false, now, b.Bounds)
 }
 
-// hold takes notice of a request that needs the Function awake.
+// hold records a request that keeps the Function awake.
 func (s *state) hold(now time.Time, b bounds) {
 	s.holds++
 	s.wake(now, b)
 }
 
-// release takes notice of its end, which is a sign of work too.
+// release records the end of such a request, which counts as activity.
 func (s *state) release(now time.Time) {
 	s.holds--
 	s.scale.LastActive = now
 }
 
-// observe decides after a poll: KEDA's part, and at once the HPA's, for which a cluster waits up to 15 s. Nothing limits how
-// many replicas are added, since the policies in the controller's ScaledObjects allow more than one machine runs. A request
-// that holds the Function is work also while the backlog is not known.
+// observe decides after a poll, as KEDA does and at once the HPA, for which a cluster waits up to 15 s. The number of added replicas is not
+// limited, because the policies in the controller's ScaledObjects allow more than one machine runs. A request that holds the Function
+// counts as work while the backlog is unknown.
 func (s *state) observe(o observation, now time.Time, b bounds) {
 	s.scale = s.scale.Request(o.active || s.holds > 0, o.failed && s.holds == 0, now, b.Bounds)
 	if o.failed || s.scale.Replicas == 0 {
@@ -69,19 +69,19 @@ func (s *state) observe(o observation, now time.Time, b bounds) {
 	s.scale.Replicas = b.Clamp(s.recommendations.Stabilize(s.scale.Replicas, desired, now, b.stabilization))
 }
 
-// Metadata of the trigger, which the controller writes into a ScaledObject.
+// The metadata of the trigger, as the controller writes it into a ScaledObject.
 const (
 	keyFunction   = "function"
 	keyActivation = "activationLagThreshold"
 	keyLag        = "lagThreshold"
 )
 
-// object is one Function that is scaled: what a ScaledObject is to KEDA.
+// object scales one Function, as a ScaledObject does for KEDA.
 type object struct {
 	autoscaler *Autoscaler
 	removed    chan struct{} // closed when the Function is gone
-	decided    chan struct{} // a note that there may be something to do
-	nudged     chan struct{} // a note that the next poll shall not wait
+	decided    chan struct{} // signals possible work
+	nudged     chan struct{} // requests the next poll at once
 
 	mu      sync.Mutex
 	target  Target
@@ -115,7 +115,7 @@ func (o *object) run(ctx context.Context) {
 	loops.Wait()
 }
 
-// act reports the newest decision.
+// act calls scale with the newest decision.
 func (o *object) act(ctx context.Context) {
 	reported := -1
 	for {
@@ -134,7 +134,7 @@ func (o *object) act(ctx context.Context) {
 	}
 }
 
-// decide changes the state, and has what comes of it done.
+// decide changes the state and triggers the resulting action.
 func (o *object) decide(change func(s *state, now time.Time, b bounds)) {
 	o.mu.Lock()
 	change(&o.state, time.Now(), o.bounds())
@@ -142,7 +142,7 @@ func (o *object) decide(change func(s *state, now time.Time, b bounds)) {
 	note(o.decided)
 }
 
-// bounds is called with the lock held, or before the object is shared.
+// bounds returns the limits of the Function. The caller holds the lock, or the object is not shared yet.
 func (o *object) bounds() bounds {
 	return bounds{
 		Bounds: kedarules.Bounds{
@@ -184,7 +184,7 @@ func (o *object) setBacklog(value float64) {
 	}
 }
 
-// ref is what KEDA hands over with every call.
+// ref returns the reference that KEDA sends with every call.
 func (o *object) ref() *pb.ScaledObjectRef {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -197,7 +197,7 @@ func (o *object) ref() *pb.ScaledObjectRef {
 	}
 }
 
-// note leaves a note unless there is one.
+// note sends a signal unless one is pending.
 func note(notes chan struct{}) {
 	select {
 	case notes <- struct{}{}:
@@ -205,10 +205,10 @@ func note(notes chan struct{}) {
 	}
 }
 
-// pollTimeout bounds a poll. KEDA sets no bound, and our scaler needs none; a local mode shall stop nevertheless.
+// pollTimeout bounds a poll, so that a local mode can stop. KEDA sets no such bound.
 const pollTimeout = 5 * time.Second
 
-// poll asks every now and then, which finds what a push did not, and is all that lets a Function sleep.
+// poll polls at the interval. It finds work that no push reported, and only polls scale a Function to zero.
 func (o *object) poll(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -224,7 +224,7 @@ func (o *object) poll(ctx context.Context) {
 			return
 		}
 		if err != nil && !failing {
-			o.autoscaler.log.V(1).Info("the backlog is not known", "function", o.target.Function.String(), "reason", err.Error())
+			o.autoscaler.log.V(1).Info("the backlog is unknown", "function", o.target.Function.String(), "reason", err.Error())
 		}
 		failing = err != nil
 		o.decide(func(s *state, now time.Time, b bounds) { s.observe(seen, now, b) })
@@ -232,30 +232,30 @@ func (o *object) poll(ctx context.Context) {
 	}
 }
 
-// observe makes KEDA's calls: three, and one more for each further metric. What could not be learned is a failed observation.
+// observe makes KEDA's calls: three, and one more for each further metric. An error makes a failed observation.
 func (o *object) observe(ctx context.Context) (observation, error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	ref := o.ref()
 	specs, err := o.autoscaler.client.GetMetricSpec(ctx, ref)
 	if err == nil && len(specs.GetMetricSpecs()) == 0 {
-		err = errors.New("the scaler names no metric")
+		err = errors.New("the scaler returned no metric")
 	}
 	if err != nil {
-		return observation{failed: true}, fmt.Errorf("ask for the metric: %w", err)
+		return observation{failed: true}, fmt.Errorf("get the metric specs: %w", err)
 	}
 	var metrics []kedarules.Metric
 	for _, spec := range specs.GetMetricSpecs() {
 		value, err := o.value(ctx, ref, spec.GetMetricName())
 		if err != nil {
-			return observation{failed: true}, fmt.Errorf("ask for %s: %w", spec.GetMetricName(), err)
+			return observation{failed: true}, fmt.Errorf("get the metric %s: %w", spec.GetMetricName(), err)
 		}
 		target := kedarules.Number(spec.GetTargetSizeFloat(), spec.GetTargetSize())
 		metrics = append(metrics, kedarules.Metric{Value: value, Target: target})
 	}
 	active, err := o.autoscaler.client.IsActive(ctx, ref)
 	if err != nil {
-		return observation{failed: true}, fmt.Errorf("ask for the activity: %w", err)
+		return observation{failed: true}, fmt.Errorf("get the activity: %w", err)
 	}
 	o.setBacklog(metrics[0].Value)
 	return observation{active: active.GetResult(), metrics: metrics}, nil
@@ -270,11 +270,11 @@ func (o *object) value(ctx context.Context, ref *pb.ScaledObjectRef, metric stri
 }
 
 const (
-	firstBackoff = 100 * time.Millisecond // KEDA begins with 2 s, to a scaler that is far
+	firstBackoff = 100 * time.Millisecond // KEDA starts at 2 s, for a remote scaler
 	lastBackoff  = 5 * time.Second
 )
 
-// push holds the stream open on which the scaler wakes. A scaler that ends it without an error wants the client to reconnect.
+// push keeps the stream open on which the scaler wakes Functions. It reconnects after the scaler closes the stream without an error.
 func (o *object) push(ctx context.Context) {
 	backoff := kedarules.Backoff{First: firstBackoff, Last: lastBackoff}
 	for {
@@ -287,7 +287,7 @@ func (o *object) push(ctx context.Context) {
 	}
 }
 
-// follow reads one stream until it ends. Only true means something: only polls scale down.
+// follow reads one stream until it ends. It ignores false, because only polls scale down.
 func (o *object) follow(ctx context.Context) error {
 	stream, err := o.autoscaler.client.StreamIsActive(ctx, o.ref())
 	if err != nil {
@@ -300,7 +300,7 @@ func (o *object) follow(ctx context.Context) error {
 		}
 		if response.GetResult() {
 			o.decide(func(s *state, now time.Time, b bounds) { s.wake(now, b) })
-			note(o.nudged) // so that a burst has more than one soon
+			note(o.nudged) // a burst may need more than one replica
 		}
 	}
 }

@@ -36,17 +36,17 @@ const (
 	kindSecret       = "Secret"
 )
 
-// decoder makes a Set of objects.
+// decoder decodes objects into a Set.
 type decoder struct {
 	known map[schema.GroupVersionKind]*crdschema.Definition
 	sinks routing.Policy
 
 	set      Set
 	problems []Problem
-	// seen is where each object stands, declared which Services there would be, also those of Functions with problems.
+	// seen holds the position of each object, declared the Services that exist, including those of Functions with problems.
 	seen     map[string]Position
 	declared map[types.NamespacedName]bool
-	// subscribed are the objects of set.Subscriptions.
+	// subscribed holds the objects of set.Subscriptions.
 	subscribed []object
 	reported   map[string]bool
 }
@@ -58,7 +58,7 @@ func newDecoder(known map[schema.GroupVersionKind]*crdschema.Definition, sinks r
 	}
 }
 
-// add adds an object to the Set, or reports why not.
+// add adds an object to the Set, or a problem.
 func (d *decoder) add(ctx context.Context, o object) {
 	if !d.named(&o) || d.ignored(&o) {
 		return
@@ -133,7 +133,7 @@ func (d *decoder) named(o *object) bool {
 	return false
 }
 
-// addCustom adds a Function, a Subscription or an APIRule that its CRD accepts.
+// addCustom adds a Function, Subscription or APIRule that its CRD accepts.
 func (d *decoder) addCustom(o *object) {
 	switch o.GetKind() {
 	case kindFunction:
@@ -203,7 +203,7 @@ func (d *decoder) addSubscription(o *object, sub *eventingv1alpha2.Subscription)
 	d.subscribed = append(d.subscribed, *o)
 }
 
-// checkSinks warns of Subscriptions whose sink is not in the folder.
+// checkSinks adds warnings for Subscriptions whose sink is not in the folder.
 func (d *decoder) checkSinks() {
 	for i, sub := range d.set.Subscriptions {
 		d.checkSink(&d.subscribed[i], "spec.sink", sub.Route)
@@ -223,7 +223,7 @@ func (d *decoder) checkSink(o *object, path string, route routing.Route) {
 	d.note(problem)
 }
 
-// ignored reports whether local mode has no such objects, and warns if the user could miss it.
+// ignored reports whether local mode does not support the object's kind, and warns if the user could miss it.
 func (d *decoder) ignored(o *object) bool {
 	kind := o.GroupVersionKind()
 	core := kind.Kind == kindConfigMap || kind.Kind == kindSecret
@@ -244,7 +244,7 @@ func (d *decoder) ignored(o *object) bool {
 	return true
 }
 
-// versionOf advises the newest version of a kind.
+// versionOf returns advice to use the newest version of a kind.
 func (d *decoder) versionOf(kind string) string {
 	newest := schema.GroupVersion{Version: "v1"}
 	for known := range d.known {
@@ -255,7 +255,7 @@ func (d *decoder) versionOf(kind string) string {
 	return "use " + newest.String()
 }
 
-// isUnneededLocally are kinds without which a Function does the same on one's own machine.
+// isUnneededLocally reports whether Functions run the same without objects of the kind.
 func isUnneededLocally(kind string) bool {
 	return slices.Contains([]string{
 		"Namespace", "Kustomization", "NetworkPolicy", "PodDisruptionBudget", "ResourceQuota", "LimitRange",
@@ -285,7 +285,7 @@ func (d *decoder) addCore(o *object) {
 	if d.broken(before) {
 		return
 	}
-	// As an API server stores it: stringData wins.
+	// As in an API server, stringData takes precedence.
 	for key, value := range secret.StringData {
 		if secret.Data == nil {
 			secret.Data = map[string][]byte{}
@@ -296,7 +296,7 @@ func (d *decoder) addCore(o *object) {
 	d.set.Secrets = append(d.set.Secrets, secret)
 }
 
-// strictly decodes the object, and reports which of its fields the type does not have.
+// strictly decodes the object, and reports its unknown fields.
 func (d *decoder) strictly(o *object, typed any, meta metav1.Object) bool {
 	if !d.into(o, typed) {
 		return false
@@ -311,7 +311,7 @@ func (d *decoder) strictly(o *object, typed any, meta metav1.Object) bool {
 	return true
 }
 
-// unknownField is the path that a strict decoder names.
+// unknownField returns the path in the error of a strict decoder.
 func unknownField(err error) string {
 	var path string
 	if _, scanErr := fmt.Sscanf(err.Error(), "unknown field %q", &path); scanErr != nil {
@@ -331,13 +331,13 @@ func (d *decoder) checkKeys(o *object, path string, keys []string) {
 // APIRule is an APIRule with the CRD's defaults, whichever version it is written in.
 type APIRule struct {
 	*gatewayv2.APIRule
-	// At is where it stands.
+	// At is the position of the object.
 	At Position
 
 	object object
 }
 
-// Problem is one about a field of the APIRule, by its path, such as ".spec.rules[0].service".
+// Problem returns a problem about a field of the APIRule, such as ".spec.rules[0].service".
 func (r APIRule) Problem(path, message, remedy string) Problem {
 	return r.object.problem(strings.TrimPrefix(path, "."), message, remedy)
 }
@@ -347,7 +347,7 @@ func (d *decoder) addAPIRule(o *object) {
 	if !d.into(o, rule) {
 		return
 	}
-	// A cluster makes these, and does not believe what files say of them.
+	// A cluster sets these fields, and ignores them in files.
 	rule.UID, rule.Generation, rule.CreationTimestamp, rule.DeletionTimestamp = "", 0, metav1.Time{}, nil
 	rule.Status = gatewayv2.APIRuleStatus{}
 	d.set.APIRules = append(d.set.APIRules, APIRule{APIRule: rule, At: o.position(), object: *o})

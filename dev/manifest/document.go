@@ -13,17 +13,17 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 )
 
-// document is one of the documents of a file.
+// document is a YAML document of a file.
 type document struct {
 	file string
 	root *yaml.Node
-	// before is how many lines of the file come before the document.
+	// before is the number of lines of the file above the document.
 	before int
-	// value is what kubectl makes of it.
+	// value is the object as kubectl decodes it.
 	value map[string]any
 }
 
-// parse reads the documents of a file. One that is no YAML does not hide the others.
+// parse returns the documents of a file. A document that is not valid YAML does not hide the others.
 func parse(file string, content []byte) ([]document, []Problem) {
 	var found []document
 	var problems []Problem
@@ -41,8 +41,7 @@ func parse(file string, content []byte) ([]document, []Problem) {
 	return found, problems
 }
 
-// split yields each document with the number of lines before it. A line that begins with "---" separates documents,
-// whatever it stands in.
+// split yields each document with the number of lines above it. Every line that begins with "---" separates documents.
 func split(content []byte) func(yield func(int, []byte) bool) {
 	return func(yield func(int, []byte) bool) {
 		var text []byte
@@ -89,7 +88,7 @@ func parseOne(file string, before int, text []byte) (*document, *Problem) {
 
 var lineOfError = regexp.MustCompile(`line (\d+): `)
 
-// unreadable is the error of a parser, with the line in the file and not in the document.
+// unreadable returns a parser's error with the line in the file instead of the document.
 func unreadable(file string, before int, err error) *Problem {
 	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	text = strings.TrimPrefix(text, "yaml: ")
@@ -106,7 +105,7 @@ func unreadable(file string, before int, err error) *Problem {
 	return problem
 }
 
-// duplicates are the fields that come twice in one object, of which only one counts.
+// duplicates returns problems for fields that occur twice in one object.
 func (d *document) duplicates() []Problem {
 	var problems []Problem
 	var walk func(node *yaml.Node, path string)
@@ -129,7 +128,7 @@ func (d *document) duplicates() []Problem {
 			for i, item := range node.Content {
 				walk(item, path+"["+strconv.Itoa(i)+"]")
 			}
-		default: // aliases were checked where their anchor is
+		default: // aliases were checked at their anchor
 		}
 	}
 	walk(d.root, "")
@@ -140,23 +139,23 @@ func (d *document) position(node *yaml.Node) Position {
 	return Position{File: d.file, Line: d.before + node.Line, Column: node.Column}
 }
 
-// name is the document's object in the words of a Problem.
+// name returns the name of the document's object in Problems.
 func (d *document) name() string { return describe(d.value) }
 
-// DefaultNamespace is that of objects that name none, as with kubectl.
+// DefaultNamespace is the namespace of objects without one, as with kubectl.
 const DefaultNamespace = "default"
 
-// object is one object of the folder.
+// object is an object of the folder.
 type object struct {
 	unstructured.Unstructured
-	// doc is where it stands, and path the field of the document that has it: empty, or an item of a List.
+	// doc contains the object, at path: empty, or an item of a List.
 	doc  *document
 	path string
-	// files are where a text of it may come from that does not stand in doc.
+	// files may contain texts of the object that are not in doc.
 	files map[string][]byte
 }
 
-// objects are those of a document: one, or the items of a List.
+// objects returns the objects of a document: one, or the items of a List.
 func (d *document) objects() []object {
 	items, ok := d.value["items"].([]any)
 	if kind, _ := d.value["kind"].(string); !ok || !strings.HasSuffix(kind, "List") {
@@ -178,12 +177,12 @@ func (o *object) within(path string) string {
 	return o.path + "." + path
 }
 
-// problem is one about a field of the object.
+// problem returns a problem about a field of the object.
 func (o *object) problem(path, message, remedy string) Problem {
 	return Problem{Position: o.doc.at(o.within(path)), Object: describe(o.Object), Message: message, Remedy: remedy}
 }
 
-// position is where the object begins.
+// position returns the position of the object.
 func (o *object) position() Position {
 	if o.path == "" {
 		return o.doc.position(o.doc.root)
@@ -191,7 +190,7 @@ func (o *object) position() Position {
 	return o.doc.at(o.path)
 }
 
-// source finds the file and the first line of a text of the object.
+// source returns the file and the first line of a text of the object.
 func (o *object) source(path, text string) Position {
 	if at := o.doc.lines(o.within(path), text); at.File != "" {
 		return at
@@ -204,7 +203,7 @@ func (o *object) source(path, text string) Position {
 	return Position{}
 }
 
-// describe names an object: "Function orders/pricing".
+// describe returns the name of an object: "Function orders/pricing".
 func describe(value map[string]any) string {
 	kind, _, _ := unstructured.NestedString(value, "kind")
 	name, _, _ := unstructured.NestedString(value, "metadata", "name")
@@ -218,20 +217,20 @@ func describe(value map[string]any) string {
 	return kind + " " + namespace + "/" + name
 }
 
-// at is the position of a field, or of the innermost field around it that is there.
+// at returns the position of a field, or of the innermost existing field around it.
 func (d *document) at(path string) Position {
 	key, _ := d.find(path)
 	return d.position(key)
 }
 
-// atValue is the position of a field, or of that part of it which has the value.
+// atValue returns the position of a field, or of the part of it that has the value.
 func (d *document) atValue(path string, bad any) Position {
 	key, value := d.find(path)
 	text, ok := bad.(string)
 	if !ok || value == nil {
 		return d.position(key)
 	}
-	text, _, _ = strings.Cut(text, ",") // the first, where several are named
+	text, _, _ = strings.Cut(text, ",") // the first of several
 	for i, part := range value.Content {
 		if part.Kind != yaml.ScalarNode || part.Value != text {
 			continue
@@ -246,8 +245,8 @@ func (d *document) atValue(path string, bad any) Position {
 	return d.position(key)
 }
 
-// find returns the node that names a field and that of its value. The value is nil, and the node that of the innermost
-// field around it, when the field is not there.
+// find returns the nodes of a field's name and value. When the field does not exist, value is nil and name is the node of the innermost
+// field around it.
 func (d *document) find(path string) (name, value *yaml.Node) {
 	name, value = d.root, d.root
 	for path != "" {
@@ -260,7 +259,7 @@ func (d *document) find(path string) (name, value *yaml.Node) {
 	return name, value
 }
 
-// step goes one field down the path. Keys may have dots, so the longest one that fits counts.
+// step descends one field along the path. Keys may contain dots, so the longest matching key is taken.
 func step(node *yaml.Node, path string) (key, child *yaml.Node, rest string) {
 	path = strings.TrimPrefix(path, ".")
 	if node.Kind == yaml.AliasNode {
@@ -304,13 +303,13 @@ func stepInto(node *yaml.Node, path, inBrackets, afterBrackets string) (key, chi
 	return key, child, rest
 }
 
-// cutField cuts the name of a field off a path that begins with it.
+// cutField removes a field's name from the beginning of a path.
 func cutField(path, name string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(path, name)
 	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// lines is the first line of a text, if the lines of the text are lines of the file.
+// lines returns the position of a text's first line, if the lines of the text are lines of the file.
 func (d *document) lines(path, text string) Position {
 	_, node := d.find(path)
 	if node != nil && node.Kind == yaml.AliasNode {

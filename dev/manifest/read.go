@@ -21,18 +21,18 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Reader reads folders. It compiles the CRDs once, so a caller that reads repeatedly keeps it.
+// Reader reads folders. It compiles the CRDs once, so it should be reused.
 type Reader struct {
-	// Sinks are those that are allowed besides Services.
+	// Sinks are the allowed sinks besides Services.
 	Sinks routing.Policy
 
 	definitions func() (map[schema.GroupVersionKind]*crdschema.Definition, error)
 }
 
-// NewReader makes a Reader.
+// NewReader returns a Reader.
 func NewReader() *Reader { return &Reader{definitions: sync.OnceValues(definitions)} }
 
-// definitions are those of the chart's CRDs.
+// definitions returns the definitions of the chart's CRDs.
 func definitions() (map[schema.GroupVersionKind]*crdschema.Definition, error) {
 	files, err := charts.CRDs()
 	if err != nil {
@@ -41,11 +41,11 @@ func definitions() (map[schema.GroupVersionKind]*crdschema.Definition, error) {
 	return crdschema.Definitions(files)
 }
 
-// Read reads all objects of a folder. Objects with a Problem that is no warning are left out, and the rest goes on;
-// the error is for a folder that cannot be read at all.
+// Read reads all objects of a folder. It leaves out objects with a Problem that is not a warning, and fails only when the folder cannot be
+// read.
 func Read(dir string) (Set, []Problem, error) { return NewReader().Read(dir) }
 
-// Read is as the function Read.
+// Read reads all objects of a folder, as the function Read does.
 func (r *Reader) Read(dir string) (Set, []Problem, error) {
 	known, err := r.definitions()
 	if err != nil {
@@ -72,20 +72,20 @@ func (r *Reader) Read(dir string) (Set, []Problem, error) {
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// maxFile is the largest file that is read. An API server takes no request that is larger.
+// maxFile bounds the size of a file: an API server accepts no larger request.
 const maxFile = 3 << 20
 
-// collection is what the files of a folder have, before it is checked.
+// collection holds the unchecked content of a folder.
 type collection struct {
 	objects  []object
 	problems []Problem
-	// read has every file that was read.
+	// read holds every file that was read.
 	read map[string]bool
 }
 
 func (c *collection) names() []string { return slices.Sorted(maps.Keys(c.read)) }
 
-// collect reads the folder: folders with a kustomization are built, all others are searched for YAML.
+// collect reads the folder: it builds folders with a kustomization and reads the YAML files of all others.
 func collect(dir string) (*collection, error) {
 	found := &collection{read: map[string]bool{}}
 	kustomizations, files, err := found.walk(dir)
@@ -100,14 +100,14 @@ func collect(dir string) (*collection, error) {
 		}
 	}
 	for _, file := range files {
-		if !found.read[file] { // a kustomization elsewhere has it
+		if !found.read[file] { // unless a kustomization elsewhere includes it
 			found.addFile(file)
 		}
 	}
 	return found, nil
 }
 
-// walk lists the folders with a kustomization and the YAML files outside them.
+// walk returns the folders with a kustomization and the YAML files outside of them.
 func (c *collection) walk(dir string) (kustomizations, files []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -129,12 +129,12 @@ func (c *collection) walk(dir string) (kustomizations, files []string, err error
 		return nil
 	})
 	if err == nil {
-		_, err = os.ReadDir(dir) // a file is no folder
+		_, err = os.ReadDir(dir) // fails for a file
 	}
 	return kustomizations, files, err
 }
 
-// ignored are hidden files and folders, and what npm installs.
+// ignored reports whether a file or folder is hidden, or installed by npm.
 func ignored(name string) bool { return strings.HasPrefix(name, ".") || name == "node_modules" }
 
 func isYAML(path string) bool {
@@ -163,7 +163,7 @@ func (c *collection) addFile(path string) {
 	}
 }
 
-// readFile reads a file that has a size a person can have written.
+// readFile reads a file of at most maxFile bytes.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// keptLines of a replica are searched for an error when it ends, and shownLines of them are reported.
+	// keptLines bounds the lines that are searched for an error when a replica ends, shownLines those that are reported.
 	keptLines  = 40
 	shownLines = 12
-	// notLoaded is how a runtime begins to say why a handler does not load.
+	// notLoaded begins a runtime's message about a handler that does not load.
 	notLoaded = "handler did not load:"
 )
 
-// crash is how a replica ended by itself.
+// crash describes a replica that ended by itself.
 type crash struct {
 	fn    manifest.Function
 	how   string   // such as "exit status 1"
-	lines []string // as they are shown
+	lines []string // as shown to the user
 }
 
-// describe gives the reason in one line, with the position in the user's file, and below it what the replica printed last.
+// describe returns the reason in one line, with the position in the user's file, followed by the last lines of the replica.
 func (c crash) describe() string {
 	lines := c.lines
 	for i, line := range slices.Backward(lines) {
@@ -48,7 +48,7 @@ func (c crash) describe() string {
 	return text
 }
 
-// position is the last line of the source that a stack trace names: its first frame in Node.js and Go, its last in Python.
+// position returns the innermost line of the source in a stack trace: its first frame in Node.js and Go, its last in Python.
 func (c crash) position(lines []string) manifest.Position {
 	source := c.fn.Source
 	if source.Line == 0 {
@@ -71,8 +71,7 @@ func (c crash) position(lines []string) manifest.Position {
 	return manifest.Position{File: source.File, Line: n}
 }
 
-// errorLine is the line that names the error: that of the exception, or else what follows the runtime's prefix, or else
-// the last one.
+// errorLine returns the line with the error: the exception, or else the text after the runtime's prefix, or else the last line.
 func errorLine(lines []string) string {
 	named := regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Exit|Interrupt|Warning)\b|(?:panic|fatal error): )`)
 	last := ""
@@ -92,7 +91,7 @@ func errorLine(lines []string) string {
 	return last
 }
 
-// placed puts the position before a text that does not name the file yet.
+// placed prefixes a text with the position unless it names the file.
 func placed(at manifest.Position, text string) string {
 	if at.File == "" || strings.Contains(text, at.File) {
 		return text
@@ -101,28 +100,28 @@ func placed(at manifest.Position, text string) string {
 }
 
 var (
-	// A frame of Node.js, one of Python, one of Go, and the line that Node.js puts above a syntax error.
+	// The frames of Node.js, Python and Go, and the line that Node.js prints above a syntax error.
 	scriptFrame = regexp.MustCompile(`^\s+at `)
 	moduleFrame = regexp.MustCompile(`^(\s*)File "[^"]*", line \d+`)
 	binaryFrame = regexp.MustCompile(`^\t\S+\.go:\d+`)
 	syntaxFrame = regexp.MustCompile(`^(?:` + notLoaded + ` )?handler\.[cm]?js:\d+$`)
-	// The handler of a Function in them, as its server knows it.
+	// The handler of a Function in frames, as its server names it.
 	script = regexp.MustCompile(`(^|[\s(])handler\.[cm]?js:(\d+)(:\d+)?`)
 	module = regexp.MustCompile(`File "handler\.py", line (\d+)`)
 	binary = regexp.MustCompile(`^\thandler\.go:(\d+)`)
-	// compiled is what Go puts before the files of a source, which is a dependency of what is built.
+	// compiled is the prefix of source files in Go, where the source is a dependency of the built module.
 	compiled = regexp.MustCompile(`^\t\S+@v(?:0|[2-9]\d*)\.0\.0/`)
 )
 
-// ofServer is a part of the path of all files of the runtimes' servers.
+// ofServer is part of the path of all files of the runtimes' servers.
 const ofServer = "/usr/src/app/"
 
-// stack knows the files of a Function as its process calls them, and what its user calls them: a Function runs a copy of
-// its source, and packages and the server come out of the cache.
+// stack maps the paths of a Function's process to the user's: a Function runs a copy of its source, with packages and the server from the
+// cache.
 type stack struct {
 	fn      manifest.Function
 	own     []string       // the folder with the copy
-	packed  *regexp.Regexp // what comes before node_modules or the like in the cache; nil without one
+	packed  *regexp.Regexp // the path in the cache above node_modules or the like; nil without one
 	cache   []string
 	wrapped bool // handler.py only compiles the text of the manifest
 }
@@ -140,7 +139,7 @@ func newStack(fn manifest.Function, launch toolchain.Launch) *stack {
 	return s
 }
 
-// namesOf are the names of a folder: a process may see it through links or past them.
+// namesOf returns the paths of a folder with symbolic links and without.
 func namesOf(folder string) []string {
 	if folder == "" || folder == string(filepath.Separator) {
 		return nil
@@ -152,20 +151,20 @@ func namesOf(folder string) []string {
 	return names
 }
 
-// trace shows the lines of one stream with the files and lines of the user, and leaves out the frames of the server.
+// trace rewrites the lines of one stream to the user's files and lines, and drops the frames of the server.
 type trace struct {
 	*stack
 
-	frame int // how far the frame that is left out is indented; -1: none is
+	frame int // indentation of the frame that is being dropped; -1 without one
 }
 
 func (s *stack) trace() *trace { return &trace{stack: s, frame: -1} }
 
-// show returns a line as the user shall see it, and false for one to leave out.
+// show returns a line as the user sees it, and false for a line to drop.
 func (t *trace) show(line string) (string, bool) {
 	indent := len(line) - len(strings.TrimLeft(line, " "))
 	if t.frame >= 0 && indent >= t.frame+2 {
-		return "", false // the text of a frame that is left out
+		return "", false // the text of a dropped frame
 	}
 	t.frame = -1
 	if t.hides(line) {
@@ -184,7 +183,7 @@ func (t *trace) show(line string) (string, bool) {
 	return shown, true
 }
 
-// hides reports whether a line is a frame of the server's or of Node.js' own files.
+// hides reports whether a line is a frame in the files of the server or of Node.js.
 func (t *trace) hides(line string) bool {
 	if scriptFrame.MatchString(line) {
 		return strings.Contains(line, "(node:") || strings.Contains(line, " at node:") || t.ofServer(line)
@@ -199,7 +198,7 @@ func (t *trace) ofServer(line string) bool {
 	return strings.Contains(line, ofServer) && slices.ContainsFunc(t.cache, func(cache string) bool { return strings.Contains(line, cache) })
 }
 
-// renamed has no path of a copy or the cache any more.
+// renamed returns the line without paths of the copy and the cache.
 func (t *trace) renamed(line string) string {
 	if !strings.Contains(line, "/") {
 		return line
@@ -223,7 +222,7 @@ func (t *trace) renamed(line string) string {
 	return line
 }
 
-// placed names the position in the manifest, or in the file that Kustomize took the source from, where it is known.
+// placed replaces a known position by that in the manifest, or in the file that Kustomize read the source from.
 func (t *trace) placed(line string) string {
 	source := t.fn.Source
 	if source.Line == 0 {
@@ -245,7 +244,7 @@ func (t *trace) placed(line string) string {
 	})
 }
 
-// moved is the line of a file whose part begins at first.
+// moved returns a line number in a file whose part begins at line first.
 func moved(line string, first int) string {
 	n, err := strconv.Atoi(line)
 	if err != nil {

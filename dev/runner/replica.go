@@ -28,13 +28,13 @@ type replica struct {
 	started time.Time
 	readyAt time.Time
 	fn      manifest.Function // what it runs
-	overdue bool              // it was killed because it took too long to start
-	ended   string            // why it was killed later; empty when it was not
-	silent  string            // that it does not answer; empty while it does
+	overdue bool              // it was killed because it was not ready in time
+	ended   string            // why it was killed later; empty otherwise
+	silent  string            // the message about missing responses; empty while it responds
 	lines   tail
 }
 
-// tail has the last lines of a replica.
+// tail holds the last lines of a replica.
 type tail struct {
 	mu    sync.Mutex
 	lines []string
@@ -55,7 +55,7 @@ func (t *tail) all() []string {
 	return slices.Clip(t.lines)
 }
 
-// start adds a replica to a Function, and watches it.
+// start starts a replica of a Function, and watches it.
 func (f *Functions) start(u *unit, now time.Time) error {
 	u.counter++
 	r := &replica{id: u.counter, name: fmt.Sprintf("%s-%d", u.name.Name, u.counter), launch: *u.launch, fn: u.launched, started: now}
@@ -96,14 +96,14 @@ func (f *Functions) becomeReady(u *unit, r *replica) {
 	}
 	r.stage, r.readyAt = ready, time.Now()
 	if u.current(r) {
-		u.unready, u.crashed = 0, "" // it runs again; how often it crashed counts until it has done so for a while
+		u.unready, u.crashed = 0, "" // it runs again; its crashes count until it was up for a while
 	}
 	if !u.wokenAt.IsZero() {
 		u.lastWake, u.wokenAt = r.readyAt.Sub(u.wokenAt), time.Time{}
 	}
 }
 
-// drain removes a replica from the endpoints, and stops it once all watchers have applied that.
+// drain removes a replica from the endpoints, and stops it once all watchers applied the change.
 func (f *Functions) drain(u *unit, r *replica) {
 	r.stage = draining
 	f.version++
@@ -114,13 +114,13 @@ func (f *Functions) drain(u *unit, r *replica) {
 	})
 }
 
-// abandon kills a replica that takes too long to start.
+// abandon kills a replica that is not ready in time.
 func (f *Functions) abandon(r *replica) {
 	r.overdue = true
 	f.running.Go(func() { r.process.Stop(0) })
 }
 
-// logProblem adds the reason why a Function does not run to the feed.
+// logProblem adds the reason that a Function does not run to the feed.
 func (f *Functions) logProblem(u *unit, text string) {
 	f.deps.Feed.Add(process.Line{Namespace: u.name.Namespace, Function: u.name.Name, Stream: process.Rouse, Text: text, Problem: true})
 }
@@ -131,16 +131,16 @@ func (f *Functions) logLine(u *unit, replica, stream, text string) {
 }
 
 const (
-	// checkInterval is the pause between health checks of a replica.
+	// checkInterval is the interval between health checks of a replica.
 	checkInterval = time.Second
-	// healthPath is answered by the server itself, on the event loop that handlers share.
+	// healthPath is served by the runtime's server itself, on the event loop that handlers share.
 	healthPath = "/healthz"
-	// afterwards is how long a delivery has to run into its own timeout first.
+	// afterwards delays the kill, so that a delivery reaches its own timeout first.
 	afterwards = time.Second
 )
 
-// watch ends a replica that gives no answer for longer than a call may take, where a handler that loops holds up all others,
-// and the server's own clock too. Other servers watch their workers themselves, and a debugger may stop whatever it likes.
+// watch kills a replica that does not respond for longer than a call may take, where a handler that loops blocks all others and the
+// server's own timers. Other servers watch their workers themselves, and a debugger may stop a replica.
 func (f *Functions) watch(u *unit, r *replica) {
 	known, err := languages.Of(r.fn.Spec.Runtime)
 	if err != nil || !known.Local.Watched || r.launch.DebugAddress != "" {
@@ -159,7 +159,7 @@ func (f *Functions) watch(u *unit, r *replica) {
 	}
 }
 
-// awaitAnswer asks once, however long the answer takes. It is false when there is nothing left to watch.
+// awaitAnswer makes one health check and waits for the response. It returns false when there is nothing left to watch.
 func (f *Functions) awaitAnswer(client *http.Client, u *unit, r *replica) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -193,18 +193,18 @@ func (f *Functions) awaitAnswer(client *http.Client, u *unit, r *replica) bool {
 	}
 }
 
-// ask returns when there is an answer, whatever it is, or no connection.
+// ask sends a request. It returns when there is a response of any status, or no connection.
 func ask(ctx context.Context, client *http.Client, url string) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return
 	}
 	if answer, err := client.Do(request); err == nil {
-		_ = answer.Body.Close() // that it came is all
+		_ = answer.Body.Close() // its content does not matter
 	}
 }
 
-// markSilent reports that a replica is silent.
+// markSilent reports that a replica does not respond.
 func (f *Functions) markSilent(u *unit, r *replica, since, limit time.Duration) {
 	if r.stage != ready {
 		return
@@ -214,7 +214,7 @@ func (f *Functions) markSilent(u *unit, r *replica, since, limit time.Duration) 
 	f.logLine(u, r.name, process.Rouse, r.silent)
 }
 
-// clearSilent reports that it was only slow.
+// clearSilent reports that the replica responds again.
 func (f *Functions) clearSilent(u *unit, r *replica) {
 	if r.silent == "" {
 		return
@@ -223,7 +223,7 @@ func (f *Functions) clearSilent(u *unit, r *replica) {
 	f.logLine(u, r.name, process.Rouse, "answers again")
 }
 
-// killSilent kills a replica that is silent for too long. One that has to end has its own bound.
+// killSilent kills a replica that did not respond for too long. A draining replica has its own timeout.
 func (f *Functions) killSilent(u *unit, r *replica, limit time.Duration) {
 	if r.stage != ready {
 		return
@@ -233,17 +233,17 @@ func (f *Functions) killSilent(u *unit, r *replica, limit time.Duration) {
 	f.running.Go(func() { r.process.Stop(0) })
 }
 
-// watchTimeout is how long a replica that has to end waits for watchers to drop it.
+// watchTimeout bounds how long a draining replica waits for watchers to apply its removal.
 const watchTimeout = time.Second
 
 // watcher follows the endpoints of a Service.
 type watcher struct {
 	service types.NamespacedName
-	applied uint64 // the version that apply has returned from
+	applied uint64 // the version that apply returned from
 }
 
 // Watch calls apply with the endpoints of a Function's Service, at once and after each change, one call at a time,
-// until ctx ends. A replica is among them from when it is ready until it has to end.
+// until ctx ends. A replica is among them from when it is ready until it drains.
 func (f *Functions) Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error {
 	w := &watcher{service: service}
 	f.mu.Lock()
@@ -268,7 +268,7 @@ func (f *Functions) Watch(ctx context.Context, service types.NamespacedName, por
 	}
 }
 
-// endpoints is called with the lock held.
+// endpoints returns the ready replicas of a Service. The caller holds the lock.
 func (f *Functions) endpoints(service types.NamespacedName, port int32) []routing.Endpoint {
 	u := f.units[service]
 	if u == nil || port != activation.ServicePort {
@@ -285,10 +285,10 @@ func (f *Functions) endpoints(service types.NamespacedName, port int32) []routin
 
 func (r *replica) serves() bool { return r.stage == ready && !r.givenUp() }
 
-// givenUp reports whether it was killed and is not gone yet.
+// givenUp reports whether the replica was killed and has not ended yet.
 func (r *replica) givenUp() bool { return r.overdue || r.ended != "" }
 
-// note records that a watcher has applied a version.
+// note records that a watcher applied a version.
 func (f *Functions) note(w *watcher, version uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -310,7 +310,7 @@ func (f *Functions) announceApplied() {
 	f.applied = make(chan struct{})
 }
 
-// awaitWatchers returns when all who follow a Service have applied a version, or have taken too long.
+// awaitWatchers returns when all watchers of a Service applied a version, or after watchTimeout.
 func (f *Functions) awaitWatchers(service types.NamespacedName, version uint64) {
 	timer := time.NewTimer(watchTimeout)
 	defer timer.Stop()

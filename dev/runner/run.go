@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// Run starts and stops what has to be started and stopped until ctx ends. When it returns nothing runs any more.
+// Run starts and stops replicas until ctx ends. When it returns no replica runs.
 func (f *Functions) Run(ctx context.Context) error {
 	preparing, cancel := context.WithCancel(ctx)
 	defer f.activators.Close()
@@ -35,7 +35,7 @@ func (f *Functions) Run(ctx context.Context) error {
 	}
 }
 
-// step does what is to be done now, and returns when to check again if nothing happens before.
+// step acts on the current state, and returns the time of the next check without a signal.
 func (f *Functions) step(ctx context.Context, now time.Time) (recheckAt time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,7 +59,7 @@ func (f *Functions) step(ctx context.Context, now time.Time) (recheckAt time.Tim
 	return recheckAt
 }
 
-// act does what was decided.
+// act executes a plan.
 func (f *Functions) act(u *unit, p plan, now time.Time) {
 	for _, id := range p.drain {
 		f.drain(u, u.replica(id))
@@ -74,14 +74,14 @@ func (f *Functions) act(u *unit, p plan, now time.Time) {
 		}
 	}
 	if p.start > 0 {
-		f.poke() // for the time by which they have to be ready, or of the next try
+		f.poke() // to compute their deadline, or the time of the next try
 	}
 	if p.start+len(p.drain)+len(p.abandon) > 0 {
 		f.announce()
 	}
 }
 
-// end stops everything, within the time that is left for it.
+// end stops all replicas within EndWithin.
 func (f *Functions) end() {
 	f.mu.Lock()
 	close(f.over)
@@ -112,7 +112,7 @@ func (f *Functions) end() {
 	}
 }
 
-// left counts the replicas that are still there; called with the lock held.
+// left counts the remaining replicas. The caller holds the lock.
 func (f *Functions) left() int {
 	n := 0
 	for _, u := range f.units {
@@ -121,45 +121,45 @@ func (f *Functions) left() int {
 	return n
 }
 
-// stage is how far a replica is.
+// stage is the stage of a replica's life.
 type stage int
 
 const (
 	starting stage = iota
 	ready
-	draining // it was asked to stop, or soon will be
+	draining // ctx ended, or soon will be
 )
 
-// replicaView is a replica as decide sees it.
+// replicaView is a snapshot of a replica for decide.
 type replicaView struct {
 	id      int
-	current bool // of the version that is wanted
+	current bool // of the desired version
 	stage   stage
 	started time.Time
 }
 
-// view is a Function as decide sees it.
+// view is a snapshot of a Function for decide.
 type view struct {
 	now         time.Time
 	desired     int
-	prepared    bool // there is a version to start
-	exclusive   bool // two replicas cannot be there at once: a debugger's port is one
-	failures    int  // of the wanted version, one after the other
+	prepared    bool // a version can be started
+	exclusive   bool // two replicas cannot coexist: they would share the debugger's port
+	failures    int  // of the desired version, in a row
 	retryAt     time.Time
 	startWithin time.Duration
 	replicas    []replicaView // oldest first
 }
 
-// plan is what to do now.
+// plan is the result of decide.
 type plan struct {
 	start     int
 	drain     []int // by id
-	abandon   []int // they took too long to start
+	abandon   []int // they were not ready in time
 	recheckAt time.Time
 }
 
-// decide plans what to start and what to stop. Replicas of an old version stay until as many of the wanted one are
-// ready; the wanted version starts beside them.
+// decide returns which replicas to start and to stop, as a rolling update: replicas of an old version stay until as many of the desired
+// version are ready.
 func decide(v view) plan {
 	var p plan
 	var current, old, late []replicaView
@@ -170,7 +170,7 @@ func decide(v view) plan {
 			leaving++
 		case v.overdue(r, &p):
 			p.abandon = append(p.abandon, r.id)
-			late = append(late, r) // they count as started until their end is counted as a failure
+			late = append(late, r) // they count as starting until their end counts as a failure
 		case r.current:
 			current = append(current, r)
 		default:
@@ -191,7 +191,7 @@ func decide(v view) plan {
 	return p
 }
 
-// overdue reports whether a replica takes too long to start. A debugger may hold it as long as it likes.
+// overdue reports whether a replica was not ready in time. With a debugger there is no limit.
 func (v *view) overdue(r replicaView, p *plan) bool {
 	if r.stage != starting || v.exclusive {
 		return false
@@ -221,7 +221,7 @@ func (p *plan) drainOld(old []replicaView, v view, serving int) {
 func (p *plan) startMissing(v view, there, serving int) {
 	missing := v.desired - there
 	if v.failures > 0 && serving == 0 {
-		missing = min(missing, 1-there) // one that tries is enough
+		missing = min(missing, 1-there) // one attempt at a time
 	}
 	switch {
 	case missing <= 0 || !v.prepared:
@@ -248,7 +248,7 @@ func countReady(replicas []replicaView) int {
 	return n
 }
 
-// backoff is how long to wait after so many failures one after the other.
+// backoff returns the delay after a number of failures in a row.
 func backoff(failures int, first, most time.Duration) time.Duration {
 	wait := first
 	for range failures - 1 {
@@ -260,15 +260,15 @@ func backoff(failures int, first, most time.Duration) time.Duration {
 }
 
 const (
-	// finish is how long busy requests of a replica may take that has to end, and maxFinish the same for a Function
-	// with a longer FUNC_TIMEOUT, as in a cluster.
+	// finish bounds how long requests in flight of a draining replica may take, and maxFinish the same for a Function with a longer
+	// FUNC_TIMEOUT, as in a cluster.
 	finish    = 30 * time.Second
 	maxFinish = 10 * time.Minute
-	// debuggedFinish is short: a program may wait for its debugger to let it end.
+	// debuggedFinish is short, because a program may wait for its debugger to let it end.
 	debuggedFinish = 2 * time.Second
 )
 
-// desiredReplicas is how many replicas a Function shall have when scaled is what it was last scaled to, or -1.
+// desiredReplicas returns the replicas that a Function should have; scaled is the number that Scale set last, or -1.
 func desiredReplicas(fn manifest.Function, scaled int, exclusive bool) int {
 	n := int(ptr.Deref(fn.Spec.Replicas, 1))
 	if fn.Spec.ScaleConfig != nil {
@@ -281,8 +281,7 @@ func desiredReplicas(fn manifest.Function, scaled int, exclusive bool) int {
 	return max(n, 0)
 }
 
-// finishTime is how long a replica may go on with what it does when it has to end. One with a debugger is in the way of
-// the next.
+// finishTime returns the grace period of a draining replica. It is short with a debugger, whose port the next replica needs.
 func finishTime(fn manifest.Function, exclusive bool) time.Duration {
 	if exclusive {
 		return debuggedFinish

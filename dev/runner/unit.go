@@ -16,22 +16,22 @@ import (
 	"github.com/rouse-run/rouse/dev/toolchain"
 )
 
-// unit is one Function and all that belongs to it. Functions.mu guards it.
+// unit is a Function with its replicas. Functions.mu guards it.
 type unit struct {
 	name    types.NamespacedName
 	spec    manifest.Function
 	removed bool
-	problem string // why its file is not what runs
+	problem string // why its file does not run
 	scaled  int    // -1 before it was scaled
 
 	preparation preparation
-	launch      *toolchain.Launch // of the wanted version
-	launched    manifest.Function // what it was made of
+	launch      *toolchain.Launch // of the desired version
+	launched    manifest.Function // what it was prepared from
 	unprepared  string            // why there is no newer one
 	refused     manifest.Function // which could not be prepared
 
-	failures int // crashes of the wanted version, one after the other
-	unready  int // those of them before it was ready, none having been since
+	failures int // crashes of the desired version in a row
+	unready  int // those of them before it was ready, if none was ready since
 	crashed  string
 	retryAt  time.Time
 
@@ -40,14 +40,14 @@ type unit struct {
 	desired  int
 
 	wakes, restarts int
-	wokenAt         time.Time // zero when it is not waking
+	wokenAt         time.Time // zero unless it is waking
 	lastWake        time.Duration
 
 	front     *front
 	frontless string // why there is no front port
 }
 
-// setDesired follows what is wanted, and notes a wake.
+// setDesired updates the desired replicas, and records a wake.
 func (u *unit) setDesired(exclusive bool, now time.Time) {
 	before := u.desired
 	u.desired = 0
@@ -73,7 +73,7 @@ func (u *unit) replica(id int) *replica {
 
 func (u *unit) exclusive() bool { return u.launch != nil && u.launch.DebugAddress != "" }
 
-// settle forgets crashes once a replica of the wanted version has run for a while.
+// settle resets the crash count once a replica of the desired version was up for Options.Steady.
 func (f *Functions) settle(u *unit, now time.Time) (recheckAt time.Time) {
 	if u.failures == 0 {
 		return time.Time{}
@@ -104,7 +104,7 @@ func (u *unit) view(now time.Time, startWithin time.Duration) view {
 	}
 	for _, r := range u.replicas {
 		seen := replicaView{id: r.id, current: u.current(r), stage: r.stage, started: r.started}
-		if r.givenUp() { // it counts as starting until it is gone and the failure is counted
+		if r.givenUp() { // it counts as starting until its end counts as a failure
 			seen.stage, seen.started = starting, now
 		}
 		v.replicas = append(v.replicas, seen)
@@ -112,7 +112,7 @@ func (u *unit) view(now time.Time, startWithin time.Duration) view {
 	return v
 }
 
-// fail notes that the wanted version did not start, or ended by itself.
+// fail records that the desired version did not start, or crashed.
 func (f *Functions) fail(u *unit, text string) {
 	u.failures++
 	wait := backoff(u.failures, f.options.Backoff, f.options.MaxBackoff)
@@ -121,7 +121,7 @@ func (f *Functions) fail(u *unit, text string) {
 	f.logProblem(u, fmt.Sprintf("%s; it is started again in %s", short, wait))
 }
 
-// removeReplica removes a replica that has ended, and records why it did.
+// removeReplica removes a replica that ended, and records the reason.
 func (f *Functions) removeReplica(u *unit, r *replica) {
 	u.replicas = slices.DeleteFunc(u.replicas, func(other *replica) bool { return other == r })
 	f.version++
@@ -152,7 +152,7 @@ func (f *Functions) removeReplica(u *unit, r *replica) {
 	}
 }
 
-// position is where the user has to look first.
+// position returns the position in the user's file that messages refer to.
 func (u *unit) position() manifest.Position {
 	if u.spec.Source.Line > 0 {
 		return u.spec.Source
@@ -160,7 +160,7 @@ func (u *unit) position() manifest.Position {
 	return u.spec.At
 }
 
-// lastError is why the newest version does not run; empty when it does.
+// lastError returns the reason that the newest version does not run; empty when it runs.
 func (u *unit) lastError() string {
 	for _, text := range []string{u.problem, u.unprepared, u.crashed, u.frontless} {
 		if text != "" {
@@ -207,18 +207,18 @@ func (u *unit) status() Status {
 	return s
 }
 
-// preparations is how many Functions are prepared at once.
+// preparations bounds how many Functions are prepared concurrently.
 const preparations = 4
 
-// preparation turns a Function into a Launch.
+// preparation is the preparation of a Function's Launch.
 type preparation struct {
 	due    bool
-	cancel context.CancelFunc // of the one that runs; nil when none does
+	cancel context.CancelFunc // of the running preparation; nil without one
 	doing  string             // what it waits for
 	since  time.Time
 }
 
-// requestPreparation has a Function prepared, again if need be. It cancels a preparation that runs for an older spec.
+// requestPreparation requests the preparation of a spec. It cancels one that runs for an older spec.
 func (u *unit) requestPreparation(spec manifest.Function) {
 	if u.preparation.cancel != nil && !reflect.DeepEqual(u.spec, spec) {
 		u.preparation.cancel()
@@ -259,7 +259,7 @@ func (f *Functions) launch(ctx context.Context, spec manifest.Function, in toolc
 	}
 }
 
-// Doing notes what the preparation of a Function waits for, empty for nothing.
+// Doing records what the preparation of a Function waits for, empty for nothing.
 func (f *Functions) Doing(fn types.NamespacedName, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -271,7 +271,7 @@ func (f *Functions) Doing(fn types.NamespacedName, text string) {
 	f.announce()
 }
 
-// prepared handles the outcome. A version that cannot be prepared leaves the one before as it is.
+// prepared handles the result. A version that cannot be prepared leaves the previous one running.
 func (f *Functions) prepared(u *unit, spec manifest.Function, launch toolchain.Launch, err error) {
 	if err != nil {
 		text := placed(u.spec.At, err.Error())
@@ -280,7 +280,7 @@ func (f *Functions) prepared(u *unit, spec manifest.Function, launch toolchain.L
 			text += "\n" + strings.TrimSpace(failure.Log)
 		}
 		if u.unprepared == text && reflect.DeepEqual(u.refused, spec) {
-			return // each reading of the folder tries again, and nothing is new
+			return // each read of the folder retries, and the error is the same
 		}
 		u.unprepared, u.refused = text, spec
 		for line := range strings.SplitSeq(text, "\n") {
@@ -292,6 +292,6 @@ func (f *Functions) prepared(u *unit, spec manifest.Function, launch toolchain.L
 		f.logLine(u, "", process.Rouse, "changed")
 	}
 	u.launch, u.launched, u.unprepared = &launch, spec, ""
-	u.resetFailures() // what crashed may have been mended
+	u.resetFailures() // the cause of the crashes may be gone
 	u.setDesired(u.exclusive(), time.Now())
 }

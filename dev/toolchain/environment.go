@@ -16,15 +16,15 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// inherited are the variables of this machine that a Function needs to run here at all, or to reach the network. The
-// rest stays away, as it does in a cluster.
+// inherited lists the variables of this machine that a Function needs to run here, or to reach the network. It gets no others, as in a
+// cluster.
 var inherited = [...]string{
 	"PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
 }
 
-// environment is what this machine gives, then what the runtime's image has, then what a pod has.
+// environment returns the inherited variables, then those of the runtime's image, then those of a pod.
 func (l *launching) environment(function, mounts string) ([]string, error) {
 	values := map[string]string{}
 	for _, name := range inherited {
@@ -37,7 +37,7 @@ func (l *launching) environment(function, mounts string) ([]string, error) {
 		values[EnvMounts] = mounts
 	}
 	variables := workload.Environment(l.fn.Function, l.fn.Spec.Runtime, "", workload.Addresses{Publisher: l.in.PublisherAddress})
-	own := map[string]string{} // what one may refer to: those that came before
+	own := map[string]string{} // the variables before, which $(NAME) may refer to
 	for _, variable := range variables {
 		value, there, err := expand(variable.Value, own), true, error(nil)
 		if variable.ValueFrom != nil {
@@ -65,7 +65,7 @@ func (l *launching) environment(function, mounts string) ([]string, error) {
 	return env, nil
 }
 
-// moved is the value of a variable where mounts lie below a folder.
+// moved returns the value of a variable with its path moved below the folder of mounts.
 func (l *launching) moved(name, value, mounts string) string {
 	if name == workload.EnvBindingRoot && workload.MountsBelow(l.fn.Function, value) {
 		return filepath.Join(mounts, value)
@@ -73,7 +73,7 @@ func (l *launching) moved(name, value, mounts string) string {
 	return value
 }
 
-// slows reports whether a variable of this machine would slow every start.
+// slows reports whether a variable of this machine would slow down every start.
 func (l *launching) slows(name string) bool {
 	i := l.interpreter
 	first, slow := i.Local.SlowBefore[name]
@@ -93,7 +93,7 @@ func (l *launching) ofImage(function string) map[string]string {
 	return env
 }
 
-// expand replaces $(NAME) as Kubernetes does: $$ is a dollar sign, and a name that is not known stays as it is.
+// expand replaces $(NAME) as Kubernetes does: $$ is a dollar sign, and an unknown name stays unchanged.
 func expand(text string, known map[string]string) string {
 	var expanded strings.Builder
 	for {
@@ -122,7 +122,7 @@ func expand(text string, known map[string]string) string {
 	}
 }
 
-// secret is the data of a Secret of the Function's namespace, nil when there is none.
+// secret returns the data of a Secret in the Function's namespace, nil when it does not exist.
 func (l *launching) secret(name string) map[string][]byte {
 	for _, secret := range l.in.Secrets {
 		if secret.Namespace != l.fn.Namespace || secret.Name != name {
@@ -138,7 +138,7 @@ func (l *launching) secret(name string) map[string][]byte {
 	return nil
 }
 
-// configMap is the same of a ConfigMap.
+// configMap returns the data of a ConfigMap in the Function's namespace, nil when it does not exist.
 func (l *launching) configMap(name string) map[string][]byte {
 	for _, configMap := range l.in.ConfigMaps {
 		if configMap.Namespace != l.fn.Namespace || configMap.Name != name {
@@ -159,7 +159,7 @@ func (l *launching) missing(kind, name, field string) *Failure {
 		l.fn.At, kind, l.fn.Namespace, name, field)
 }
 
-// valueOf is what a variable refers to; false when it is not there and does not have to be.
+// valueOf returns the value that a variable refers to; false when it is optional and does not exist.
 func (l *launching) valueOf(variable corev1.EnvVar) (string, bool, error) {
 	field := fmt.Sprintf("spec.env[%s].valueFrom", variable.Name)
 	from := variable.ValueFrom
@@ -198,16 +198,16 @@ func (l *launching) keyOf(kind, name, key string, data map[string][]byte, option
 	return "", false, fail(ReferenceMissing, "%s: %s %s/%s has no key %s; add it, or correct %s", l.fn.At, kind, l.fn.Namespace, name, key, field)
 }
 
-// below is a path inside dir whatever the name has of "..".
+// below returns a path inside dir, however many ".." the name has.
 func below(dir, name string) string {
 	return filepath.Join(dir, filepath.Clean(string(filepath.Separator)+strings.TrimSpace(name)))
 }
 
-// EnvMounts names the folder below which the Secrets of spec.secretMounts lie. It is not set in a cluster, where they
-// lie below the root: $ROUSE_MOUNTS/etc/credentials is right in both.
+// EnvMounts is the variable with the folder of the Secrets in spec.secretMounts. It is not set in a cluster, where they are below the
+// root: $ROUSE_MOUNTS/etc/credentials is right in both.
 const EnvMounts = "ROUSE_MOUNTS"
 
-// mounts writes the Secrets that the Function mounts, and gives the folder that stands for the root; empty without any.
+// mounts writes the Secrets that the Function mounts, and returns the folder that replaces the root; empty without any.
 func (l *launching) mounts() (string, error) {
 	if len(l.fn.Spec.SecretMounts) == 0 {
 		return "", nil

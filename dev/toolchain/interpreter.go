@@ -18,21 +18,21 @@ import (
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
-// interpreter is what runs or compiles a language on this machine.
+// interpreter is the interpreter or compiler of a language on this machine.
 type interpreter struct {
 	*language.Language
 
 	path    string
 	version string
-	made    string // what code that it compiled depends on
+	made    string // the version that compiled code depends on
 	env     []string
 }
 
-// find looks for the interpreter that options name, or for one of the PATH: the runtime's own version before any other.
+// find returns the interpreter in the options, or one in the PATH: the runtime's version before any other.
 func find(ctx context.Context, l *language.Language, runtime, named string) (interpreter, error) {
 	if named == "" && l.Local.Versioned != nil {
 		program, probe := l.Local.Versioned(runtime)
-		// A version manager may have the name in the PATH and the program not.
+		// A version manager may put a name into the PATH without a program.
 		if own, err := look(ctx, l, program, "", probe); err == nil && own.release() == digits(runtime) {
 			return own, nil
 		}
@@ -40,7 +40,7 @@ func find(ctx context.Context, l *language.Language, runtime, named string) (int
 	return look(ctx, l, l.Local.Program, named, l.Local.Probe)
 }
 
-// look probes a program, or the one that options name in its place.
+// look probes a program, or the one in the options.
 func look(ctx context.Context, l *language.Language, program, named string, probe []string) (interpreter, error) {
 	where := named
 	if where == "" {
@@ -73,7 +73,7 @@ func look(ctx context.Context, l *language.Language, program, named string, prob
 	return interpreter{Language: l, path: probed[0], version: probed[1], made: probed[2], env: append(os.Environ(), "PATH="+path)}, nil
 }
 
-// read takes what a probe printed.
+// read parses the output of a probe.
 func read(l *language.Language, output string) (probed [3]string, understood bool) {
 	if l.Local.ReadProbe != nil {
 		probed[0], probed[1], probed[2] = l.Local.ReadProbe(output)
@@ -82,7 +82,7 @@ func read(l *language.Language, output string) (probed [3]string, understood boo
 	return probed, json.Unmarshal([]byte(language.LastLine(output)), &probed) == nil
 }
 
-// manager is the program that installs packages.
+// manager returns the path of the package manager.
 func (i interpreter) manager() (string, error) {
 	name := i.Local.Manager
 	if name == "" {
@@ -103,7 +103,7 @@ func isExecutable(file string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// release is what the name of a runtime has of a version: 22 or 312.
+// release returns the version as in the name of a runtime: 22 or 312.
 func (i interpreter) release() string {
 	parts := strings.SplitN(i.version, ".", 3)
 	return strings.Join(parts[:min(i.Local.VersionParts, len(parts))], "")
@@ -122,7 +122,7 @@ func atLeast(version string, least [2]int) bool {
 	return major > least[0] || major == least[0] && minor >= least[1]
 }
 
-// server is the folder of a runtime's server, made for one interpreter as the layer of its image is.
+// server returns the folder of a runtime's server, built for an interpreter like the layer of its image.
 func (t *Toolchain) server(ctx context.Context, i interpreter, begun func(string)) (string, error) {
 	files, err := runtimes.Of(i.Folder)
 	if err != nil {
@@ -139,7 +139,7 @@ func (t *Toolchain) server(ctx context.Context, i interpreter, begun func(string
 	start := func() { begun("preparing the " + i.Title + " runtime, once for this machine") }
 	made, err := t.store.entry(ctx, i.Local.Program, i.version+"-"+keyOf(hash, i.made), start, func(dir, final string) error {
 		sources := dir + "-sources"
-		defer func() { _ = os.RemoveAll(sources) }() // what is left there is no harm
+		defer func() { _ = os.RemoveAll(sources) }() // leftovers are harmless
 		if err := os.RemoveAll(sources); err != nil {
 			return fmt.Errorf("clear the cache: %w", err)
 		}
@@ -176,12 +176,12 @@ func (t *Toolchain) layer(ctx context.Context, i interpreter, manager string, li
 }
 
 const (
-	// debugTimeout is a day in seconds: no call ends while its user debugs it.
+	// debugTimeout is a day in seconds, so that no call times out in a debugger.
 	debugTimeout = "86400"
 	portsToTry   = 100
 )
 
-// debugged has a Launch wait for a debugger on an address of its own.
+// debugged returns the Launch under a debugger with an address of its own.
 func (l *launching) debugged(ctx context.Context, launch Launch, line []string) (Launch, error) {
 	if l.interpreter.Local.Debugger.Args == nil {
 		return Launch{}, fail(RuntimeUnavailable, "local mode starts no debugger for %s; leave --debug away", l.interpreter.Title)
@@ -201,8 +201,8 @@ func (l *launching) debugged(ctx context.Context, launch Launch, line []string) 
 	return launch, nil
 }
 
-// debugAddress keeps to its address for as long as the Launch stays the same. A changed one starts while the other still
-// listens, and gets the next that is free.
+// debugAddress returns the address of a debugger, which is stable while the Launch is the same. A changed Launch starts while the old one
+// still listens, and gets the next free address.
 func (t *Toolchain) debugAddress(fn, identity string, first int) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -237,7 +237,7 @@ func (t *Toolchain) taken(fn, address string) bool {
 	return false
 }
 
-// debugger is the folder with the language's debugger, installed for the first who asks.
+// debugger returns the folder of the language's debugger, which it installs at first use.
 func (l *launching) debugger(ctx context.Context, d language.Debugger) (string, error) {
 	i := l.interpreter
 	key := i.version + "-" + keyOf(i.made, d.Script)
@@ -245,10 +245,10 @@ func (l *launching) debugger(ctx context.Context, d language.Debugger) (string, 
 	begun := func() { installing.begin("installing " + d.Name + ", once for this machine") }
 	dir, err := l.t.store.entry(ctx, d.Name, key, begun, func(dir, final string) error {
 		if err := os.WriteFile(filepath.Join(dir, i.Packages.Manifest), []byte(d.Manifest), 0o600); err != nil {
-			return fmt.Errorf("name the debugger: %w", err)
+			return fmt.Errorf("find the debugger's path: %w", err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, d.ScriptFile), []byte(d.Script), 0o600); err != nil {
-			return fmt.Errorf("write the debugger's start: %w", err)
+			return fmt.Errorf("write the debugger's start file: %w", err)
 		}
 		return l.t.install(ctx, wanted{interpreter: i, source: dir, manifest: "what local mode debugs with"}, dir, final)
 	})
@@ -256,7 +256,7 @@ func (l *launching) debugger(ctx context.Context, d language.Debugger) (string, 
 	return dir, err
 }
 
-// mapSource has debuggers and stack traces show the file in which the user wrote the inline source, line by line.
+// mapSource maps the lines of the inline source to the user's file, for debuggers and stack traces.
 func mapSource(file string, at manifest.Position, mapped func(source, origin string, line int) (string, error)) error {
 	if at.File == "" || at.Line == 0 {
 		return nil

@@ -15,42 +15,39 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// Source is the local mode that is shown. Each of the following calls handle one after another, first with
-// what it holds already, and returns when the context ends.
+// Source is the data source of a view. Each Follow method calls handle sequentially, first with the existing data, and returns when the
+// context ends.
 type Source interface {
-	// FollowState gives the state as it is, then again whenever something in it has changed.
+	// FollowState passes the state, and again after each change.
 	FollowState(ctx context.Context, handle func(State))
-	// FollowEvents gives what happens to events, the oldest first. One that is stored and that no Subscription takes has a
-	// Message about that.
+	// FollowEvents passes records of events, oldest first. A stored event that no Subscription matches has a Message about that.
 	FollowEvents(ctx context.Context, handle func(journal.Record))
-	// FollowLines gives what Functions write, and what local mode itself reports: a line of the stream "rouse",
-	// without a Function where it is about none.
+	// FollowLines passes the lines of Functions, and messages of local mode: lines of the stream "rouse", without a Function where they
+	// concern none.
 	FollowLines(ctx context.Context, handle func(process.Line))
-	// Republish publishes the events of this run once more, with ids of their own, and returns what it did
-	// in a few words.
+	// Republish publishes the events of this run again with new ids, and returns a short message.
 	Republish(ctx context.Context) (string, error)
 }
 
-// State is everything but the flow: where local mode is, and how its Functions are. What is not known yet
-// is empty.
+// State holds everything except events and logs: the addresses of local mode, and the status of its Functions. Unknown fields are empty.
 type State struct {
-	Directory string // as the user named it
-	Publish   string // the URL that takes events
+	Directory string // as the user wrote it
+	Publish   string // the URL of the publish endpoint
 	Admin     string // the URL of the eventbridge's admin API
 	Functions []Function
 	APIRules  []APIRule
 	Problems  []manifest.Problem
-	// DeadLetters is how many are kept of each Subscription.
+	// DeadLetters counts the dead letters of each Subscription.
 	DeadLetters map[types.NamespacedName]uint64
 }
 
-// APIRule is one of them, and where its host answers: nowhere without a URL.
+// APIRule is an APIRule with the URL of its host; empty when it is not served.
 type APIRule struct {
 	Namespace, Name, URL string
 	At                   manifest.Position
 }
 
-// Function is one Function, how many events wait for it, and for how long it does what it does.
+// Function is a Function with its backlog, and the time since it is in its phase.
 type Function struct {
 	runner.Status
 
@@ -62,18 +59,18 @@ func (f Function) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: f.Namespace, Name: f.Name}
 }
 
-// mostWaiting is how many records, and how many lines, wait for the next picture.
+// mostWaiting bounds the records, and the lines, that wait for the next frame.
 const mostWaiting = 4000
 
-// batch is what came in since the last picture.
+// batch holds the data since the last frame.
 type batch struct {
 	state   *State
 	events  []journal.Record
 	lines   []process.Line
-	skipped int // what came faster than it could be shown
+	skipped int // dropped, because they came faster than frames
 }
 
-// inbox collects what the followers of a source get, so that none of them waits for the screen.
+// inbox buffers the data of a source, so that its followers do not wait for the screen.
 type inbox struct {
 	ready chan struct{} // has a value while the inbox is not empty
 
@@ -126,10 +123,10 @@ func (i *inbox) drain() batch {
 	return taken
 }
 
-// mostLines is how many lines of logs are kept.
+// mostLines bounds the log lines that are kept.
 const mostLines = 5000
 
-// pane is a part of the screen that can be scrolled.
+// pane is a scrollable part of the screen.
 type pane int
 
 const (
@@ -140,7 +137,7 @@ const (
 	panes
 )
 
-// model is what the view knows. It is changed by batches and by keys, and has neither clock nor screen.
+// model is the state of the view. Batches and keys change it; it has neither clock nor screen.
 type model struct {
 	location      *time.Location
 	style         style
@@ -154,20 +151,20 @@ type model struct {
 	dead    []journal.Record // the last dead letters, for the problems
 
 	focus    pane
-	beneath  pane                 // what a tall screen shows beneath the events
-	only     types.NamespacedName // the logs of this Function; the zero name: of all
+	beneath  pane                 // what a tall screen shows below the events
+	only     types.NamespacedName // the Function whose logs are shown; zero for all
 	selected int
 	scroll   [panes]int // lines away from the newest, or from the top for functions and problems
-	shift    int        // cells that long lines of logs are moved to the left
+	shift    int        // horizontal scroll of long log lines, in cells
 	help     bool
-	note     string // what the last key led to
+	note     string // result of the last key
 }
 
 func newModel(s style, location *time.Location) *model {
 	return &model{location: location, style: s, flow: newFlow(), focus: paneEvents, beneath: paneLogs}
 }
 
-// receive adds what came in.
+// receive adds a batch.
 func (m *model) receive(b batch) {
 	if b.state != nil {
 		m.state = cleanState(*b.state)
@@ -198,14 +195,14 @@ func (m *model) receive(b batch) {
 	m.skipped += b.skipped
 }
 
-// stay keeps what is shown in place while the user has scrolled up.
+// stay keeps the visible lines in place while the user has scrolled up.
 func (m *model) stay(p pane, added int) {
 	if m.scroll[p] > 0 {
 		m.scroll[p] = max(1, m.scroll[p]+added)
 	}
 }
 
-// shows reports whether a line is among those that the logs show.
+// shows reports whether the logs show a line.
 func (m *model) shows(l process.Line) bool {
 	return m.only == types.NamespacedName{} || m.only == types.NamespacedName{Namespace: l.Namespace, Name: l.Function}
 }
@@ -217,7 +214,7 @@ func lastOf[T any](all []T, most int) []T {
 	return slices.Delete(all, 0, len(all)-most)
 }
 
-// trackDeadLetter keeps a dead letter until it is redriven. The record of that names all of it but the sink.
+// trackDeadLetter holds a dead letter until it is redriven. The record of a redrive has everything but the sink.
 func (m *model) trackDeadLetter(r journal.Record) {
 	switch r.Kind {
 	case journal.DeadLettered:
@@ -230,7 +227,7 @@ func (m *model) trackDeadLetter(r journal.Record) {
 	}
 }
 
-// kept are the dead letters that were not purged: the last ones of each Subscription, as many as it has.
+// kept returns the dead letters that were not purged: the last of each Subscription, as many as it has.
 func (m *model) kept() []journal.Record {
 	left := maps.Clone(m.state.DeadLetters)
 	var kept []journal.Record
@@ -244,7 +241,7 @@ func (m *model) kept() []journal.Record {
 	return kept
 }
 
-// deadLetterCount is how many there are, also of earlier runs.
+// deadLetters counts the dead letters, including those of earlier runs.
 func (m *model) deadLetters() int {
 	n := 0
 	for _, of := range m.state.DeadLetters {

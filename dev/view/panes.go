@@ -17,10 +17,10 @@ import (
 const (
 	phaseWidth  = 11
 	widestName  = 32
-	tableNumber = 46 // the cells of a row besides the name and the URL, with the spaces between
+	tableNumber = 46 // the cells of a row without name and URL, including spaces
 )
 
-// table draws the Functions within rows lines, its headings among them, so that the chosen one is seen.
+// table draws the Functions in rows lines including the headings, scrolled to the selected one.
 func (m *model) table(rows int) []string {
 	name, url := m.tableWidths()
 	heading := fmt.Sprintf("   %s %s %s %s %s %s %s", fit("FUNCTION", name), fit("PHASE", phaseWidth), "READY",
@@ -34,7 +34,7 @@ func (m *model) table(rows int) []string {
 		return filled(append(lines, m.style.dim.Render("   no Functions yet")), rows)
 	}
 	var body []string
-	seen := 0 // where the chosen Function ends
+	seen := 0 // the last line of the selected Function
 	for i := range m.state.Functions {
 		body = append(body, m.functionLines(i, name, url)...)
 		if i == m.selected {
@@ -46,7 +46,7 @@ func (m *model) table(rows int) []string {
 	return filled(append(lines, body[from:]...), rows)
 }
 
-// tableWidths gives the widths of the names and of the URLs.
+// tableWidths returns the widths of names and URLs.
 func (m *model) tableWidths() (name, url int) {
 	name = len("FUNCTION")
 	for _, f := range m.state.Functions {
@@ -96,7 +96,7 @@ func (m *model) functionLines(index, name, url int) []string {
 	return []string{line, cell(m.style.bad, "     "+first, m.width)}
 }
 
-// elapsed is how long something has taken, once that is long enough to show.
+// elapsed formats a duration that is long enough to show.
 func elapsed(d time.Duration) string {
 	if d < time.Second {
 		return ""
@@ -185,13 +185,13 @@ func (m *model) logLine(line process.Line, width int) string {
 		textStyle.Render(bar) + " " + textStyle.Render(ansi.Truncate(text, max(0, available), "…"))
 }
 
-// problemLine is one line of what is wrong.
+// problemLine is a line of the problems pane.
 type problemLine struct {
 	text      string
 	textStyle lipgloss.Style
 }
 
-// troubles is how many things are wrong, warnings aside.
+// troubles counts the problems without warnings.
 func (m *model) troubles() int {
 	n := 0
 	for _, p := range m.state.Problems {
@@ -207,7 +207,7 @@ func (m *model) troubles() int {
 	return n
 }
 
-// problems gives all lines about what is wrong: in the files, with Functions, and with events lately.
+// problems returns the lines about problems in files, Functions and recent events.
 func (m *model) problems() []problemLine {
 	var lines []problemLine
 	add := func(textStyle lipgloss.Style, title, text string) {

@@ -10,17 +10,17 @@ import (
 	"github.com/muesli/termenv"
 )
 
-// layout is how many lines each part of the screen has.
+// layout holds the number of lines of each part of the screen.
 type layout struct {
 	header, table, events, lower, footer int
 	beneath                              pane
 }
 
-// tall is how many lines there must be for two panes, one above the other.
+// tall is the number of lines from which two panes fit one above the other.
 const tall = 20
 
 // layout divides the height: the header and the footer first, then the table with up to a third, and the
-// rest for the events and what is beneath them, or for the one of them that has the focus.
+// rest for the events and the pane below them, or for the one of them that has the focus.
 func (m *model) layout() layout {
 	l := layout{header: 3, footer: 1, beneath: m.beneath}
 	if len(m.state.APIRules) > 0 {
@@ -45,7 +45,7 @@ func (m *model) layout() layout {
 	return l
 }
 
-// rows gives how many lines a pane has for what it shows, without its title.
+// rows returns the number of lines of a pane without its title.
 func (l layout) rows(p pane) int {
 	switch p {
 	case paneFunctions:
@@ -57,7 +57,7 @@ func (l layout) rows(p pane) int {
 	}
 }
 
-// tableRows is how many lines the Functions take, with their last errors beneath.
+// tableRows returns the number of lines of the Functions and their last errors.
 func (m *model) tableRows() int {
 	rows := 0
 	for _, f := range m.state.Functions {
@@ -73,7 +73,7 @@ func linesOf(f Function) int {
 	return 1
 }
 
-// length is how many lines a pane would show if all of them fitted.
+// length returns the number of lines of a pane's content.
 func (m *model) length(p pane) int {
 	n := 0
 	switch p {
@@ -103,10 +103,10 @@ type style struct {
 	names                                    []lipgloss.Style
 }
 
-// newStyle asks environment what out can show.
+// newStyle returns the colours that out supports according to the environment.
 func newStyle(out io.Writer, environment termenv.Environ) style {
 	r := lipgloss.NewRenderer(out, termenv.WithEnvironment(environment))
-	// What the background is would be asked of the terminal, and none of these colours needs to know.
+	// Setting the background avoids a query to the terminal, which none of these colours needs.
 	r.SetHasDarkBackground(true)
 	base := r.NewStyle()
 	colour := func(c string) lipgloss.Style { return base.Foreground(lipgloss.Color(c)) }
@@ -118,14 +118,14 @@ func newStyle(out io.Writer, environment termenv.Environ) style {
 	}
 }
 
-// name gives the colour of a Function, always the same.
+// name returns the colour of a Function, which is always the same.
 func (s style) name(name string) lipgloss.Style {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(name))
 	return s.names[sum.Sum32()%uint32(len(s.names))]
 }
 
-// phase gives the glyph and the colour of a phase.
+// phase returns the glyph and the colour of a phase.
 func (s style) phase(phase string) (string, lipgloss.Style) {
 	switch phase {
 	case "ready":
@@ -185,7 +185,7 @@ func (m *model) header(l layout) []string {
 	return append(lines, "")
 }
 
-// hosts are the URLs of APIRules, as many as there is room for. What is wrong with others is among the problems.
+// hosts returns the URLs of APIRules, as many as fit. Those that are not served are among the problems.
 func (m *model) hosts() string {
 	var urls []string
 	for _, r := range m.state.APIRules {
@@ -199,7 +199,7 @@ func (m *model) hosts() string {
 	return ansi.Truncate(m.style.dim.Render(" APIRules ")+strings.Join(urls, "   "), m.width, "…")
 }
 
-// counts is what happened so far, most of all what went wrong.
+// counts returns the counters of events, errors first.
 func (m *model) counts() string {
 	parts := []string{m.style.good.Render(count(m.flow.delivered) + " delivered")}
 	if n := m.flow.retries; n > 0 {
@@ -214,7 +214,7 @@ func (m *model) counts() string {
 	return strings.Join(parts, "  ")
 }
 
-// beside puts one text at the left and one at the right. Where both do not fit the left one is cut.
+// beside aligns one text to the left and one to the right. Where both do not fit it cuts the left one.
 func (m *model) beside(left, right string) string {
 	left = ansi.Truncate(left, max(0, m.width-ansi.StringWidth(right)-1), "…")
 	gap := m.width - ansi.StringWidth(left) - ansi.StringWidth(right)
@@ -266,7 +266,7 @@ func (m *model) tab(p pane, shown bool, text string) string {
 	return " " + textStyle.Render(text) + " "
 }
 
-// window gives the part of lines that a pane shows: rows of them, scroll away from the end.
+// window returns the visible lines of a pane: rows of them, scroll lines away from the end.
 func window[T any](newestFirst []T, rows, scroll int) []T {
 	scroll = max(0, min(scroll, len(newestFirst)-rows))
 	part := newestFirst[scroll:min(len(newestFirst), scroll+rows)]
@@ -277,7 +277,7 @@ func window[T any](newestFirst []T, rows, scroll int) []T {
 	return oldestFirst
 }
 
-// filled gives lines as many as rows.
+// filled pads lines to the number of rows.
 func filled(lines []string, rows int) []string {
 	for len(lines) < rows {
 		lines = append(lines, "")
@@ -285,7 +285,7 @@ func filled(lines []string, rows int) []string {
 	return lines[:max(0, rows)]
 }
 
-// cell is a text of a fixed width in a colour.
+// cell renders a text with a fixed width in a style.
 func cell(textStyle lipgloss.Style, text string, width int) string {
 	if width <= 0 {
 		return ""

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// environment is a list of NAME=value, as os.Environ gives it. It is what termenv asks.
+// environment is a list of NAME=value, as of os.Environ. It implements termenv.Environ.
 type environment []string
 
-// Environ gives the list.
+// Environ implements termenv.Environ.
 func (e environment) Environ() []string { return e }
 
-// Getenv gives the value of name, the last one that was set.
+// Getenv implements termenv.Environ. It returns the last value of name.
 func (e environment) Getenv(name string) string {
 	value := ""
 	for _, entry := range e {
@@ -33,13 +33,13 @@ func (e environment) Getenv(name string) string {
 }
 
 const (
-	// frame is how long a picture stands at least.
+	// frame is the minimum time between two frames.
 	frame           = 50 * time.Millisecond
 	framesPerSecond = int(time.Second / frame)
 )
 
-// Terminal shows the source live until the context ends or the user quits, which are both no error. Signals
-// are the caller's. Where out is no terminal that can show it, it is Plain.
+// Terminal shows the source live until the context ends or the user quits; neither is an error. The caller handles signals. When out is not
+// a capable terminal, Terminal does what Plain does.
 func Terminal(ctx context.Context, source Source, in io.Reader, out io.Writer) error {
 	return live{environment: environment(os.Environ()), location: time.Local}.run(ctx, source, in, out)
 }
@@ -55,7 +55,7 @@ func capable(out io.Writer, env environment) bool {
 	return ok && name != "" && name != "dumb" && term.IsTerminal(file.Fd())
 }
 
-// live is what a live view depends on besides its source.
+// live holds the dependencies of a live view besides its source.
 type live struct {
 	environment environment
 	location    *time.Location
@@ -101,7 +101,7 @@ func (s live) run(ctx context.Context, source Source, in io.Reader, out io.Write
 	return nil
 }
 
-// pump hands over what came in, at most once a frame.
+// pump sends batches, at most one per frame.
 func pump(ctx context.Context, received *inbox, send func(batch)) {
 	for {
 		select {
@@ -118,7 +118,7 @@ func pump(ctx context.Context, received *inbox, send func(batch)) {
 	}
 }
 
-// note is what a publish led to.
+// note is the result of a publish.
 type note string
 
 func republish(ctx context.Context, source Source, asked <-chan struct{}, notify func(note)) {
@@ -136,7 +136,7 @@ func republish(ctx context.Context, source Source, asked <-chan struct{}, notify
 	}
 }
 
-// program makes the model one of bubbletea's.
+// program adapts the model to bubbletea.
 type program struct {
 	*model
 
@@ -164,7 +164,7 @@ func (p *program) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 // View implements tea.Model.
 func (p *program) View() string { return p.view() }
 
-// typed presses the keys of a message, which has several when they came quickly.
+// typed handles the keys of a message: several when they were typed quickly.
 func (p *program) typed(message tea.KeyMsg) tea.Cmd {
 	if message.Type != tea.KeyRunes {
 		return p.do(p.press(message.String()))
@@ -187,14 +187,14 @@ func (p *program) do(a action) tea.Cmd {
 	case actionPublish:
 		select {
 		case p.publish <- struct{}{}:
-		default: // one is on its way already
+		default: // one is pending already
 		}
 	default:
 	}
 	return nil
 }
 
-// action is what a key asks for outside the model.
+// action is an action of a key outside of the model.
 type action int
 
 const (
@@ -203,10 +203,10 @@ const (
 	actionPublish
 )
 
-// hinted is how many keys the last line of the screen shows.
+// hinted is the number of keys in the last line of the screen.
 const hinted = 6
 
-// keyHelp lists what keys do, the first of them for the last line of the screen, all for the help.
+// keyHelp returns the keys with their descriptions. The last line of the screen shows the first hinted ones.
 func keyHelp() [][2]string {
 	return [][2]string{
 		{"p", "publish again"},
@@ -246,7 +246,7 @@ func (m *model) press(key string) action {
 	return actionNone
 }
 
-// change handles the keys that decide what is shown.
+// change handles the keys that select what is shown.
 func (m *model) change(key string) {
 	switch key {
 	case "tab":
@@ -301,7 +301,7 @@ func (m *model) clear() {
 	}
 }
 
-// move handles the keys that go through what is shown.
+// move handles the keys that scroll.
 func (m *model) move(key string) {
 	page := max(1, m.layout().rows(m.focus)-1)
 	steps := map[string]int{"up": 1, "k": 1, "down": -1, "j": -1, "pgup": page, "pgdown": -page, "home": 1 << 30, "end": -1 << 30}
@@ -321,7 +321,7 @@ func (m *model) move(key string) {
 	}
 }
 
-// scrolled gives where a pane is after a step, which leaves it no further than its end.
+// scrolled returns the position of a pane after a step, within its content.
 func (m *model) scrolled(p pane, step int) int {
 	end := max(0, m.length(p)-m.layout().rows(p))
 	return max(0, min(m.scroll[p]+step, end))

@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// widestSource is how much of an event's source is shown.
+// widestSource bounds the shown part of an event's source.
 const widestSource = 24
 
 // duration formats d within seven cells.
@@ -40,7 +40,7 @@ func count(n int) string {
 	return text
 }
 
-// counted is how many of a thing there are, with its name.
+// counted returns a number with the noun in singular or plural.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -48,7 +48,7 @@ func counted(n int, one, many string) string {
 	return count(n) + " " + many
 }
 
-// sentence joins what is there of parts.
+// sentence joins the parts that are not empty.
 func sentence(parts ...string) string {
 	there := parts[:0]
 	for _, part := range parts {
@@ -59,7 +59,7 @@ func sentence(parts ...string) string {
 	return strings.Join(there, ", ")
 }
 
-// naming shows Functions by their names alone while all of them are in one namespace.
+// naming omits the namespace while all Functions are in one namespace.
 type naming struct{ namespace string }
 
 func namingOf(functions []Function) naming {
@@ -85,7 +85,7 @@ func (n naming) of(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// sink is where an event goes, which a record calls namespace/name, or a host.
+// sink formats the sink of a record: namespace/name, or a host.
 func (n naming) sink(sink string) string {
 	namespace, name, found := strings.Cut(sink, "/")
 	if !found {
@@ -94,7 +94,7 @@ func (n naming) sink(sink string) string {
 	return n.of(namespace, name)
 }
 
-// route is where an event comes from and where it goes.
+// route formats the source and the sink of a record.
 func (n naming) route(r journal.Record) string {
 	source := tail(r.Source, widestSource)
 	switch {
@@ -111,7 +111,7 @@ func (n naming) route(r journal.Record) string {
 	}
 }
 
-// tail keeps the end of a text that is too long, where ids and sources differ.
+// tail cuts a text at its beginning, because ids and sources differ at the end.
 func tail(text string, width int) string {
 	if over := ansi.StringWidth(text) - width; over > 0 && width > 0 {
 		return ansi.TruncateLeft(text, over+1, "…")
@@ -119,16 +119,15 @@ func tail(text string, width int) string {
 	return text
 }
 
-// longest is how much of one text is kept. A line of a log may be as long as its Function likes.
+// longest bounds the length of a text. Log lines may have any length.
 const longest = 2000
 
-// clean makes a text of a Function or a publisher fit for a terminal: one line, of bounded length, of
-// characters that are as wide as they seem and control nothing.
+// clean sanitizes a text of a Function or a publisher for a terminal: one line of bounded length, with printable characters of known width.
 func clean(text string) string {
 	if plainASCII(text) {
 		return text[:min(len(text), longest)]
 	}
-	// What is cut here is far more than is kept, and bounds the work for what follows.
+	// This first cut bounds the work below.
 	if len(text) > 8*longest {
 		text = text[:8*longest]
 	}
@@ -147,7 +146,7 @@ func clean(text string) string {
 	return kept.String()
 }
 
-// cleanLines is clean for a text of several lines.
+// cleanLines sanitizes a text of several lines.
 func cleanLines(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for i := range lines {
@@ -165,7 +164,7 @@ func plainASCII(text string) bool {
 	return true
 }
 
-// harmless gives the character to show for r, or -1 for none.
+// harmless returns the character to show for r, or -1 for none.
 func harmless(r rune) rune {
 	switch {
 	case r == '\t', r == '\n', r == '\r', unicode.In(r, unicode.Zl, unicode.Zp):
@@ -173,14 +172,14 @@ func harmless(r rune) rune {
 	case unicode.IsControl(r):
 		return '·'
 	case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r):
-		// Directions, joiners and selectors: terminals do not agree on how wide they make a line.
+		// Directions, joiners and selectors: terminals disagree about their width.
 		return -1
 	default:
 		return r
 	}
 }
 
-// fit gives text in exactly width cells: cut with an ellipsis, or filled with spaces.
+// fit returns text in exactly width cells: cut with an ellipsis, or padded with spaces.
 func fit(text string, width int) string {
 	if width <= 0 {
 		return ""
@@ -189,7 +188,7 @@ func fit(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-ansi.StringWidth(text)))
 }
 
-// fitRight is fit with the text at the right.
+// fitRight is like fit, with the text aligned to the right.
 func fitRight(text string, width int) string {
 	if width <= 0 {
 		return ""
