@@ -26,7 +26,7 @@ import (
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
-// resolveTimeout bounds how long the base's own registry may take to say what the base is.
+// resolveTimeout bounds how long the base's registry may take to resolve the base.
 const resolveTimeout = 10 * time.Second
 
 // openBase is the base as an image of the target's registry, from which layers can be mounted.
@@ -57,7 +57,7 @@ func (t *target) openBase(ctx context.Context, plan buildplan.Plan, log logr.Log
 		return nil, unavailable(plan.Base, err)
 	}
 	if plan.OwnBase {
-		return original, nil // it may be confidential, and copies can be read by all
+		return original, nil // it may be confidential, and all tenants can read copies
 	}
 	if image, err := t.image(ctx, copies.Digest(digest)); err == nil {
 		return image, nil
@@ -65,9 +65,9 @@ func (t *target) openBase(ctx context.Context, plan buildplan.Plan, log logr.Log
 	return t.copyBase(ctx, original, copies.Tag(buildplan.CopyTag(source.Identifier(), digest)), digest, log)
 }
 
-// original is the base in its own registry, for the platform of this builder, which is that of the base.
+// original returns the base in its own registry, for the platform of this builder.
 func (t *target) original(ctx context.Context, source name.Reference) (v1.Image, string, error) {
-	ctx, cancel := context.WithCancel(ctx) // the image's layers are read with it later, so it has no deadline
+	ctx, cancel := context.WithCancel(ctx) // without a deadline, because the image's layers are read with it later
 	expire := time.AfterFunc(resolveTimeout, cancel)
 	image, err := t.image(ctx, source)
 	if !expire.Stop() {
@@ -81,14 +81,14 @@ func (t *target) original(ctx context.Context, source name.Reference) (v1.Image,
 	return image, digest.String(), err
 }
 
-// copyBase uploads the base once for all who build on it.
+// copyBase uploads the base once for all builds.
 func (t *target) copyBase(ctx context.Context, original v1.Image, to name.Tag, digest string, log logr.Logger) (v1.Image, error) {
 	start := time.Now()
 	if err := t.pusher.Push(ctx, to, original); err != nil {
 		if !t.refusesCopies(err) {
 			return nil, t.failure(err)
 		}
-		// Registries where repositories have to be made by hand. The layers go to the image's own then.
+		// Some registries do not create repositories. The layers are uploaded to the image's repository then.
 		log.Info("the registry takes no copy of the runtime's image", "repository", to.RepositoryStr(), "reason", err.Error())
 		return original, nil
 	}
@@ -133,8 +133,8 @@ func unavailable(reference string, err error) error {
 		reference, err)
 }
 
-// copiesOf is the repository of the base's copies: next to the target's, and named by all of the base's name,
-// so that two of the same last name stay apart.
+// copiesOf returns the repository of the base's copies: next to the target's, with the full name of the base, so that bases with the same last
+// element do not collide.
 func copiesOf(source name.Reference, beside name.Repository) (name.Repository, error) {
 	host := strings.ToLower(strings.ReplaceAll(source.Context().RegistryStr(), ":", "_"))
 	full := path.Join(path.Dir(beside.RepositoryStr()), buildplan.BaseRepositories, host, source.Context().RepositoryStr())
@@ -166,11 +166,11 @@ func bareBase(l *language.Language) (v1.Image, error) {
 		History: v1.History{Created: v1.Time{Time: time.Unix(0, 0).UTC()}, CreatedBy: bareCreated},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make the base: %w", err)
+		return nil, fmt.Errorf("build the base: %w", err)
 	}
 	file, err := image.ConfigFile()
 	if err != nil {
-		return nil, fmt.Errorf("make the base: %w", err)
+		return nil, fmt.Errorf("build the base: %w", err)
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture, file.Created = "linux", runtime.GOARCH, v1.Time{Time: time.Unix(0, 0).UTC()}
@@ -180,7 +180,7 @@ func bareBase(l *language.Language) (v1.Image, error) {
 	}
 	image, err = mutate.ConfigFile(image, file)
 	if err != nil {
-		return nil, fmt.Errorf("make the base: %w", err)
+		return nil, fmt.Errorf("build the base: %w", err)
 	}
 	return image, nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
-// Builder does the steps of one plan.
+// Builder executes the steps of a plan.
 type Builder struct {
 	o    Options
 	deps Deps
@@ -26,10 +26,10 @@ type Builder struct {
 	env  []string
 }
 
-// New returns a builder that has touched nothing yet.
+// New returns a Builder.
 func New(o Options, deps Deps) *Builder { return &Builder{o: o, deps: deps} }
 
-// phase logs how long a part of a step took.
+// phase runs a part of a step and logs its duration.
 func (b *Builder) phase(name string, work func() error) error {
 	start := time.Now()
 	err := work()
@@ -55,7 +55,7 @@ func (b *Builder) begin() (buildplan.Plan, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return buildplan.Plan{}, fmt.Errorf("read the CA bundle: %w", err)
 	}
-	// Children start in other directories.
+	// Paths are absolute, because children start in other directories.
 	for _, dir := range []*string{&b.o.Work, &b.o.Source, &b.o.Cache, &b.o.Packages, &b.o.Function, &b.o.Server} {
 		if *dir != "" {
 			if *dir, err = filepath.Abs(*dir); err != nil {
@@ -65,14 +65,14 @@ func (b *Builder) begin() (buildplan.Plan, error) {
 	}
 	home, temporary := filepath.Join(b.o.Work, "home"), filepath.Join(b.o.Work, "tmp")
 	if err := errors.Join(os.MkdirAll(home, 0o700), os.MkdirAll(temporary, 0o700)); err != nil {
-		return buildplan.Plan{}, fmt.Errorf("make the working directory: %w", err)
+		return buildplan.Plan{}, fmt.Errorf("create the working directory: %w", err)
 	}
 	trusted, err := trust(b.ca, filepath.Join(b.o.Work, buildplan.CAFile))
 	if err != nil {
 		return buildplan.Plan{}, err
 	}
 	b.env = slices.Concat(environment(os.Environ(), fips.Running().Mode()), trusted, []string{"HOME=" + home, "TMPDIR=" + temporary})
-	for _, each := range languages.All() { // packages of one are built by programs in another
+	for _, each := range languages.All() { // building a package may need programs of another language
 		b.env = append(b.env, each.BuildEnvironment...)
 		if err := furnish(home, each.BuildHome); err != nil {
 			return buildplan.Plan{}, err
@@ -81,8 +81,8 @@ func (b *Builder) begin() (buildplan.Plan, error) {
 	return plan, nil
 }
 
-// environment is what programs of the image get of ours. In which mode of FIPS 140-3 those run is for the image to say: a
-// package's own program in Go would fail where it calls what is not approved.
+// environment returns the environment for programs of the image. It leaves the FIPS 140-3 mode to the image: a Go program in a package
+// would fail where it calls what is not approved.
 func environment(ours []string, mode fips.Mode) []string {
 	if !mode.Asked() {
 		return ours
@@ -90,7 +90,7 @@ func environment(ours []string, mode fips.Mode) []string {
 	return slices.DeleteFunc(slices.Clone(ours), func(variable string) bool { return strings.HasPrefix(variable, fips.Variable+"=") })
 }
 
-// furnish writes the files that a language's programs look for in their HOME.
+// furnish writes the files that a language's programs expect in HOME.
 func furnish(home string, files map[string]string) error {
 	for name, text := range files {
 		file := filepath.Join(home, filepath.FromSlash(name))
@@ -101,7 +101,7 @@ func furnish(home string, files map[string]string) error {
 	return nil
 }
 
-// beginTask is begin for the steps that make the Function's directory.
+// beginTask is begin for the steps that fill the Function's directory.
 func (b *Builder) beginTask() (task, error) {
 	plan, err := b.begin()
 	if err != nil {
@@ -110,7 +110,7 @@ func (b *Builder) beginTask() (task, error) {
 	return taskOf(plan)
 }
 
-// emptyOut empties a directory that itself has to stay, because it is a mounted volume.
+// emptyOut empties a directory that cannot be removed, because it is a mounted volume.
 func emptyOut(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -124,14 +124,14 @@ func emptyOut(dir string) error {
 	return nil
 }
 
-// Git gets a commit's directory from a repository.
+// Git fetches a directory of a commit from a repository.
 type Git interface {
-	// Fetch writes what BaseDir has at Commit into the directory into, which exists and is empty. ca has PEM
+	// Fetch writes the content of BaseDir at Commit into the directory into, which exists and is empty. ca holds PEM
 	// certificates that are trusted besides those of the system. The error is for the user of the Function.
 	Fetch(ctx context.Context, source buildplan.Git, ca []byte, into string) error
 }
 
-// Fetch fills the source's directory, where the source comes from a repository.
+// Fetch fills the source's directory when the source is in a repository.
 func (b *Builder) Fetch(ctx context.Context) buildplan.Result {
 	plan, err := b.begin()
 	if err != nil {
@@ -155,7 +155,7 @@ func (b *Builder) Fetch(ctx context.Context) buildplan.Result {
 	}))
 }
 
-// place puts the source and the manifest of the dependencies into dir.
+// place writes the source and the dependency file into dir.
 func (b *Builder) place(plan task, dir string) error {
 	if plan.Git != nil {
 		return copySource(b.o.Source, dir)
@@ -172,7 +172,7 @@ func (b *Builder) place(plan task, dir string) error {
 	return nil
 }
 
-// copySource leaves the source as it is for another try.
+// copySource copies the source, so that a retry finds it unchanged.
 func copySource(from, to string) error {
 	root, err := os.OpenRoot(from)
 	if err != nil {
@@ -185,7 +185,7 @@ func copySource(from, to string) error {
 	return nil
 }
 
-// Prepare fills the Function's directory as the image of the plan would have it, and pushes nothing.
+// Prepare fills the Function's directory as in the image of the plan, without a push.
 func (b *Builder) Prepare(ctx context.Context) buildplan.Result {
 	plan, err := b.beginTask()
 	if err != nil {
@@ -202,13 +202,13 @@ func (b *Builder) Prepare(ctx context.Context) buildplan.Result {
 	return secrets.hide(resultOf(ctx, b.fill(ctx, plan, dir, secrets)))
 }
 
-// Install makes the layer of the plan in the runtime's image and hands it over to Push, which runs beside it.
+// Install builds the layer of the plan in the runtime's image and sends it to Push, which runs concurrently.
 func (b *Builder) Install(ctx context.Context) buildplan.Result {
 	plan, err := b.beginTask()
 	if err != nil {
 		return resultOf(ctx, err)
 	}
-	// Before anything of a package runs, so that nothing else can answer in our place.
+	// The connection is made before any code of a package runs, so that nothing else can take its place.
 	to, err := dialHandover(ctx, b.o.Handover)
 	if err != nil {
 		return resultOf(ctx, err)
@@ -219,7 +219,7 @@ func (b *Builder) Install(ctx context.Context) buildplan.Result {
 	defer stop()
 	err = b.installInto(working, plan, to, secrets)
 	if ctx.Err() == nil && working.Err() != nil {
-		return buildplan.Result{} // Push has ended, and says why
+		return buildplan.Result{} // Push failed, and reports the reason
 	}
 	return secrets.hide(resultOf(ctx, err))
 }
@@ -227,7 +227,7 @@ func (b *Builder) Install(ctx context.Context) buildplan.Result {
 func (b *Builder) installInto(ctx context.Context, plan task, to *handover, secrets secrets) error {
 	dir := filepath.Join(b.o.Work, "function")
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the children's user reads it
-		return fmt.Errorf("make the Function's directory: %w", err)
+		return fmt.Errorf("create the Function's directory: %w", err)
 	}
 	if err := b.fill(ctx, plan, dir, secrets); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (b *Builder) installInto(ctx context.Context, plan task, to *handover, secr
 	})
 }
 
-// fill puts everything into dir that the image has there.
+// fill writes the content of the Function's directory into dir.
 func (b *Builder) fill(ctx context.Context, plan task, dir string, secrets secrets) error {
 	if plan.language.Compiled != nil {
 		return b.fillWithBinary(ctx, plan, dir, secrets)
@@ -276,7 +276,7 @@ func taskOf(plan buildplan.Plan) (task, error) {
 	return task{Plan: plan, language: known}, err
 }
 
-// settings lists the files of package managers in the Secret of private packages.
+// settings returns the names of package managers' settings in the Secret for private packages.
 func settings() []string {
 	var files []string
 	for _, each := range languages.All() {
@@ -285,7 +285,7 @@ func settings() []string {
 	return files
 }
 
-// reasonError is a failure that the user of the Function can understand.
+// reasonError is an error with a reason and a message for the user of the Function.
 type reasonError struct {
 	reason  buildplan.Reason
 	message string
@@ -298,8 +298,7 @@ func fail(reason buildplan.Reason, format string, args ...any) *reasonError {
 	return &reasonError{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// resultOf reports a failure to the controller. A build that was stopped failed for no other reason, whatever
-// its parts reported while they ended.
+// resultOf returns the result for an error. The reason of a cancelled build is Interrupted, whatever error its parts returned.
 func resultOf(ctx context.Context, err error) buildplan.Result {
 	if err == nil {
 		return buildplan.Result{}

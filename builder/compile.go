@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
-// install puts the dependencies that dir's manifest names into dir.
+// install installs the dependencies of dir's manifest into dir.
 func (b *Builder) install(ctx context.Context, plan task, dir string, secrets secrets) error {
 	packages := plan.language.Packages
 	output := secrets.writer(b.deps.Output)
@@ -37,7 +37,7 @@ func (b *Builder) install(ctx context.Context, plan task, dir string, secrets se
 	return err
 }
 
-// manifestOf names the dependencies as the user knows them.
+// manifestOf returns the name of the dependencies in messages.
 func manifestOf(plan task) string {
 	if plan.Git == nil {
 		return "spec.source.inline.dependencies"
@@ -48,7 +48,7 @@ func manifestOf(plan task) string {
 // handler is the file that the runtime loads.
 type handler struct {
 	name, text string
-	manifest   []byte // the file of dependencies beside it
+	manifest   []byte // the dependency file next to it
 }
 
 // check finds the handler in dir and makes sure that it compiles. The compilers get the handler's text and not its
@@ -56,7 +56,7 @@ type handler struct {
 // would quote.
 func (b *Builder) check(ctx context.Context, plan task, dir string) error {
 	if plan.Git == nil && plan.Source == "" {
-		return nil // the handler travels in the pod's environment
+		return nil // the handler is in the pod's environment
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -74,9 +74,9 @@ func (b *Builder) check(ctx context.Context, plan task, dir string) error {
 	return nil
 }
 
-// findHandler looks for the same files in the same order as the runtime does.
+// findHandler searches the same files in the same order as the runtime.
 func findHandler(root *os.Root, plan task) (handler, error) {
-	manifest, _ := root.ReadFile(plan.language.Packages.Manifest) // what cannot be read is the package manager's to report
+	manifest, _ := root.ReadFile(plan.language.Packages.Manifest) // the package manager reports an unreadable file
 	candidates := plan.language.Handlers(manifest)
 	for _, candidate := range candidates {
 		name := candidate.File
@@ -99,7 +99,7 @@ func findHandler(root *os.Root, plan task) (handler, error) {
 		plan.language.Handler, whereIn(plan))
 }
 
-// whereIn names the directory that the user sees.
+// whereIn returns the name of the directory in messages.
 func whereIn(plan task) string {
 	if plan.Git == nil {
 		return "the Function's source"
@@ -110,7 +110,7 @@ func whereIn(plan task) string {
 	return "the root of the repository"
 }
 
-// compiles is what a compiler says against the handler.
+// compiles returns the compiler's error about the handler.
 func (b *Builder) compiles(ctx context.Context, dir string, handler handler, compiler []string) string {
 	checked := dependencies.Run(ctx, dependencies.Command{Dir: dir, Env: b.env, Args: compiler, Input: handler.text}, io.Discard)
 	if checked.Err == nil {
@@ -119,7 +119,7 @@ func (b *Builder) compiles(ctx context.Context, dir string, handler handler, com
 	return syntaxError(checked.Output, handler.name)
 }
 
-// syntaxError cuts a compiler's output down to the place and the error.
+// syntaxError reduces a compiler's output to the position and the error.
 func syntaxError(output, handler string) string {
 	lines := strings.Split(strings.ReplaceAll(output, "[stdin]", handler), "\n")
 	if end := slices.IndexFunc(lines, func(line string) bool { return errorLine.MatchString(line) }); end >= 0 {
@@ -142,13 +142,13 @@ const (
 // What a process compiled before shows in the bytecode of some files. So the files are dealt out to processes
 // by their sizes alone, and not by how many cores there are or which of them is the first to be free.
 func (b *Builder) compile(ctx context.Context, l *language.Language, dir string) error {
-	empty := filepath.Join(b.o.Work, "empty") // some compilers look for modules where they start
+	empty := filepath.Join(b.o.Work, "empty") // some compilers search the working directory for modules
 	if err := os.MkdirAll(empty, 0o700); err != nil {
-		return fmt.Errorf("make a directory to compile in: %w", err)
+		return fmt.Errorf("create a directory to compile in: %w", err)
 	}
 	shards, err := shardsOf(l, dir)
 	if err != nil {
-		return fmt.Errorf("list what has to be compiled: %w", err)
+		return fmt.Errorf("list the sources to compile: %w", err)
 	}
 	var running sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -170,7 +170,7 @@ type source struct {
 	bytes int64
 }
 
-// shardsOf deals the Function's own files and its packages out, the largest first.
+// shardsOf distributes the Function's files and its packages over processes, the largest first.
 func shardsOf(l *language.Language, dir string) ([][]string, error) {
 	packages := filepath.Join(dir, l.Packages.Dir)
 	sources, err := sourcesIn(dir, packages, l.Bytecode.Extension)
@@ -199,7 +199,7 @@ func shardsOf(l *language.Language, dir string) ([][]string, error) {
 	return slices.DeleteFunc(shards, func(files []string) bool { return len(files) == 0 }), nil
 }
 
-// sourcesIn lists what is in dir and has files of the extension in it, but for one entry.
+// sourcesIn returns the entries of dir, without one, that contain files with the extension.
 func sourcesIn(dir, without, extension string) ([]source, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -231,12 +231,12 @@ func sourcesIn(dir, without, extension string) ([]source, error) {
 	return sources, nil
 }
 
-// fillWithBinary puts a binary into dir, and nothing of what it is made of.
+// fillWithBinary writes only the binary into dir, and none of its inputs.
 func (b *Builder) fillWithBinary(ctx context.Context, plan task, dir string, secrets secrets) error {
 	project := filepath.Join(b.o.Work, "project")
 	source := filepath.Join(project, language.SourceDir)
 	if err := errors.Join(os.RemoveAll(project), os.MkdirAll(source, 0o700)); err != nil {
-		return fmt.Errorf("make a folder to compile in: %w", err)
+		return fmt.Errorf("create a folder to compile in: %w", err)
 	}
 	if err := b.phase("source", func() error { return b.place(plan, source) }); err != nil {
 		return err
@@ -277,7 +277,7 @@ func (b *Builder) compileBinary(ctx context.Context, plan task, project, binary 
 	return err
 }
 
-// linkTree makes a tree that can be added to of one that can only be read, which does not have to be there.
+// linkTree creates a writable tree with links to a read-only one, which may be missing.
 func linkTree(from, to string) error {
 	err := filepath.WalkDir(from, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -297,7 +297,7 @@ func linkTree(from, to string) error {
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("take over what is compiled already: %w", err)
+		return fmt.Errorf("link the compiled objects of the runtime: %w", err)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
-// layer is a file with the compressed layer.
+// layer is an image layer in a compressed file.
 type layer struct {
 	file      string
 	mediaType types.MediaType
@@ -39,27 +39,27 @@ type layer struct {
 
 var _ v1.Layer = layer{}
 
-// Digest of the compressed content.
+// Digest implements v1.Layer.
 func (l layer) Digest() (v1.Hash, error) { return l.digest, nil }
 
-// DiffID is the digest of the content.
+// DiffID implements v1.Layer.
 func (l layer) DiffID() (v1.Hash, error) { return l.diffID, nil }
 
-// Size of the compressed content.
+// Size implements v1.Layer.
 func (l layer) Size() (int64, error) { return l.size, nil }
 
-// MediaType fits the image that the layer is for.
+// MediaType implements v1.Layer. It matches the image that the layer is added to.
 func (l layer) MediaType() (types.MediaType, error) { return l.mediaType, nil }
 
-// Compressed is what is uploaded.
+// Compressed implements v1.Layer.
 func (l layer) Compressed() (io.ReadCloser, error) { return os.Open(l.file) }
 
-// Uncompressed is not needed for an upload.
+// Uncompressed implements v1.Layer. An upload does not need it.
 func (l layer) Uncompressed() (io.ReadCloser, error) {
-	return nil, errors.New("the layer is only kept compressed")
+	return nil, errors.New("read the layer: only its compressed content is available")
 }
 
-// maxEntries is more files than any Function has.
+// maxEntries bounds the number of files, above that of any Function.
 const maxEntries = 1 << 20
 
 // readLayer packs what Install sends, files that are at place in the image, into file. It writes each entry's header
@@ -71,7 +71,7 @@ func readLayer(in io.Reader, place, file string, maxSize int64) (layer, error) {
 	}
 	defer func() { _ = out.Close() }()
 	packed, content := newMeter(out), sha256.New()
-	// The fastest level: what a pull takes is mostly unpacking.
+	// The fastest level, because unpacking dominates a pull.
 	compressed, err := gzip.NewWriterLevel(packed, gzip.BestSpeed)
 	if err != nil {
 		return layer{}, fmt.Errorf("compress the layer: %w", err)
@@ -86,10 +86,10 @@ func readLayer(in io.Reader, place, file string, maxSize int64) (layer, error) {
 	return layer{file: file, digest: sum(packed.hash), diffID: sum(content), size: packed.size}, nil
 }
 
-// root is how names in a layer begin.
+// root returns the prefix of names in a layer.
 func root(place string) string { return strings.TrimPrefix(place, "/") }
 
-// copyTar writes an archive again, entry by entry.
+// copyTar rewrites an archive, entry by entry.
 func copyTar(out io.Writer, in io.Reader, root string, maxSize int64) error {
 	from, to := tar.NewReader(in), tar.NewWriter(out)
 	var total int64
@@ -115,7 +115,7 @@ func copyTar(out io.Writer, in io.Reader, root string, maxSize int64) error {
 		return errNotHandedOver
 	}
 	if err := to.Close(); err != nil {
-		return fmt.Errorf("end the layer: %w", err)
+		return fmt.Errorf("finish the layer: %w", err)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func copyEntry(to *tar.Writer, from io.Reader, header *tar.Header, root string) 
 	return nil
 }
 
-// broken distinguishes a sender that has ended from one that sends something else.
+// broken returns an error that distinguishes a sender that ended from one that sends something else.
 func broken(err error) error {
 	if errors.Is(err, tar.ErrHeader) {
 		return fail(buildplan.InstallFailed, "what the container that installs sent is no layer; a package of the Function may have disturbed it")
@@ -142,9 +142,8 @@ func broken(err error) error {
 	return errNotHandedOver
 }
 
-// cleanHeader keeps the name, the kind, the size and the right to execute. There are no times, and root owns everything,
-// so that the layer depends on nothing else and a handler cannot change its own code even where the file system may be
-// written to.
+// cleanHeader keeps the name, the kind, the size and the executable bit. Times are dropped, so that the layer is reproducible, and root owns
+// everything, so that a handler cannot modify its own code even on a writable file system.
 func cleanHeader(header *tar.Header, root string) (*tar.Header, error) {
 	name := path.Clean(header.Name)
 	if name != root && !strings.HasPrefix(name, root+"/") {
@@ -175,7 +174,7 @@ func writeTar(out io.Writer, place string, entries []entry) error {
 		}
 	}
 	if err := archive.Close(); err != nil {
-		return fmt.Errorf("end the layer: %w", err)
+		return fmt.Errorf("finish the layer: %w", err)
 	}
 	return nil
 }
@@ -210,7 +209,7 @@ func add(archive *tar.Writer, name string, e entry) error {
 	return err
 }
 
-// meter sums up what goes through it.
+// meter counts the bytes that are written through it.
 type meter struct {
 	to   io.Writer
 	hash hash.Hash
@@ -230,8 +229,8 @@ func sum(of hash.Hash) v1.Hash {
 	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(of.Sum(nil))}
 }
 
-// leftOut are files that differ between two runs of a package manager, or that may hold credentials, by their
-// path below the Function's directory. No runtime reads them.
+// leftOut returns the paths, below the Function's directory, of files that differ between runs of a package manager or may hold
+// credentials. No runtime reads them.
 func leftOut() map[string]bool {
 	names := map[string]bool{".git": true}
 	for _, each := range languages.All() {
@@ -250,7 +249,7 @@ type entry struct {
 	info fs.FileInfo
 }
 
-// list walks in the order of names.
+// list returns the files of dir, sorted by name.
 func list(dir string) ([]entry, error) {
 	var entries []entry
 	leftOut := leftOut()
@@ -280,7 +279,7 @@ func list(dir string) ([]entry, error) {
 	return entries, nil
 }
 
-// checkSize names what takes most of the space.
+// checkSize returns an error that names the largest packages when the files exceed maxSize.
 func checkSize(entries []entry, maxSize int64) error {
 	if maxSize <= 0 {
 		return nil
@@ -309,7 +308,7 @@ func checkSize(entries []entry, maxSize int64) error {
 		megabytes(total), megabytes(maxSize), strings.Join(largest, ", "))
 }
 
-// part is the package that a file belongs to.
+// part returns the package that a file belongs to.
 func part(name string) string {
 	elements := strings.Split(name, "/")
 	depth := 1
@@ -329,8 +328,8 @@ func megabytes(bytes int64) string {
 	return fmt.Sprintf("%d MiB", (bytes+1<<19)>>20)
 }
 
-// withLayer adds the layer to the base, whose configuration stays as it is: the runtime decides how it is run.
-// The layer's media type is of the base's family, because not every containerd takes a mixture.
+// withLayer adds the layer to the base and keeps the base's configuration, because the runtime determines how it is run. The layer's media
+// type is of the base's family, because not every containerd accepts a mixture.
 func withLayer(base v1.Image, added layer) (v1.Image, error) {
 	family, err := base.MediaType()
 	if err != nil {

@@ -53,7 +53,7 @@ func (b *Builder) push(ctx context.Context) (buildplan.Result, error) {
 		return buildplan.Result{}, err
 	}
 	defer at.close()
-	// Install learns of a failure by its end of the connection, so the connection comes before anything that can fail.
+	// Install detects a failure by the closed connection, so the connection is accepted before anything that can fail.
 	from, err := at.accept(ctx)
 	if err != nil {
 		return buildplan.Result{}, err
@@ -83,8 +83,8 @@ func (b *Builder) push(ctx context.Context) (buildplan.Result, error) {
 	return buildplan.Result{Digest: digest, Size: added.size}, err
 }
 
-// baseAndLayer gets the base ready while the layer is made: one waits for registries, the other for packages.
-// The first that fails ends the other. The base reads from its registry under ctx also after the return.
+// baseAndLayer prepares the base while the layer is built: one waits for registries, the other for packages. The first error cancels the
+// other. The base is read from its registry under ctx also after the return.
 func (b *Builder) baseAndLayer(
 	ctx context.Context, plan task, target *target, from net.Conn,
 ) (base v1.Image, added layer, err error) {
@@ -124,15 +124,15 @@ func (b *Builder) baseAndLayer(
 }
 
 const (
-	// responseTimeout is long: a registry reads a whole layer again before it answers.
+	// responseTimeout is long, because a registry reads a complete layer again before it responds.
 	responseTimeout = 2 * time.Minute
-	// transfers is how many layers move at once.
+	// transfers bounds the concurrent uploads of layers.
 	transfers = 8
 )
 
 const caRemedy = "add the certificate of its authority to the installation's caBundle"
 
-// target is where the image goes.
+// target is the destination of the image.
 type target struct {
 	tag    name.Tag
 	known  credentials
@@ -179,7 +179,7 @@ func (t *target) check() error {
 	return nil
 }
 
-// mount brings the base's layers into the image's repository while there is time.
+// mount mounts the base's layers into the image's repository while the layer is built.
 func (t *target) mount(ctx context.Context, base v1.Image) error {
 	layers, err := base.Layers()
 	if err != nil {
@@ -196,19 +196,19 @@ func (t *target) mount(ctx context.Context, base v1.Image) error {
 	return nil
 }
 
-// push uploads what the registry does not have, and names it.
+// push uploads what the registry does not have, and returns the image's reference.
 func (t *target) push(ctx context.Context, image v1.Image) (string, error) {
 	if err := t.pusher.Push(ctx, t.tag, image); err != nil {
 		return "", t.failure(err)
 	}
 	digest, err := image.Digest()
 	if err != nil {
-		return "", fmt.Errorf("sum up the image: %w", err)
+		return "", fmt.Errorf("compute the digest of the image: %w", err)
 	}
 	return digest.String(), nil
 }
 
-// failure says what is wrong with the registry of the image, and what to do about it.
+// failure returns the error of the image's registry, with the remedy.
 func (t *target) failure(err error) error {
 	err = registry.Explain(err)
 	host := t.tag.RegistryStr()
@@ -231,7 +231,7 @@ func (t *target) failure(err error) error {
 		host, err, t.tag.RepositoryStr())
 }
 
-// systemBundles are where distributions keep the certificates that they trust.
+// systemBundles are the files with trusted certificates in distributions.
 var systemBundles = [...]string{
 	"/etc/ssl/certs/ca-certificates.crt",
 	"/etc/pki/tls/certs/ca-bundle.crt",
@@ -239,13 +239,13 @@ var systemBundles = [...]string{
 	"/etc/ssl/cert.pem",
 }
 
-// trustVariables are read by npm and the scripts of packages, pip, OpenSSL, curl and Git.
+// trustVariables are the variables that npm and the scripts of packages, pip, OpenSSL, curl and Git read.
 var trustVariables = [...]string{
 	"NODE_EXTRA_CA_CERTS", "npm_config_cafile", "PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
 }
 
-// trust writes the system's certificates and those of ca to file, and returns the variables that make
-// programs trust them. Without ca, every program trusts what it does anyway.
+// trust writes the system's certificates and those of ca to file, and returns the variables that make programs trust them. Without ca it
+// changes nothing.
 func trust(ca []byte, file string) ([]string, error) {
 	if len(ca) == 0 {
 		return nil, nil
@@ -261,7 +261,7 @@ func trust(ca []byte, file string) ([]string, error) {
 	return env, nil
 }
 
-// systemRoots are the certificates of the image, or the public ones where it has none, as slim images do.
+// systemRoots returns the certificates of the image, or the public ones when it has none, as in slim images.
 func systemRoots() []byte {
 	for _, file := range append([]string{os.Getenv("SSL_CERT_FILE")}, systemBundles[:]...) {
 		if text, err := os.ReadFile(file); err == nil { //nolint:gosec // where certificates are

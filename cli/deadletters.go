@@ -33,7 +33,7 @@ They stay until they are delivered again (redrive) or deleted (purge).`,
 	return cmd
 }
 
-// scope is the dead letters that a command is about.
+// scope selects the dead letters of a command.
 type scope struct {
 	subscription string
 	reason       string
@@ -56,7 +56,7 @@ func reasons() []string {
 	return codes
 }
 
-// check finds what is wrong before anything is asked.
+// check validates the flags before any request.
 func (s *scope) check() error {
 	if s.reason == "" {
 		return nil
@@ -67,7 +67,7 @@ func (s *scope) check() error {
 	return nil
 }
 
-// noteReasons lists which reasons there are when no dead letter has the one of the flag.
+// noteReasons lists the existing reasons when no dead letter has the one of the flag.
 func (s *scope) noteReasons(ctx context.Context, ss *session, client *target.Client, selected target.Selection) error {
 	counts, more, err := client.Reasons(ctx, selected)
 	if err != nil {
@@ -89,14 +89,14 @@ func (s *scope) noteReasons(ctx context.Context, ss *session, client *target.Cli
 	return nil
 }
 
-// selection is what the admin API is asked for.
+// selection returns the selection for the admin API.
 func (s *scope) selection(ss *session, conn *target.Connection) (target.Selection, error) {
 	namespace, err := ss.namespaceOf(conn, s.everywhere)
 	selected := target.Selection{Namespace: namespace, Subscription: s.subscription, Reason: s.reason}
 	if err != nil || s.subscription == "" {
 		return selected, err
 	}
-	namespace, name, err := ss.function(conn, s.subscription) // both are names in a namespace
+	namespace, name, err := ss.function(conn, s.subscription) // the same syntax as a Function's name
 	if err != nil {
 		return selected, exit.Errorf(exit.Usage, "--subscription %q: use NAME or NAMESPACE/NAME", s.subscription)
 	}
@@ -107,7 +107,7 @@ func (s *scope) selection(ss *session, conn *target.Connection) (target.Selectio
 	return selected, nil
 }
 
-// namespaceOf is the namespace that is asked about, "" for all.
+// namespaceOf returns the namespace to query, "" for all.
 func (s *session) namespaceOf(conn *target.Connection, everywhere bool) (string, error) {
 	switch {
 	case !everywhere:
@@ -118,7 +118,7 @@ func (s *session) namespaceOf(conn *target.Connection, everywhere bool) (string,
 	return "", nil
 }
 
-// bridgeOf is any bridge: dead letters are in the stream that all share.
+// bridgeOf returns any bridge: all share the stream with the dead letters.
 func bridgeOf(ctx context.Context, conn *target.Connection) (*target.Client, error) {
 	admins, err := conn.Admins(ctx)
 	if err != nil {
@@ -288,7 +288,7 @@ func (s *session) printDeadLetter(l target.DeadLetter) error {
 	return output.Write(s.Out, output.JSON, l.Event)
 }
 
-// change is a redrive or a purge.
+// change is a redrive or a purge command.
 type change struct {
 	*session
 	scope
@@ -361,7 +361,7 @@ func (c *change) run(ctx context.Context, args []string) error {
 	})
 }
 
-// check finds what is wrong with the selection before anything is asked.
+// check validates the selection before any request.
 func (c *change) check(sequences []uint64) error {
 	switch {
 	case len(sequences) > 0 && (c.all || c.subscription != "" || c.reason != ""):
@@ -386,7 +386,7 @@ func (c *change) selections(conn *target.Connection, sequences []uint64) ([]targ
 	return selections, err
 }
 
-// confirm asks a person before everything is touched.
+// confirm asks for confirmation before a change of all dead letters.
 func (c *change) confirm(conn *target.Connection, selected target.Selection) error {
 	if !selected.All || c.yes {
 		return nil
@@ -398,15 +398,15 @@ func (c *change) confirm(conn *target.Connection, selected target.Selection) err
 	if !c.isTyping() {
 		return exit.Errorf(exit.Usage, "--all would %s %s: add --yes", c.verb, what)
 	}
-	_, _ = fmt.Fprintf(c.Err, "%s %s? [y/N] ", c.verb, what) // the answer is awaited all the same
-	answer, _ := bufio.NewReader(c.In).ReadString('\n')      // the end of the input is a no
+	_, _ = fmt.Fprintf(c.Err, "%s %s? [y/N] ", c.verb, what) // the prompt is optional
+	answer, _ := bufio.NewReader(c.In).ReadString('\n')      // the end of the input means no
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return exit.Errorf(exit.Failed, "nothing was done")
 	}
 	return nil
 }
 
-// applyAll prints how far it came, also when it ends early.
+// applyAll prints the progress, also when it ends early.
 func (c *change) applyAll(ctx context.Context, client *target.Client, selections []target.Selection) (target.Outcome, error) {
 	var total target.Outcome
 	var failed error
@@ -415,7 +415,7 @@ func (c *change) applyAll(ctx context.Context, client *target.Client, selections
 		total.Redriven += done.Redriven
 		total.Purged += done.Purged
 		total.Failed += done.Failed
-		total.Remaining = done.Remaining // each has what is left after it
+		total.Remaining = done.Remaining // each response has what remains after it
 		total.Problems = append(total.Problems, done.Problems...)
 		if failed = missing(done, selected, err); failed != nil {
 			break
@@ -431,7 +431,7 @@ func (c *change) applyAll(ctx context.Context, client *target.Client, selections
 	return total, failed
 }
 
-// missing is the error about what of a selection is not there: the dead letter, or the Subscription that is to get it.
+// missing returns the error for a selected dead letter, or a Subscription, that does not exist.
 func missing(done target.Outcome, selected target.Selection, err error) error {
 	notFound := exit.CodeOf(err) == exit.NotFound
 	switch nothing := done.Redriven+done.Purged+done.Failed == 0; {

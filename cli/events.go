@@ -229,7 +229,7 @@ func (s *session) kind(kind journal.Kind) output.Styled {
 	}
 }
 
-// eventNote is what else is worth a word.
+// eventNote returns further details of a record.
 func eventNote(r journal.Record) string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -257,7 +257,7 @@ func eventNote(r journal.Record) string {
 	return strings.Join(notes, ", ")
 }
 
-// briefly rounds a duration to what people want to know.
+// briefly rounds a duration for people.
 func briefly(d time.Duration) time.Duration {
 	switch {
 	case d < time.Millisecond:
@@ -268,7 +268,7 @@ func briefly(d time.Duration) time.Duration {
 	return d.Round(100 * time.Millisecond)
 }
 
-// chainPollInterval is how often a chain that moves is checked.
+// chainPollInterval is the interval at which a chain in flight is checked.
 const chainPollInterval = 300 * time.Millisecond
 
 func newTrace(streams Streams) *cobra.Command {
@@ -302,7 +302,7 @@ events that came of it. Bridges remember their last events only.`,
 				return err
 			}
 			if wait > 0 && !atRest {
-				return exit.Errorf(exit.Failed, "the chain is not at rest after %s; raise --wait", wait)
+				return exit.Errorf(exit.Failed, "events of the chain are still in flight after %s; raise --wait", wait)
 			}
 			return nil
 		})
@@ -318,13 +318,13 @@ func (s *session) writeTree(root trace.Node) error {
 	return err
 }
 
-// chain asks until the chain is at rest, or as long as it may.
+// chain polls until no event of the chain is in flight, or until the timeout.
 func (s *session) chain(
 	ctx context.Context, admins []target.Admin, asked target.Wanted, id string, wait time.Duration,
 ) (root trace.Node, atRest bool, err error) {
 	deadline := time.Now().Add(wait)
 	for {
-		idle, err := target.New(admins[0]).Idle(ctx, asked.Within) // before the records: what is delivered in between is in them
+		idle, err := target.New(admins[0]).Idle(ctx, asked.Within) // before the records, which contain deliveries in between
 		if err != nil {
 			return root, false, err
 		}
@@ -352,7 +352,7 @@ func (s *session) chain(
 	}
 }
 
-// chainRecords are those of the event and of all that have its trace.
+// chainRecords returns the records of the event and of all events with its trace.
 func chainRecords(ctx context.Context, admins []target.Admin, asked target.Wanted, id string) ([]journal.Record, error) {
 	ofEvent, ofCause := asked, asked
 	ofEvent.ID, ofCause.Cause = id, id

@@ -107,5 +107,5 @@ func TestTraceOfAnUnknownEventEndsWithNotFound(t *testing.T) {
 	w := newFixture(t, accept)
 	got := w.run(t, "trace", "never")
 	require.Equal(t, 3, got.code)
-	require.Contains(t, got.err, `event "never": nobody remembers this event`)
+	require.Contains(t, got.err, `event "never": no record of this event`)
 }

@@ -19,7 +19,7 @@ func newFunctions(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "functions",
 		Aliases: []string{"function", "fn"},
-		Short:   "List Functions and how they are",
+		Short:   "List Functions and their status",
 		Example: `  rouse functions
   rouse functions -n orders -o name
   rouse functions --context production -A`,
@@ -81,7 +81,7 @@ func (s *session) functionTable(functions []target.Function, local bool) error {
 	return table.Flush(s.Out)
 }
 
-// reachableURL is where who reads the list can call the Function: in a cluster only at the host of an APIRule.
+// reachableURL returns the URL at which the user can call the Function: in a cluster only at the host of an APIRule.
 func reachableURL(f *target.Function, local bool) string {
 	switch more := len(f.Exposed) - 1; {
 	case more > 0:
@@ -106,7 +106,7 @@ func (s *session) phase(phase string) output.Styled {
 	return s.style.Busy(phase)
 }
 
-// orEmpty is never nil, so that JSON has a list.
+// orEmpty returns an empty list for nil, so that JSON has a list.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -114,14 +114,14 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// subscription is one as it is listed.
+// subscription is a row of the list.
 type subscription struct {
 	target.Subscription
 
-	Backlog *backlog `json:"backlog,omitempty"` // nil when it is not known
+	Backlog *backlog `json:"backlog,omitempty"` // nil when unknown
 }
 
-// backlog is what a Subscription has to do, and what it has given up.
+// backlog counts the pending events and the dead letters of a Subscription.
 type backlog struct {
 	Pending        uint64 `json:"pending"`
 	InFlight       uint64 `json:"inFlight"`
@@ -134,7 +134,7 @@ func newSubscriptions(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "subscriptions",
 		Aliases: []string{"subscription", "subs"},
-		Short:   "List Subscriptions, and what waits for them",
+		Short:   "List Subscriptions and their backlogs",
 		Long: `List Subscriptions: which events they take, where these go, and how many are pending, in flight (delivered, without an
 answer yet), waiting for a retry, or dead letters.`,
 		Example: `  rouse subscriptions
@@ -169,14 +169,14 @@ func (s *session) listSubscriptions(ctx context.Context, conn *target.Connection
 			if ctx.Err() != nil {
 				return err
 			}
-			s.note("what waits for them is not known: %s", output.Clean(err.Error()))
+			s.note("cannot read the backlogs: %s", output.Clean(err.Error()))
 		}
 	}
 	s.endProgress()
 	return s.writeSubscriptions(listed, cmp.Or(namespace, conn.Name))
 }
 
-// fillBacklogs asks any bridge: what waits is in the stream that all share.
+// fillBacklogs queries any bridge: all share the stream with the pending events.
 func fillBacklogs(ctx context.Context, conn *target.Connection, namespace string, listed []subscription) error {
 	client, err := bridgeOf(ctx, conn)
 	if err != nil {
@@ -233,7 +233,7 @@ func (s *session) subscriptionTable(listed []subscription) error {
 	return table.Flush(s.Out)
 }
 
-// shownTypes of a Subscription stand in the table; -o json has all.
+// shownTypes bounds the types of a Subscription in the table; -o json has all.
 const shownTypes = 3
 
 func briefTypes(types []string) string {

@@ -98,7 +98,7 @@ func TestInvokeReportsErrors(t *testing.T) {
 		"an unknown one":          {[]string{"princing"}, 3, "there is no Function princing; there are orders/broken, orders/pricing"},
 		"in another namespace":    {[]string{"pricing", "-n", "shop"}, 3, "there is no Function pricing in namespace shop"},
 		"two namespaces":          {[]string{"orders/pricing", "-n", "shop"}, 2, "--namespace shop and orders/pricing contradict"},
-		"no name":                 {[]string{"orders/"}, 2, `"orders/" names no Function`},
+		"no name":                 {[]string{"orders/"}, 2, `"orders/" is not the name of a Function`},
 		"one that does not start": {[]string{"broken"}, 1, "Function orders/broken does not run: handler.py:3: no"},
 		"a header without colon":  {[]string{"pricing", "-H", "a"}, 2, `--header "a": write it as 'name: value'`},
 		"a method that is none":   {[]string{"pricing", "-X", "a b"}, 2, `--request "a b"`},

@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// maxContent bounds what is read of a file or the input.
+// maxContent bounds the size of a file or the input.
 const maxContent = 256 << 20
 
 type publish struct {
@@ -88,7 +88,7 @@ func (p *publish) run(cmd *cobra.Command) error {
 
 func (p *publish) read(cmd *cobra.Command) (err error) {
 	if cmd.Flags().Changed("data") && p.file != "" {
-		return exit.Errorf(exit.Usage, "--data and --data-file both say what the data is: leave one out")
+		return exit.Errorf(exit.Usage, "--data and --data-file exclude each other: leave one out")
 	}
 	p.in.HasContent = cmd.Flags().Changed("data") || p.file != ""
 	p.in.Content = []byte(p.data)
@@ -108,7 +108,7 @@ func (p *publish) send(ctx context.Context, conn *target.Connection, batch event
 	return event.Sender{URL: url, Client: client, RetryFor: p.retryFor, Note: p.reportProgress}.Send(ctx, batch)
 }
 
-// printResults writes what became of the events. It fails with what was refused.
+// printResults prints the results. It fails with the refused events.
 func (p *publish) printResults(results []event.Result) error {
 	var refused []event.Result
 	for i, r := range results {
@@ -152,14 +152,14 @@ func readAll(in io.Reader, flag string) ([]byte, error) {
 }
 
 const (
-	// interestTimeout bounds the request for the Subscriptions: the events are stored, and the user waits.
+	// interestTimeout bounds the request for the Subscriptions, because the events are stored and the user waits.
 	interestTimeout = 3 * time.Second
-	// notedKinds is how many kinds of events that no Subscription takes are named.
+	// notedKinds bounds how many kinds of events without a Subscription are listed.
 	notedKinds = 10
 )
 
-// noteUnwanted writes into the results which stored events no Subscription takes. A user who may not list the
-// Subscriptions of all namespaces gets no notes, which is no failure of a publish.
+// noteUnwanted marks the results of stored events that no Subscription matches. A user without the right to list the Subscriptions of all
+// namespaces gets no notes, which does not fail the publish.
 func noteUnwanted(ctx context.Context, conn *target.Connection, results []event.Result) {
 	ctx, cancel := context.WithTimeout(ctx, interestTimeout)
 	defer cancel()
@@ -189,7 +189,7 @@ func noteUnwanted(ctx context.Context, conn *target.Connection, results []event.
 	}
 }
 
-// printUnwanted writes a line for each kind of events that no Subscription takes.
+// printUnwanted prints a line for each kind of events that no Subscription matches.
 func (s *session) printUnwanted(results []event.Result) {
 	var order []routing.EventKind
 	count, texts := map[routing.EventKind]int{}, map[routing.EventKind]string{}
@@ -204,7 +204,7 @@ func (s *session) printUnwanted(results []event.Result) {
 	}
 	for i, kind := range order {
 		if i == notedKinds {
-			s.note("and %d other kinds of events that no Subscription takes", len(order)-notedKinds)
+			s.note("and %d other kinds of events that match no Subscription", len(order)-notedKinds)
 			return
 		}
 		times := ""

@@ -118,17 +118,17 @@ func TestPublishNamesTheFlagOfAnInvalidEvent(t *testing.T) {
 	}{
 		"no type":                   {"", []string{"--source", "shop"}, "--type is missing"},
 		"no source":                 {"", []string{"--type", "a"}, "--source is missing"},
-		"data twice":                {"", []string{"--type", "a", "--data", "1", "-f", "x"}, "--data and --data-file both say"},
+		"data twice":                {"", []string{"--type", "a", "--data", "1", "-f", "x"}, "--data and --data-file exclude each other"},
 		"a missing file":            {"", []string{"--type", "a", "-f", "/does/not/exist"}, "--data-file: open /does/not/exist"},
 		"JSON that is none":         {"", []string{"--type", "a", "--source", "s", "-d", "{", "--content-type", "application/json"}, "--content-type"},
 		"an extension with a dash":  {"", []string{"--type", "a", "--source", "s", "--extension", "my-tenant=a"}, "--extension my-tenant: a name has"},
 		"a batch of one id":         {`[{"type":"a"},{"type":"b"}]`, []string{"-f", "-", "--source", "s", "--id", "1"}, "--id names one event"},
 		"an event without a type":   {`[{"source":"s","type":"a"},{"source":"s"}]`, []string{"-f", "-"}, "event 2: it has no type"},
 		"an event without a source": {`{"type":"a"}`, []string{"-f", "-"}, "event 1: it has no source: add one, or --source"},
-		"no JSON":                   {`hello`, []string{"-f", "-"}, "event 1: it is no JSON object"},
+		"no JSON":                   {`hello`, []string{"-f", "-"}, "event 1: it is not a JSON object"},
 		"an empty array":            {`[]`, []string{"-f", "-"}, "holds no events"},
 		"an unknown format":         {"", []string{"-o", "xml"}, `invalid argument "xml" for "-o, --output" flag: use one of json, yaml, name`},
-		"an argument":               {"", []string{"order"}, `there is an argument too many, "order"`},
+		"an argument":               {"", []string{"order"}, `unexpected argument "order"`},
 	} {
 		got := run(t, tc.stdin, append([]string{"publish"}, tc.args...)...)
 		require.Equal(t, 2, got.code, "%s: %s", name, got.err)
@@ -149,7 +149,7 @@ func TestErrorWithoutALocalModeHasAdvice(t *testing.T) {
 	} {
 		got := run(t, "", append(args, "--dir", "/does/not/exist")...)
 		require.Equal(t, 4, got.code, args)
-		require.Contains(t, got.err, "there is no folder /does/not/exist", strings.Join(args, " "))
+		require.Contains(t, got.err, "folder /does/not/exist does not exist", strings.Join(args, " "))
 	}
 }
 
@@ -181,7 +181,7 @@ func TestNotesOfEventsWithoutSubscriptionAreBounded(t *testing.T) {
 	got := w.runWith(t, "["+strings.Join(events, ",")+"]", "publish", "-f", "-")
 	require.Equal(t, 0, got.code)
 	require.Equal(t, notedKinds+1, strings.Count(got.err, "\n"))
-	require.Contains(t, got.err, "and 2 other kinds of events that no Subscription takes\n")
+	require.Contains(t, got.err, "and 2 other kinds of events that match no Subscription\n")
 }
 
 // unlisted is a Rouse whose Subscriptions one may not list.

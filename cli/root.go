@@ -21,25 +21,25 @@ import (
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
-// Streams are what a command reads and writes.
+// Streams are the standard streams of a command.
 type Streams struct {
 	In  io.Reader
 	Out io.Writer
 	Err io.Writer
 }
 
-// Main runs one command line and returns the exit code.
+// Main runs a command line and returns the exit code.
 func Main(ctx context.Context, args []string, streams Streams) int {
 	root := newRoot(streams)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !exit.IsReported(err) {
-		_, _ = fmt.Fprintln(streams.Err, "rouse:", err) // when that cannot be written there is no other output
+		_, _ = fmt.Fprintln(streams.Err, "rouse:", err) // there is no other place to report a failed write
 	}
 	return int(exit.CodeOf(err))
 }
 
-// newRoot makes all commands.
+// newRoot returns the root command.
 func newRoot(streams Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rouse",
@@ -72,13 +72,13 @@ and handles dead letters.`,
 	return root
 }
 
-// The groups of the help.
+// The command groups of the help.
 const (
 	groupWork = "work" // init, dev, convert
 	groupAsk  = "ask"  // publish and all that act on a target
 )
 
-// noCommand refuses what is no command, with what may have been meant.
+// noCommand returns an error for an unknown command and suggests the closest ones.
 func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -90,7 +90,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 	return exit.Errorf(exit.Usage, "%s; see %s --help", text, cmd.CommandPath())
 }
 
-// judgeArguments has every command, also those that cobra brings, end with Usage when its arguments are wrong.
+// judgeArguments makes every command, including cobra's own, end with exit code Usage when its arguments are wrong.
 func judgeArguments(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -125,7 +125,7 @@ func judge(cmd *cobra.Command) {
 	}
 }
 
-// helpTopicExitCodes is `rouse help exit-codes`.
+// helpTopicExitCodes returns the help topic `rouse help exit-codes`.
 func helpTopicExitCodes() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",
@@ -145,7 +145,7 @@ func newVersion(streams Streams) *cobra.Command {
 	format := output.Choices{Allowed: []output.Format{output.JSON, output.YAML}}
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, and what it was made of",
+		Short: "Print the version and the build",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if format.Chosen != output.Text {
@@ -159,19 +159,19 @@ func newVersion(streams Streams) *cobra.Command {
 	return cmd
 }
 
-// newMan is the command by which releases make their pages for man. It is hidden: people get the pages with an archive.
+// newMan returns the hidden command with which releases write their man pages.
 func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIRECTORY",
-		Short:  "Write a page for man of each command into a directory",
+		Short:  "Write a man page for each command into a directory",
 		Args:   cobra.ExactArgs(1),
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o750); err != nil {
-				return fmt.Errorf("make the directory of pages: %w", err)
+				return fmt.Errorf("create the directory of man pages: %w", err)
 			}
 			root := cmd.Root()
-			root.DisableAutoGenTag = true // it has a date
+			root.DisableAutoGenTag = true // it contains a date
 			return doc.GenManTree(root, &doc.GenManHeader{
 				Title: "ROUSE", Section: "1", Source: "Rouse " + root.Version, Manual: "Rouse", Date: new(time.Unix(0, 0).UTC()),
 			}, args[0])
@@ -179,21 +179,21 @@ func newMan() *cobra.Command {
 	}
 }
 
-// newInit is the command that begins a Function.
+// newInit returns the command that creates a Function.
 func newInit() *cobra.Command {
 	cmd := scaffold.NewCommand()
 	cmd.GroupID = groupWork
 	return cmd
 }
 
-// newConvert is the command that converts manifests of old versions.
+// newConvert returns the command that converts manifests of old versions.
 func newConvert() *cobra.Command {
 	cmd := convert.NewCommand()
 	cmd.GroupID = groupWork
 	return cmd
 }
 
-// newDev is the command that runs a folder on this machine.
+// newDev returns the command that runs a folder on this machine.
 func newDev(streams Streams) *cobra.Command {
 	o := dev.DefaultOptions()
 	o.In, o.Out = streams.In, streams.Out
@@ -224,7 +224,7 @@ Events that were not delivered are kept until the next start. Ctrl-C ends everyt
 			}
 			err := dev.Run(cmd.Context(), o)
 			if errors.Is(err, dev.ErrFailed) {
-				return exit.Reported(err) // by the last line of the run
+				return exit.Reported(err) // the last line of the run reported it
 			}
 			return err
 		},
@@ -247,7 +247,7 @@ Events that were not delivered are kept until the next start. Ctrl-C ends everyt
 	return cmd
 }
 
-// titles lists the languages as people write them.
+// titles returns the names of the languages.
 func titles() string {
 	var titles []string
 	for _, each := range languages.All() {

@@ -69,7 +69,7 @@ func TestInitIsACommandOfItsOwn(t *testing.T) {
 
 	got = run(t, "", "init", "hello", "--directory", dir)
 	require.Equal(t, 1, got.code)
-	require.Contains(t, got.err, "it is there already; nothing was written: take another name or --directory")
+	require.Contains(t, got.err, "it exists; nothing was written: take another name or --directory")
 
 	got = run(t, "", "init", "Bad_Name", "--directory", dir)
 	require.Equal(t, 2, got.code)

@@ -21,7 +21,7 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 )
 
-// Input is the part of the command line about what to publish.
+// Input holds the flags that describe the events to publish.
 type Input struct {
 	Type        string
 	Source      string
@@ -34,24 +34,24 @@ type Input struct {
 	Content    []byte // data, or whole events when there is no Type
 }
 
-// Batch is events that are sent together.
+// Batch is a list of events that are sent together.
 type Batch struct {
 	Events []sdk.Event
 	Single bool // one event that was not written as an array
 }
 
-// Build makes the events. What it refuses is the fault of the command line or the file.
+// Build returns the events. Its errors are errors of the command line or the file.
 func Build(in Input) (Batch, error) {
 	for name := range in.Extensions {
 		if !isExtension(name) {
-			return Batch{}, exit.Errorf(exit.Usage, "--extension %s: a name has lower-case letters and digits alone, and is no attribute with a flag of its own", name)
+			return Batch{}, exit.Errorf(exit.Usage, "--extension %s: a name consists of lower-case letters and digits, and is not an attribute with a flag of its own", name)
 		}
 	}
 	if in.Type == "" {
 		return wholeEvents(in)
 	}
 	if in.Source == "" {
-		return Batch{}, exit.Errorf(exit.Usage, "--source is missing: say where the event comes from, as the Subscriptions that want it do")
+		return Batch{}, exit.Errorf(exit.Usage, "--source is missing: set the source that the Subscriptions of the event have")
 	}
 	m := members{}
 	m.set("type", in.Type)
@@ -63,12 +63,12 @@ func Build(in Input) (Batch, error) {
 			m.set(contentType, in.ContentType)
 		}
 		if isJSON(in.ContentType) && !json.Valid(in.Content) {
-			return Batch{}, exit.Errorf(exit.Usage, "the data is no JSON: correct it, or name its type with --content-type")
+			return Batch{}, exit.Errorf(exit.Usage, "the data is not JSON: correct it, or set its type with --content-type")
 		}
 	}
 	ev, err := m.event(in)
 	if err != nil {
-		return Batch{}, exit.Errorf(exit.Usage, "this makes no event: %w", err)
+		return Batch{}, exit.Errorf(exit.Usage, "the flags do not make a valid event: %w", err)
 	}
 	if in.HasContent {
 		ev.DataEncoded = in.Content
@@ -77,7 +77,7 @@ func Build(in Input) (Batch, error) {
 	return Batch{Events: []sdk.Event{ev}, Single: true}, nil
 }
 
-// wholeEvents reads one structured event or an array of them. Flags fill in what they do not have.
+// wholeEvents reads a structured event or an array of them. Flags set the attributes that are missing.
 func wholeEvents(in Input) (Batch, error) {
 	content := bytes.TrimSpace(in.Content)
 	if len(content) == 0 {
@@ -88,7 +88,7 @@ func wholeEvents(in Input) (Batch, error) {
 	if single {
 		each = []json.RawMessage{content}
 	} else if err := json.Unmarshal(content, &each); err != nil {
-		return Batch{}, exit.Errorf(exit.Usage, "the events are no JSON array: %w", err)
+		return Batch{}, exit.Errorf(exit.Usage, "the events are not a JSON array: %w", err)
 	}
 	switch {
 	case len(each) == 0:
@@ -107,28 +107,27 @@ func wholeEvents(in Input) (Batch, error) {
 	return batch, nil
 }
 
-// wholeEvent fills in what an event needs and people leave out, before it is judged.
+// wholeEvent adds the attributes that people leave out, and validates the event.
 func wholeEvent(text []byte, in Input) (sdk.Event, error) {
 	var m members
 	if err := json.Unmarshal(text, &m); err != nil {
-		return sdk.Event{}, fmt.Errorf("it is no JSON object: %w", err)
+		return sdk.Event{}, fmt.Errorf("it is not a JSON object: %w", err)
 	}
 	m.dropEmpty()
 	if _, has := m["type"]; !has {
-		return sdk.Event{}, errors.New("it has no type; if this is data and no event, name its type with --type")
+		return sdk.Event{}, errors.New("it has no type; if this is data and not an event, set --type")
 	}
 	if _, has := m["source"]; !has && in.Source == "" {
 		return sdk.Event{}, errors.New("it has no source: add one, or --source for all that have none")
 	}
-	// Without a type data are JSON, which headers have to say.
+	// Without a content type data are JSON, which headers have to declare.
 	if _, has := m["data"]; has && m[contentEncoding] == nil && m[dataBase64] == nil {
 		m.setMissing(contentType, typeJSON)
 	}
 	return m.event(in)
 }
 
-// embeddable reports whether data come back byte for byte when they stand in a JSON event. White space around a value
-// would be lost.
+// embeddable reports whether data survive byte for byte in a JSON event. White space around a value would be lost.
 func embeddable(data []byte, contentType string) bool {
 	if !utf8.Valid(data) {
 		return false
@@ -160,13 +159,13 @@ const (
 	typeJSON        = sdk.ApplicationJSON
 )
 
-// members are those of a JSON event.
+// members are the members of a JSON event.
 type members map[string]json.RawMessage
 
-// set leaves out what is empty.
+// set sets a member unless the value is empty.
 func (m members) set(name, value string) {
 	if value != "" {
-		m[name], _ = json.Marshal(value) // there is no text that it fails for
+		m[name], _ = json.Marshal(value) // it cannot fail for a string
 	}
 }
 
@@ -176,14 +175,14 @@ func (m members) setMissing(name, value string) {
 	}
 }
 
-// dropEmpty takes away what says nothing. Data may be null, which is JSON.
+// dropEmpty removes null members except data, which may be null.
 func (m members) dropEmpty() {
 	maps.DeleteFunc(m, func(name string, value json.RawMessage) bool {
 		return name != "data" && (string(value) == "null" || string(value) == `""`)
 	})
 }
 
-// event fills in what is missing and has the SDK judge it.
+// event sets missing attributes and validates the event with the SDK.
 func (m members) event(in Input) (sdk.Event, error) {
 	m.setMissing(specVersion, sdk.CloudEventsVersionV1)
 	m.setMissing("id", cmp.Or(in.ID, rand.Text()))
@@ -207,14 +206,14 @@ func (m members) event(in Input) (sdk.Event, error) {
 	return ev, nil
 }
 
-// decode has the SDK read the members, as an event of version 1.0.
+// decode decodes the members with the SDK, as an event of version 1.0.
 func (m members) decode() (sdk.Event, error) {
 	if m[dataBase64] != nil {
 		delete(m, "data")
 	}
 	data := m["data"]
 	verbatim := len(data) > 0 && data[0] != '"' && data[0] != 'n'
-	if verbatim { // the SDK refuses it beside other types than its own of JSON: those that end in +json
+	if verbatim { // the SDK refuses it with JSON types other than its own: those that end in +json
 		delete(m, "data")
 	}
 	var ev sdk.Event
@@ -232,8 +231,7 @@ func (m members) decode() (sdk.Event, error) {
 	return ev, nil
 }
 
-// keepSource gives the event the source as it was written. The SDK would percent-encode it, and Subscriptions ask for
-// what was written.
+// keepSource sets the source as it was written. The SDK would percent-encode it, and Subscriptions match the original.
 func (m members) keepSource(ev sdk.Event) {
 	context, isV1 := ev.Context.(*sdk.EventContextV1)
 	if written := m.text("source"); isV1 && written != ev.Source() {
@@ -244,11 +242,11 @@ func (m members) keepSource(ev sdk.Event) {
 func (m members) isOld() bool { return m.text(specVersion) == sdk.CloudEventsVersionV03 }
 
 func (m members) text(name string) (text string) {
-	_ = json.Unmarshal(m[name], &text) // check has read it
+	_ = json.Unmarshal(m[name], &text) // check validated it
 	return text
 }
 
-// document is JSON in which nothing depends on what comes later, so that the SDK reads it in one go.
+// document returns JSON with members in the order in which the SDK can decode them in one pass.
 func (m members) document() []byte {
 	first := []string{contentEncoding, specVersion, contentType}
 	names := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
@@ -264,7 +262,7 @@ func (m members) document() []byte {
 	return append(text, '}')
 }
 
-// check finds what the SDK does not see, takes for something else, or reports without the name of the member.
+// check validates what the SDK ignores, misreads, or reports without the name of the member.
 func (m members) check() error {
 	invalid := sdk.ValidationError{}
 	for name, value := range m {
@@ -272,8 +270,8 @@ func (m members) check() error {
 		switch {
 		case name == "data":
 			err = m.checkData(value)
-		case name == dataBase64 && m.isOld(): // for the SDK it is an extension
-			err = errors.New("is no member of version 0.3; write specversion 1.0")
+		case name == dataBase64 && m.isOld(): // the SDK takes it for an extension
+			err = errors.New("is not a member of version 0.3; set specversion 1.0")
 		case name == dataBase64, isAttribute(name):
 			err = m.checkAttribute(name)
 		case !isExtension(strings.ToLower(name)):
@@ -291,7 +289,7 @@ func (m members) check() error {
 	return nil
 }
 
-// checkData asks for a string where the SDK would take its ends off unseen.
+// checkData requires a string where the SDK would cut off the first and the last character.
 func (m members) checkData(value json.RawMessage) error {
 	if m[contentEncoding] != nil && m.isOld() && value[0] != '"' {
 		return errors.New("MUST be a string with base64")
@@ -299,7 +297,7 @@ func (m members) checkData(value json.RawMessage) error {
 	return nil
 }
 
-// checkAttribute leaves an attribute without escapes, which the SDK does not expect in base64.
+// checkAttribute validates an attribute and removes JSON escapes, which the SDK does not expect in base64.
 func (m members) checkAttribute(name string) error {
 	var text string
 	if err := json.Unmarshal(m[name], &text); err != nil {
@@ -309,29 +307,29 @@ func (m members) checkAttribute(name string) error {
 	switch name {
 	case "source":
 		if types.ParseURIRef(text) == nil {
-			return errors.New("is no URI-reference")
+			return errors.New("is not a URI-reference")
 		}
 	case "dataschema":
-		if types.ParseURI(text) == nil { // the SDK leaves it out
-			return errors.New("is no URI")
+		if types.ParseURI(text) == nil { // the SDK drops it
+			return errors.New("is not a URI")
 		}
 	case "time":
 		if _, err := types.ParseTimestamp(text); err != nil {
-			return errors.New("is no RFC 3339 timestamp")
+			return errors.New("is not an RFC 3339 timestamp")
 		}
 	}
 	return nil
 }
 
-// checkExtension turns numbers into texts that are none of CloudEvents: the SDK would cut off what it cannot hold.
+// checkExtension converts numbers that CloudEvents cannot represent to strings: the SDK would truncate them.
 func (m members) checkExtension(name string, value json.RawMessage) error {
 	switch value[0] {
 	case '{', '[':
-		return errors.New("MUST be a string, a number or a truth value")
+		return errors.New("MUST be a string, a number or a boolean")
 	case 't', 'f':
 		return nil
 	case '"':
-		m.set(name, m.text(name)) // in UTF-8, whatever it was
+		m.set(name, m.text(name)) // in UTF-8
 		return nil
 	}
 	if _, err := strconv.ParseInt(string(value), 10, 32); err != nil {
@@ -348,12 +346,12 @@ func isAttribute(name string) bool {
 	return false
 }
 
-// isExtension is true for the name of an extension in lower case.
+// isExtension reports whether a name is that of an extension, in lower case.
 func isExtension(name string) bool {
 	return sdk.IsExtensionNameValid(name) && name == strings.ToLower(name) && !isAttribute(name) && name != "data"
 }
 
-// remedies are how to write what the SDK refuses.
+// remedies maps attributes that the SDK refuses to their syntax.
 var remedies = map[string]string{
 	specVersion:  `write "1.0", or leave it out`,
 	contentType:  "write one as application/json",
@@ -363,7 +361,7 @@ var remedies = map[string]string{
 	"time":       "write it as 2026-01-02T03:04:05Z",
 }
 
-// explain names each member that the SDK refuses, in the order of their names, with the remedy.
+// explain returns an error that lists each member that the SDK refuses, by name, with the remedy.
 func explain(err error) error {
 	if _, corrupt := errors.AsType[base64.CorruptInputError](err); corrupt {
 		return fmt.Errorf("the data: MUST be base64: %w", err)

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Format is the value of -o; the zero value is for people.
+// Format is the value of -o; the zero value is text for people.
 type Format string
 
 // The formats.
@@ -28,7 +28,7 @@ const (
 	Name Format = "name"
 )
 
-// Choices are the formats that one command knows besides Text.
+// Choices are the formats that a command supports besides Text.
 type Choices struct {
 	Chosen  Format
 	Allowed []Format
@@ -49,7 +49,7 @@ func (c *Choices) Set(text string) error {
 	return nil
 }
 
-// Names lists them for people.
+// Names returns the formats as a list for people.
 func (c *Choices) Names() string {
 	names := make([]string, 0, len(c.Allowed))
 	for _, f := range c.Allowed {
@@ -71,7 +71,7 @@ func Write(w io.Writer, format Format, value any) error {
 	return err
 }
 
-// WriteOne writes one of many values that come one by one: a line of JSON, or a YAML document.
+// WriteOne writes one value of a stream: a line of JSON, or a YAML document.
 func WriteOne(w io.Writer, format Format, value any) error {
 	if format == YAML {
 		if _, err := io.WriteString(w, "---\n"); err != nil {
@@ -87,7 +87,7 @@ func WriteOne(w io.Writer, format Format, value any) error {
 	return err
 }
 
-// encode leaves < and > as they are: this is not read in a browser.
+// encode does not escape < and >, because no browser reads the output.
 func encode(value any, indent string) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -97,18 +97,18 @@ func encode(value any, indent string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// Styled is text that may hold escape sequences of ours.
+// Styled is text that may contain escape sequences of this package.
 type Styled string
 
-// Style colours text, or leaves it as it is.
+// Style colours text, or leaves it unchanged.
 type Style struct{ on bool }
 
-// StyleOf is what suits w: colours on a terminal, unless the environment has NO_COLOR or a terminal without them.
+// StyleOf returns the style for w: with colours on a terminal, unless the environment sets NO_COLOR or the terminal has none.
 func StyleOf(w io.Writer) Style {
 	return Style{on: IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
-// Colored is a style that always colours.
+// Colored returns a style that always colours.
 func Colored() Style { return Style{on: true} }
 
 // IsTerminal reports whether w is a terminal.
@@ -117,25 +117,25 @@ func IsTerminal(w any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Bad is for what went wrong.
+// Bad marks failures.
 func (s Style) Bad(text string) Styled { return s.paint("31", text) }
 
-// Good is for what went well.
+// Good marks success.
 func (s Style) Good(text string) Styled { return s.paint("32", text) }
 
-// Busy is for what is under way.
+// Busy marks work in progress.
 func (s Style) Busy(text string) Styled { return s.paint("33", text) }
 
-// Dim is for what matters less.
+// Dim marks minor details.
 func (s Style) Dim(text string) Styled { return s.paint("2", text) }
 
-// Name is for what a line is about.
+// Name marks the subject of a line.
 func (s Style) Name(text string) Styled { return s.paint("36", text) }
 
-// Colors is how many different ones Paint has.
+// Colors is the number of colours of Paint.
 const Colors = 6
 
-// Paint gives things that belong together the same colour, by a number below Colors.
+// Paint colours text by a number below Colors, the same for things that belong together.
 func (s Style) Paint(color int, text string) Styled {
 	return s.paint([Colors]string{"36", "35", "34", "33", "32", "96"}[color%Colors], text)
 }
@@ -148,7 +148,7 @@ func (s Style) paint(code, text string) Styled {
 	return Styled("\x1b[" + code + "m" + text + "\x1b[0m")
 }
 
-// Clean makes one harmless line of text that others wrote.
+// Clean sanitizes untrusted text to one harmless line.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -161,17 +161,17 @@ func Clean(text string) string {
 	}, text)
 }
 
-// gap is what stands between two columns.
+// gap separates two columns.
 const gap = "   "
 
-// Table is aligned columns. Rows are written by Flush, or at once when the widths are known before.
+// Table aligns columns. Flush writes the rows; WriteRow writes one at once with known widths.
 type Table struct {
 	header []string
 	rows   [][]string
 	widths []int
 }
 
-// NewTable has columns of these names.
+// NewTable returns a Table with the columns.
 func NewTable(header ...string) *Table {
 	t := &Table{header: header, widths: make([]int, len(header))}
 	for i, name := range header {
@@ -180,7 +180,7 @@ func NewTable(header ...string) *Table {
 	return t
 }
 
-// AtLeast sets the smallest widths of the first columns, for rows that are written one by one.
+// AtLeast sets the minimum widths of the first columns, for WriteRow.
 func (t *Table) AtLeast(widths ...int) *Table {
 	for i, width := range widths {
 		t.widths[i] = max(t.widths[i], width)
@@ -188,7 +188,7 @@ func (t *Table) AtLeast(widths ...int) *Table {
 	return t
 }
 
-// Row adds one. Cells that are not Styled are cleaned.
+// Row adds a row. Cells that are not Styled are cleaned.
 func (t *Table) Row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
@@ -210,10 +210,10 @@ func (t *Table) Flush(w io.Writer) error {
 	return err
 }
 
-// Header writes the header alone.
+// Header writes the header only.
 func (t *Table) Header(w io.Writer) error { return t.Flush(w) }
 
-// WriteRow writes one row at once. What is wider than its column moves the rest of its line.
+// WriteRow writes a row at once. A cell that is wider than its column shifts the rest of the line.
 func (t *Table) WriteRow(w io.Writer, cells ...any) error {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
@@ -254,25 +254,25 @@ func (t *Table) FlushRows(w io.Writer) error {
 	return err
 }
 
-// Progress is silent for so long, and is updated as often on a terminal.
+// progressDelay delays the first output, and is the interval of updates on a terminal.
 const progressPause = time.Second
 
-// Progress shows what is waited for, once that takes more than a second.
+// Progress shows what the command waits for, once that takes more than a second.
 type Progress struct {
 	w        io.Writer
 	terminal bool
 
 	mu     sync.Mutex
 	text   string
-	shown  string // the text that was written last
-	open   bool   // a line on the terminal has no end yet
+	shown  string // the last written text
+	open   bool   // the line on the terminal is unfinished
 	begun  time.Time
 	done   chan struct{}
 	ended  chan struct{}
 	closed bool
 }
 
-// NewProgress starts to show text while the caller waits. Done must be called.
+// NewProgress shows text while the caller waits. The caller has to call Done.
 func NewProgress(w io.Writer, text string) *Progress { return newProgress(w, text, IsTerminal(w)) }
 
 func newProgress(w io.Writer, text string, terminal bool) *Progress {
@@ -283,14 +283,14 @@ func newProgress(w io.Writer, text string, terminal bool) *Progress {
 	return p
 }
 
-// SetText replaces what is waited for.
+// SetText replaces the text.
 func (p *Progress) SetText(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.text = text
 }
 
-// Done ends it, and clears the line on a terminal.
+// Done stops the progress, and clears the line on a terminal.
 func (p *Progress) Done() {
 	p.mu.Lock()
 	if p.closed {
@@ -335,4 +335,4 @@ func (p *Progress) show() {
 	p.shown = text
 }
 
-func (p *Progress) write(text string) { _, _ = io.WriteString(p.w, text) } // progress that cannot be written is no failure
+func (p *Progress) write(text string) { _, _ = io.WriteString(p.w, text) } // progress that cannot be written is not an error

@@ -25,31 +25,31 @@ import (
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
-// Trigger is what wakes a Function.
+// Trigger is the kind of calls that wake a Function.
 type Trigger string
 
 // The triggers.
 const (
 	// TriggerHTTP is a request to the Function's URL.
 	TriggerHTTP Trigger = "http"
-	// TriggerEvent is an event that its Subscription wants.
+	// TriggerEvent is an event that its Subscription matches.
 	TriggerEvent Trigger = "event"
 )
 
-// Function is what is to be written.
+// Function describes the Function to create.
 type Function struct {
 	Name, Namespace string
 	Runtime         v1alpha2.Runtime
 	Trigger         Trigger
-	// Type and Source are of the events that wake it.
+	// Type and Source are the type and the source of the events that wake it.
 	Type, Source string
-	// Dependencies adds the manifest of packages.
+	// Dependencies adds the dependency file.
 	Dependencies bool
-	// Host is the one that an APIRule exposes it at, through the Gateway. Empty: it has no APIRule.
+	// Host is the host of its APIRule, at the Gateway; empty for no APIRule.
 	Host, Gateway string
 }
 
-// runtimes are the values of --runtime: languages, each with the runtime that is meant, and exact names.
+// runtimes returns the values of --runtime: languages, each with its default runtime, and exact names.
 func runtimes() map[string]v1alpha2.Runtime {
 	known := map[string]v1alpha2.Runtime{}
 	for _, each := range languages.All() {
@@ -61,7 +61,7 @@ func runtimes() map[string]v1alpha2.Runtime {
 	return known
 }
 
-// Validate collects what is wrong, each problem with its rule.
+// Validate returns all problems, each with its rule.
 func (f Function) Validate() error {
 	return errors.Join(f.validateNames(), f.validateRuntime(), f.validateTrigger(), f.validateHost())
 }
@@ -143,7 +143,7 @@ func (f Function) validateSubscription() error {
 	return f.validateFilter()
 }
 
-// validateFilter asks what judges Subscriptions in a cluster.
+// validateFilter validates the Subscription with the rules of a cluster.
 func (f Function) validateFilter() error {
 	sub := &eventingv1alpha2.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Name: f.Name, Namespace: f.Namespace},
@@ -153,19 +153,19 @@ func (f Function) validateFilter() error {
 	}
 	var problems []error
 	for _, problem := range admission.Subscription(sub, routing.Policy{}) {
-		if problem.Field != "spec.sink" { // it follows from the names, which were judged
+		if problem.Field != "spec.sink" { // it is derived from the names, which were validated
 			problems = append(problems, problem)
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// sink is the URL of the Function's Service.
+// sink returns the URL of the Function's Service.
 func (f Function) sink() string {
 	return fmt.Sprintf("http://%s.%s.svc.cluster.local", f.Name, f.Namespace)
 }
 
-// File is one file of a new Function.
+// File is a file of a new Function.
 type File struct {
 	// Name is relative to the Function's folder, with slashes.
 	Name    string
@@ -175,7 +175,7 @@ type File struct {
 //go:embed templates
 var templates embed.FS
 
-// page is what the templates know: the Function, and what follows from it.
+// page is the data of the templates: the Function, and values derived from it.
 type page struct {
 	Function
 	Event, ShortHost               bool
@@ -185,7 +185,7 @@ type page struct {
 	Style, TestCommand             string
 }
 
-// Files lists the files of a new Function, sorted by name. It is pure: nothing is written.
+// Files returns the files of a new Function, sorted by name, without writing them.
 func Files(f Function) ([]File, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -266,13 +266,13 @@ func render(source string, p page) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// yamlText writes a text as YAML does, with quotes where they are needed.
+// yamlText returns a text as a YAML scalar, quoted where necessary.
 func yamlText(text string) (string, error) {
 	out, err := yaml.Marshal(text)
 	return strings.TrimSpace(string(out)), err
 }
 
-// jsonText writes a text as a literal of JSON, which other languages read as well.
+// jsonText returns a text as a JSON literal, which other languages read as well.
 func jsonText(text string) (string, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -281,14 +281,14 @@ func jsonText(text string) (string, error) {
 	return strings.TrimSpace(out.String()), err
 }
 
-// jsText writes a text as a literal of JavaScript, in the quotes that the handlers have.
+// jsText returns a text as a JavaScript literal, with the quotes of the handlers.
 func jsText(text string) (string, error) {
 	out, err := jsonText(text)
 	inner := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(out, `"`), `"`), `\"`, `"`)
 	return "'" + strings.ReplaceAll(inner, "'", `\'`) + "'", err
 }
 
-// shellText writes a text as a word of a shell.
+// shellText returns a text as a word of a shell.
 func shellText(text string) string {
 	plain := func(r rune) bool { return r < 0x80 && strings.ContainsRune("-_./:@%+=", r) || isAlphanumeric(r) }
 	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {

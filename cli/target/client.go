@@ -22,24 +22,24 @@ import (
 
 const maxFailure = 64 << 10
 
-// errForbidden means that the user is known, and lacks the right.
+// errForbidden is returned to an authenticated user without the right.
 var errForbidden = errors.New("the bridge refuses that")
 
-// Client asks one bridge.
+// Client is a client of one bridge's admin API.
 type Client struct {
 	admin Admin
 	http  *http.Client
 }
 
-// New makes a client.
+// New returns a Client.
 func New(admin Admin) *Client {
 	return &Client{admin: admin, http: &http.Client{
 		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for nobody else
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for this bridge only
 	}}
 }
 
-// ask sends a request and returns the answer, whatever its status. The caller closes the body.
+// ask sends a request and returns the response of any status. The caller closes the body.
 func (c *Client) ask(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
 	var content bytes.Buffer
 	if body != nil {
@@ -57,7 +57,7 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 	return response, nil
 }
 
-// read asks for one JSON object.
+// read gets a JSON object.
 func (c *Client) read(ctx context.Context, path string, query url.Values, into any) error {
 	response, err := c.ask(ctx, http.MethodGet, path, query, nil)
 	if err != nil {
@@ -73,13 +73,13 @@ func (c *Client) read(ctx context.Context, path string, query url.Values, into a
 	return nil
 }
 
-// failureOf makes an error of an answer.
+// failureOf returns the error of a response.
 func failureOf(response *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(response.Body, maxFailure)) // the status is enough without it
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxFailure)) // optional: the status suffices
 	return judge(response, text)
 }
 
-// judge makes an error of an answer. What a bridge of another release cannot answer names the version that is needed.
+// judge returns the error of a response. When a bridge of another release does not support the request, it names the required version.
 func judge(response *http.Response, text []byte) error {
 	status := response.StatusCode
 	var failure struct {
@@ -97,7 +97,7 @@ func judge(response *http.Response, text []byte) error {
 		return exit.Errorf(exit.Unreachable, "the bridge does not accept your login: %s", message)
 	case http.StatusForbidden:
 		return exit.Errorf(exit.Unreachable, "%w: %s", errForbidden, message)
-	case http.StatusNotFound, http.StatusConflict: // a Subscription that is not there for a redrive
+	case http.StatusNotFound, http.StatusConflict: // the Subscription of a redrive does not exist
 		return exit.Errorf(exit.NotFound, "%s", message)
 	case http.StatusServiceUnavailable:
 		return exit.Errorf(exit.Failed, "the bridge cannot do that now: %s", message)
@@ -105,7 +105,7 @@ func judge(response *http.Response, text []byte) error {
 	return exit.Errorf(exit.Refused, "the bridge refuses: %s", message)
 }
 
-// unfit explains a refusal by what bridge and client say of themselves. Statuses of a request that was understood explain nothing.
+// unfit explains a failure by the releases of bridge and client, unless the status shows that the bridge understood the request.
 func unfit(client skew.Side, response *http.Response, message string) error {
 	server, told := skew.Parse(response.Header.Get(skew.Header))
 	if !told {
@@ -139,10 +139,10 @@ type DeadLetter struct {
 	Source       string          `json:"source,omitempty"`
 	Type         string          `json:"type,omitempty"`
 	Event        json.RawMessage `json:"event,omitempty"`
-	Body         []byte          `json:"body,omitempty"` // of a message that is no event
+	Body         []byte          `json:"body,omitempty"` // of a message that is not an event
 }
 
-// Selection selects dead letters. What is empty selects all.
+// Selection selects dead letters. An empty field selects all.
 type Selection struct {
 	Namespace    string `json:"namespace,omitempty"`
 	Subscription string `json:"subscription,omitempty"`
@@ -151,7 +151,7 @@ type Selection struct {
 	All          bool   `json:"all,omitempty"`
 }
 
-// Outcome is what a redrive or purge did.
+// Outcome is the result of a redrive or a purge.
 type Outcome struct {
 	Redriven  uint64   `json:"redriven"`
 	Purged    uint64   `json:"purged"`
@@ -160,7 +160,7 @@ type Outcome struct {
 	Problems  []string `json:"problems,omitempty"`
 }
 
-// DeadLetters lists those of a selection, at most limit.
+// DeadLetters returns the selected dead letters, at most limit.
 func (c *Client) DeadLetters(ctx context.Context, s Selection, limit int) (deadLetters []DeadLetter, more bool, err error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"namespace": s.Namespace, "subscription": s.Subscription, "reason": s.Reason} {
@@ -168,7 +168,7 @@ func (c *Client) DeadLetters(ctx context.Context, s Selection, limit int) (deadL
 			query.Set(name, value)
 		}
 	}
-	for len(deadLetters) <= limit { // one more shows that there are more
+	for len(deadLetters) <= limit { // one more reveals that there are more
 		query.Set("limit", strconv.Itoa(min(limit+1-len(deadLetters), pageSize)))
 		var page struct {
 			DeadLetters []DeadLetter `json:"deadletters"`
@@ -192,13 +192,13 @@ const (
 	maxReasonPages = 10
 )
 
-// ReasonCount is how many dead letters have a reason.
+// ReasonCount counts the dead letters with a reason.
 type ReasonCount struct {
 	Reason string
 	Count  int
 }
 
-// Reasons counts the dead letters of a selection by reason, whatever its own is; more is true if it did not read all.
+// Reasons counts the selected dead letters by reason, ignoring the selection's own; more reports that it did not read all.
 func (c *Client) Reasons(ctx context.Context, s Selection) (counts []ReasonCount, more bool, err error) {
 	s.Reason = ""
 	deadLetters, more, err := c.DeadLetters(ctx, s, maxReasonPages*pageSize)
@@ -218,7 +218,7 @@ func (c *Client) Reasons(ctx context.Context, s Selection) (counts []ReasonCount
 	return counts, more, nil
 }
 
-// DeadLetter returns one of a namespace, or of any for "", with its event.
+// DeadLetter returns a dead letter of a namespace, or of any for "", with its event.
 func (c *Client) DeadLetter(ctx context.Context, namespace string, sequence uint64) (DeadLetter, error) {
 	var deadLetter DeadLetter
 	err := c.read(ctx, "/v1/deadletters/"+strconv.FormatUint(sequence, 10), inNamespace(namespace), &deadLetter)
@@ -228,7 +228,7 @@ func (c *Client) DeadLetter(ctx context.Context, namespace string, sequence uint
 	return deadLetter, err
 }
 
-// NoDeadLetter says that there is none.
+// NoDeadLetter returns the error for a dead letter that does not exist.
 func NoDeadLetter(namespace string, sequence uint64) error {
 	if namespace == "" {
 		return exit.Errorf(exit.NotFound, "there is no dead letter %d", sequence)
@@ -236,12 +236,12 @@ func NoDeadLetter(namespace string, sequence uint64) error {
 	return exit.Errorf(exit.NotFound, "there is no dead letter %d in namespace %s: name another with -n, or all with -A", sequence, namespace)
 }
 
-// Redrive delivers dead letters again. The outcome counts also when there is an error.
+// Redrive redelivers dead letters. The outcome is valid also when there is an error.
 func (c *Client) Redrive(ctx context.Context, s Selection) (Outcome, error) {
 	return c.change(ctx, "/v1/deadletters/redrive", s)
 }
 
-// Purge deletes dead letters. The outcome counts also when there is an error.
+// Purge deletes dead letters. The outcome is valid also when there is an error.
 func (c *Client) Purge(ctx context.Context, s Selection) (Outcome, error) {
 	return c.change(ctx, "/v1/deadletters/purge", s)
 }
@@ -267,11 +267,11 @@ func (c *Client) change(ctx context.Context, path string, s Selection) (Outcome,
 	return outcome, nil
 }
 
-// Work is what one Subscription has to do.
+// Work is the backlog of a Subscription.
 type Work struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Consumer is false when there are only leftovers of a Subscription.
+	// Consumer is false when only leftovers of a deleted Subscription exist.
 	Consumer       bool   `json:"consumer"`
 	Backlog        uint64 `json:"backlog"`
 	AckPending     uint64 `json:"ackPending"`
@@ -279,7 +279,7 @@ type Work struct {
 	DeadLetters    uint64 `json:"deadLetters"`
 }
 
-// Work is what each Subscription of a namespace has to do, or of all for "".
+// Work returns the backlogs of the Subscriptions of a namespace, or of all for "".
 func (c *Client) Work(ctx context.Context, namespace string) ([]Work, error) {
 	var answer struct {
 		Subscriptions []Work `json:"subscriptions"`
@@ -288,7 +288,7 @@ func (c *Client) Work(ctx context.Context, namespace string) ([]Work, error) {
 	return answer.Subscriptions, err
 }
 
-// inNamespace is the query for one namespace, or for all.
+// inNamespace returns the query for a namespace, or for all.
 func inNamespace(namespace string) url.Values {
 	if namespace == "" {
 		return nil
@@ -296,7 +296,7 @@ func inNamespace(namespace string) url.Values {
 	return url.Values{"namespace": {namespace}}
 }
 
-// Idle reports whether no Subscription has anything to deliver, as far as the user may know: in all namespaces, or within one.
+// Idle reports whether no Subscription has pending events, in all namespaces, or in one where the user has no right to all.
 func (c *Client) Idle(ctx context.Context, within string) (bool, error) {
 	all, err := c.Work(ctx, "")
 	if errors.Is(err, errForbidden) && within != "" {

@@ -27,7 +27,7 @@ import (
 	"github.com/rouse-run/rouse/internal/skew"
 )
 
-// What is read and changed in a cluster.
+// The resources of a cluster that commands use.
 func functionsResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "serverless.kyma-project.io", Version: "v1alpha2", Resource: "functions"}
 }
@@ -52,7 +52,7 @@ func slicesResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 }
 
-// cluster is a Rouse in a Kubernetes.
+// cluster is a Rouse in a Kubernetes cluster.
 type cluster struct {
 	options Options
 	name    string // for people
@@ -136,7 +136,7 @@ func (c *cluster) Close() error {
 	return nil
 }
 
-// explain adds to an error of the API server what the user may not do with a resource, or what is missing.
+// explain adds to an error of the API server the missing right or object.
 func (c *cluster) explain(err error, verb, resource, namespace string) error {
 	where := "in namespace " + namespace
 	if namespace == "" {
@@ -160,7 +160,7 @@ func (c *cluster) explain(err error, verb, resource, namespace string) error {
 	return exit.Errorf(exit.Unreachable, "%s does not answer: %w", c.name, withoutURL(err))
 }
 
-// into reads an object that came without its type.
+// into converts an unstructured object.
 func into[T any](content map[string]any) (T, error) {
 	var object T
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &object); err != nil {
@@ -169,7 +169,7 @@ func into[T any](content map[string]any) (T, error) {
 	return object, nil
 }
 
-// notServed says why a resource is not found: Rouse is not installed, or is of a release with another version of it.
+// notServed returns the reason that a resource is not found: Rouse is not installed, or its release serves another version.
 func (c *cluster) notServed(ctx context.Context, people string, resource schema.GroupVersionResource) error {
 	served, err := c.served(ctx, resource)
 	if err != nil {
@@ -181,7 +181,7 @@ func (c *cluster) notServed(ctx context.Context, people string, resource schema.
 	return exit.Errorf(exit.Unreachable, "%s has no %s: Rouse is not installed there", c.name, people)
 }
 
-// served lists the versions of a resource that the cluster serves.
+// served returns the versions of a resource that the cluster serves.
 func (c *cluster) served(ctx context.Context, resource schema.GroupVersionResource) ([]string, error) {
 	var group metav1.APIGroup
 	if err := c.discover(ctx, "/apis/"+resource.Group, &group); err != nil {
@@ -200,7 +200,7 @@ func (c *cluster) served(ctx context.Context, resource schema.GroupVersionResour
 	return versions, nil
 }
 
-// discover reads what the API server says of itself at a path. What it does not have stays empty.
+// discover reads a discovery document of the API server. A missing one stays empty.
 func (c *cluster) discover(ctx context.Context, path string, into any) error {
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(c.config, c.http)
 	if err != nil {
@@ -220,9 +220,9 @@ func (c *cluster) discover(ctx context.Context, path string, into any) error {
 }
 
 const (
-	// adminAccount is the ServiceAccount of the chart that may do all.
+	// adminAccount is the chart's ServiceAccount with all rights.
 	adminAccount = "rouse-admin"
-	// tokenSeconds is the least that an API server grants.
+	// tokenSeconds is the shortest lifetime that an API server grants.
 	tokenSeconds = 600
 )
 
@@ -249,8 +249,8 @@ func (c *cluster) login(ctx context.Context) (string, error) {
 	return c.accountToken(ctx, c.options.RouseNamespace+"/"+adminAccount)
 }
 
-// tokenOf is the token by which a kubeconfig logs in, empty if it does by other means. What finds it out is what puts it into requests:
-// a token, a file of one, a program, or another plugin.
+// tokenOf returns the bearer token of a kubeconfig, empty without one. It reads it from a request, because it may come from a file, a
+// program or another plugin.
 func tokenOf(ctx context.Context, config *rest.Config) (string, error) {
 	wrapped, err := rest.HTTPWrappersForConfig(config, unsent{})
 	if err != nil {
@@ -269,7 +269,7 @@ func tokenOf(ctx context.Context, config *rest.Config) (string, error) {
 	return token, nil
 }
 
-// unsent answers with the request as it would have been sent.
+// unsent returns the request as it would have been sent.
 type unsent struct{}
 
 // RoundTrip implements http.RoundTripper.
@@ -280,7 +280,7 @@ func (unsent) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// accountToken makes a token of a ServiceAccount, namespace/name.
+// accountToken creates a token of a ServiceAccount, namespace/name.
 func (c *cluster) accountToken(ctx context.Context, account string) (string, error) {
 	namespace, name, ok := strings.Cut(account, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {

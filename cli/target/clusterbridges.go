@@ -58,7 +58,7 @@ func (c *cluster) Admins(ctx context.Context) ([]Admin, error) {
 	return admins, nil
 }
 
-// adminURLs are those that the user names, else ports of all bridges on loopback.
+// adminURLs returns the URLs that the user set, or else forwarded ports of all bridges.
 func (c *cluster) adminURLs(ctx context.Context) ([]string, error) {
 	if len(c.options.AdminURLs) > 0 {
 		return c.options.AdminURLs, nil
@@ -79,7 +79,7 @@ func (c *cluster) adminURLs(ctx context.Context) ([]string, error) {
 	return urls, nil
 }
 
-// bridges are the ready ones, at least one.
+// bridges returns the ready bridges, at least one.
 func (c *cluster) bridges(ctx context.Context) ([]corev1.Pod, error) {
 	c.options.Note("looking for eventbridges in " + c.name)
 	pods, err := c.pods(ctx, c.options.RouseNamespace, bridgePods)
@@ -103,7 +103,7 @@ func (c *cluster) bridges(ctx context.Context) ([]corev1.Pod, error) {
 	return ready, nil
 }
 
-// pods lists those with the labels.
+// pods returns the pods that match the selector.
 func (c *cluster) pods(ctx context.Context, namespace, selector string) ([]corev1.Pod, error) {
 	list, err := c.objects.Resource(podsResource()).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
@@ -132,7 +132,7 @@ func isReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// portOf is the container's port of that name, 0 without one.
+// portOf returns the container port with the name, 0 without one.
 func portOf(pod *corev1.Pod, name string) int32 {
 	for _, container := range pod.Spec.Containers {
 		for _, port := range container.Ports {
@@ -146,12 +146,12 @@ func portOf(pod *corev1.Pod, name string) int32 {
 
 const (
 	gatewayPods = "app.kubernetes.io/part-of=rouse,app.kubernetes.io/component=gateway"
-	// identifyWithin bounds the question whose port it is, which a gateway answers at once.
+	// identifyWithin bounds the request that identifies a port, to which a gateway responds at once.
 	identifyWithin = 5 * time.Second
 )
 
-// activator is the URL of a gateway's port for a Function, which forwards requests and wakes the Function for them where it sleeps.
-// The error is what is missing for that.
+// activator returns the URL of a gateway's port for a Function, which forwards requests and wakes the Function. The error names what is
+// missing.
 func (c *cluster) activator(ctx context.Context, function types.NamespacedName, uid types.UID) (string, error) {
 	port, err := c.activatorPort(ctx, function, uid)
 	if err != nil {
@@ -179,7 +179,7 @@ func (c *cluster) activator(ctx context.Context, function types.NamespacedName, 
 	return "", err
 }
 
-// activatorPort is the port that the controller gave to a Function.
+// activatorPort returns the port that the controller assigned to a Function.
 func (c *cluster) activatorPort(ctx context.Context, function types.NamespacedName, uid types.UID) (int32, error) {
 	slices, err := c.objects.Resource(slicesResource()).Namespace(function.Namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: discoveryv1.LabelServiceName + "=" + function.Name + "," + discoveryv1.LabelManagedBy + "=" + activation.ManagedBy,
@@ -199,8 +199,7 @@ func (c *cluster) activatorPort(ctx context.Context, function types.NamespacedNa
 	return 0, exit.Errorf(exit.Failed, "HTTP does not wake Function %s: its scaleConfig, rouse.run/http-wake or the chart's gateway.enabled says so", function.Name)
 }
 
-// identify fails where another Function is called by this URL: who may write EndpointSlices can name any port, and it may have
-// changed hands.
+// identify fails when the port belongs to another Function: an EndpointSlice may name any port, and ports are reassigned.
 func identify(ctx context.Context, url string, uid types.UID) error {
 	ctx, cancel := context.WithTimeout(ctx, identifyWithin)
 	defer cancel()
@@ -222,7 +221,7 @@ func identify(ctx context.Context, url string, uid types.UID) error {
 
 const loopback = "127.0.0.1"
 
-// forward is a port of a pod on loopback.
+// forward is a port of a pod, forwarded to loopback.
 type forward struct {
 	url   string
 	stop  chan struct{}
@@ -234,7 +233,7 @@ func (f *forward) close() {
 	<-f.ended //nolint:errcheck // why it ended does not matter any more
 }
 
-// forwardTo opens a port of a pod, once.
+// forwardTo forwards a port of a pod, once.
 func (c *cluster) forwardTo(ctx context.Context, namespace, pod string, port int32) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -280,7 +279,7 @@ func (c *cluster) newForward(ctx context.Context, namespace, pod string, port in
 	return f, nil
 }
 
-// dialer speaks WebSocket, and SPDY with API servers and proxies that know no other.
+// dialer uses WebSocket, and SPDY with API servers and proxies that do not support it.
 func (c *cluster) dialer(namespace, pod string) (httpstream.Dialer, error) {
 	base, _, err := rest.DefaultServerUrlFor(c.config)
 	if err != nil {
@@ -301,7 +300,7 @@ func (c *cluster) dialer(namespace, pod string) (httpstream.Dialer, error) {
 	}), nil
 }
 
-// explainForward knows the API server's refusal by its text: what upgrades a connection has no other error.
+// explainForward detects a refusal by its text, because a failed upgrade has no typed error.
 func (c *cluster) explainForward(err error, namespace, pod string) error {
 	if err == nil {
 		return exit.Errorf(exit.Unreachable, "the connection to pod %s ended", pod)

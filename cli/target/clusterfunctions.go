@@ -19,7 +19,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// The phases, as the local mode has them.
+// The phases of Functions, as in local mode.
 const (
 	phasePreparing = "preparing"
 	phaseAsleep    = "asleep"
@@ -29,7 +29,7 @@ const (
 	phaseFailing   = "failing"
 )
 
-// replicas are those of a Deployment.
+// replicas counts the replicas of a Deployment.
 type replicas struct{ desired, ready int }
 
 // Functions implements Inventory.
@@ -57,7 +57,7 @@ func (c *cluster) Functions(ctx context.Context, namespace string) ([]Function, 
 	return functions, nil
 }
 
-// replicasOf counts those of all Functions by namespace/name. Who may not list Deployments sees none.
+// replicasOf returns the replicas of all Functions by namespace/name; none if the user may not list Deployments.
 func (c *cluster) replicasOf(ctx context.Context, namespace string) (map[string]replicas, error) {
 	list, err := c.objects.Resource(deploymentsResource()).Namespace(namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: v1alpha2.LabelManagedBy + "=" + v1alpha2.ManagedBy,
@@ -81,7 +81,7 @@ func replicasIn(deployment map[string]any) replicas {
 	return replicas{int(desired), int(ready)}
 }
 
-// describe is the state of a Function.
+// describe returns the status of a Function.
 func describe(fn *v1alpha2.Function, count replicas) Function {
 	shown := Function{
 		Namespace: fn.Namespace, Name: fn.Name, Runtime: string(fn.Spec.Runtime), Desired: count.desired, Ready: count.ready,
@@ -117,7 +117,7 @@ func phaseOf(fn *v1alpha2.Function, count replicas, failing bool) string {
 	return phaseReady
 }
 
-// mustExist fails with the Functions that there are when this one is missing.
+// mustExist fails when the Function does not exist, and lists those that do.
 func (c *cluster) mustExist(ctx context.Context, namespace, name string) (types.UID, error) {
 	found, err := c.objects.Resource(functionsResource()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
@@ -134,14 +134,14 @@ func (c *cluster) mustExist(ctx context.Context, namespace, name string) (types.
 	return "", err
 }
 
-// podPollInterval is how often a pod that starts is checked.
+// podPollInterval is the interval at which a starting pod is checked.
 const podPollInterval = 250 * time.Millisecond
 
 // functionContainer runs the handler.
 const functionContainer = "function"
 
-// Function implements Target. An activator answers whether the Function sleeps or not. Without one it is called at a pod, and gets
-// a replica when it sleeps.
+// Function implements Target. It returns the URL of an activator, which forwards requests whether the Function sleeps or not, or else that of
+// a pod, for which it wakes the Function.
 func (c *cluster) Function(ctx context.Context, namespace, name string) (string, error) {
 	uid, err := c.mustExist(ctx, namespace, name)
 	if err != nil {
@@ -158,7 +158,7 @@ func (c *cluster) Function(ctx context.Context, namespace, name string) (string,
 	return url, err
 }
 
-// awakePod is the URL of a pod that is ready. A Function that sleeps gets a replica, which KEDA removes when there is no work.
+// awakePod returns the URL of a ready pod. It wakes a Function that sleeps; KEDA scales it to zero when it is idle.
 func (c *cluster) awakePod(ctx context.Context, namespace, name string) (string, error) {
 	for {
 		pods, err := c.pods(ctx, namespace, functionPods(name))
@@ -190,7 +190,7 @@ func functionPods(name string) string {
 	return v1alpha2.LabelFunctionName + "=" + name + "," + v1alpha2.LabelResource + "=" + v1alpha2.ResourceDeployment
 }
 
-// pick finds a pod that is ready, else what is waited for. Without any there is nothing to wait for.
+// pick returns a ready pod, or what to wait for; neither without pods.
 func pick(pods []corev1.Pod) (ready *corev1.Pod, waiting string, err error) {
 	for i := range pods {
 		pod := &pods[i]
@@ -209,7 +209,7 @@ func pick(pods []corev1.Pod) (ready *corev1.Pod, waiting string, err error) {
 	return nil, waiting, err
 }
 
-// stateOf is why a pod is not ready; stuck is true if that does not pass by itself.
+// stateOf returns the reason that a pod is not ready; stuck reports that it will not become ready by itself.
 func stateOf(pod *corev1.Pod) (reason, message string, stuck bool) {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
@@ -228,7 +228,7 @@ func stateOf(pod *corev1.Pod) (reason, message string, stuck bool) {
 	return string(pod.Status.Phase), "", false
 }
 
-// functionPort is where the handler listens.
+// functionPort returns the port of the handler.
 func functionPort(pod *corev1.Pod) int32 {
 	const usual = 8080
 	for _, container := range pod.Spec.Containers {
@@ -239,7 +239,7 @@ func functionPort(pod *corev1.Pod) int32 {
 	return usual
 }
 
-// wake raises the Deployment from 0 to 1. One that has replicas already will have a pod soon.
+// wake scales the Deployment from 0 to 1. A Deployment with replicas will have a pod soon.
 func (c *cluster) wake(ctx context.Context, namespace, name string) error {
 	deployments := c.objects.Resource(deploymentsResource()).Namespace(namespace)
 	scale, err := deployments.Get(ctx, name, metav1.GetOptions{}, "scale")
@@ -297,7 +297,7 @@ func (c *cluster) Namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// describeSubscription is the state of a Subscription. One that is served may have a message too: about its dead letters.
+// describeSubscription returns the status of a Subscription. A ready one may have a message about its dead letters.
 func describeSubscription(sub *eventingv1alpha2.Subscription) Subscription {
 	shown := Subscription{
 		Namespace: sub.Namespace, Name: sub.Name, Source: sub.Spec.Source, Types: sub.Spec.Types,

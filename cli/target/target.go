@@ -20,41 +20,41 @@ import (
 	"github.com/rouse-run/rouse/internal/skew"
 )
 
-// Inventory lists what there is.
+// Inventory lists the resources of a Target.
 type Inventory interface {
-	// Functions lists those of a namespace, or of all for "".
+	// Functions returns the Functions of a namespace, or of all for "".
 	Functions(ctx context.Context, namespace string) ([]Function, error)
-	// Exposed are the URLs of APIRules, by the Function's name. It is empty when they cannot be known.
+	// Exposed returns the URLs of APIRules, by Function. It is empty when they are unknown.
 	Exposed(ctx context.Context, namespace string) map[types.NamespacedName][]string
-	// Subscriptions lists those of a namespace, or of all for "".
+	// Subscriptions returns the Subscriptions of a namespace, or of all for "".
 	Subscriptions(ctx context.Context, namespace string) ([]Subscription, error)
-	// Namespaces lists those that names may be in.
+	// Namespaces returns the namespaces of Functions and Subscriptions.
 	Namespaces(ctx context.Context) ([]string, error)
 }
 
-// Target is one Rouse.
+// Target is a running Rouse.
 type Target interface {
 	Inventory
 
-	// Publish is the URL of the publish endpoint.
+	// Publish returns the URL of the publish endpoint.
 	Publish(ctx context.Context) (url string, err error)
-	// Admins are the admin APIs, one per bridge, at least one.
+	// Admins returns the admin APIs, one per bridge, at least one.
 	Admins(ctx context.Context) ([]Admin, error)
-	// Function is the URL of one that is awake, or woken by the call.
+	// Function returns the URL of a Function, which is awake or woken by a call.
 	Function(ctx context.Context, namespace, name string) (url string, err error)
-	// Log calls handle with each line, one at a time, in the order of their time as far as that can be known.
+	// Log calls handle with each line, one at a time, ordered by time as far as it is known.
 	Log(ctx context.Context, namespace, name string, o LogOptions, handle func(Line)) error
-	// Close closes what was opened.
+	// Close closes all connections.
 	Close() error
 }
 
-// Admin is an API that asks for a token: that of one bridge, or of local mode.
+// Admin is an API that requires a token: the admin API of a bridge, or the control API of local mode.
 type Admin struct {
 	URL   string
 	Token string
 }
 
-// Function is one of them as a list shows it.
+// Function is a Function in a list.
 type Function struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -62,34 +62,34 @@ type Function struct {
 	Phase     string `json:"phase"`
 	Ready     int    `json:"ready"`
 	Desired   int    `json:"desired"`
-	Backlog   *int64 `json:"backlog,omitempty"` // nil when it is not known
-	URL       string `json:"url,omitempty"`     // in a cluster the one inside it
+	Backlog   *int64 `json:"backlog,omitempty"` // nil when unknown
+	URL       string `json:"url,omitempty"`     // in a cluster the internal URL
 	LastError string `json:"lastError,omitempty"`
 
-	// Exposed are the URLs of APIRules. The list of a cluster leaves them out, see Inventory.
+	// Exposed lists the URLs of APIRules. In a cluster Inventory.Exposed returns them instead.
 	Exposed []string `json:"exposed,omitempty"`
 }
 
-// Subscription is one of them as a list shows it.
+// Subscription is a Subscription in a list.
 type Subscription struct {
 	Namespace    string   `json:"namespace"`
 	Name         string   `json:"name"`
 	Source       string   `json:"source"`
 	Types        []string `json:"types"`
 	TypeMatching string   `json:"typeMatching,omitempty"` // exact, or standard when empty
-	Sink         string   `json:"sink"`                   // without a login
+	Sink         string   `json:"sink"`                   // without credentials
 	State        string   `json:"state"`                  // preparing, ready, paused or failing
 	Message      string   `json:"message,omitempty"`      // what is wrong
 }
 
-// LogOptions select lines.
+// LogOptions select lines of a log.
 type LogOptions struct {
-	Tail   int           // lines of the past per replica; negative: all there are
-	Since  time.Duration // how far back; 0: as far as it goes
+	Tail   int           // past lines per replica; negative for all
+	Since  time.Duration // how far back; 0 for everything
 	Follow bool          // until ctx ends
 }
 
-// Line is one line of a Function's log.
+// Line is a line of a Function's log.
 type Line struct {
 	Time      time.Time `json:"time"`
 	Namespace string    `json:"namespace"`
@@ -111,18 +111,18 @@ type Options struct {
 	AdminURLs      []string // of the admin APIs there; none: those of all bridges, by port-forward
 	ServiceAccount string   // namespace/name, whose token the admin API gets; empty: that of the kubeconfig
 
-	// Note is called with what is waited for. It may be nil.
+	// Note is called with messages about what the command waits for. It may be nil.
 	Note func(text string)
 }
 
-// DefaultRouseNamespace is where the chart's documentation installs it.
+// DefaultRouseNamespace is the namespace in the chart's installation guide.
 const DefaultRouseNamespace = "rouse-system"
 
 // Connection is an open Target, with its name and its namespace.
 type Connection struct {
 	Target
 
-	// Name is what it is called in messages.
+	// Name is the name of the target in messages.
 	Name string
 	// Local is true for the local mode, where all namespaces are one's own.
 	Local bool
@@ -131,10 +131,10 @@ type Connection struct {
 	Namespace string
 }
 
-// IsCluster reports whether a cluster is meant.
+// IsCluster reports whether the options select a cluster.
 func (o Options) IsCluster() bool { return o.Context != "" || o.Kubeconfig != "" }
 
-// checkAdmin refuses what would send a login where it can be read on its way.
+// checkAdmin refuses URLs to which a token would be sent unencrypted.
 func (o Options) checkAdmin() error {
 	if (len(o.AdminURLs) > 0 || o.ServiceAccount != "") && !o.IsCluster() {
 		return exit.Errorf(exit.Usage, "--admin-url and --service-account are for a cluster: add --context or --kubeconfig")
@@ -163,7 +163,7 @@ func isThisMachine(host string) bool {
 	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
-// Open finds the target. Nothing is asked of it yet.
+// Open selects the target. It sends no request.
 func Open(o Options) (*Connection, error) {
 	if o.Note == nil {
 		o.Note = func(string) {}
@@ -199,8 +199,8 @@ func openLocal(o Options) (*Connection, error) {
 	}
 }
 
-// Ask sends a request and returns the answer, whatever its status. The caller closes the body. Errors name no URL, which
-// people did not write.
+// Ask sends a request and returns the response of any status. The caller closes the body. Errors contain no URL, because the user did not
+// write it.
 func (a Admin) Ask(
 	ctx context.Context, client *http.Client, method, path string, query url.Values, body io.Reader,
 ) (*http.Response, error) {
@@ -218,7 +218,7 @@ func (a Admin) Ask(
 	return response, withoutURL(err)
 }
 
-// withoutURL removes what the user did not write.
+// withoutURL removes the URL, which the user did not write.
 func withoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err

@@ -12,37 +12,37 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// Node is an event and what came of it.
+// Node is an event with its deliveries and the events that they caused.
 type Node struct {
 	ID     string    `json:"id"`
 	Source string    `json:"source,omitempty"`
-	Type   string    `json:"type,omitempty"` // empty for an event that is only named as a cause
+	Type   string    `json:"type,omitempty"` // empty for an event that is known only as a cause
 	Trace  string    `json:"trace,omitempty"`
-	Stored time.Time `json:"stored,omitzero"` // zero where that is not known
-	Asked  bool      `json:"asked,omitempty"` // it is the one that the tree was asked for
-	// ByTrace is true where no cause is known: it is placed by its trace and its time.
+	Stored time.Time `json:"stored,omitzero"` // zero when unknown
+	Asked  bool      `json:"asked,omitempty"` // the event that the tree was requested for
+	// ByTrace reports that the cause is unknown and the event was placed by its trace and its time.
 	ByTrace    bool       `json:"byTrace,omitempty"`
 	Deliveries []Delivery `json:"deliveries,omitempty"`
-	// Children came of the event, of none or of more than one of its deliveries as far as is known.
+	// Children are events caused by this one that cannot be assigned to a single delivery.
 	Children []Node `json:"children,omitempty"`
 }
 
-// State is where a delivery stands.
+// State is the state of a delivery.
 type State string
 
-// The states.
+// The states of a delivery.
 const (
 	Delivered    State = "delivered"
 	Filtered     State = "filtered"
 	DeadLettered State = "deadlettered"
-	Retrying     State = "retrying" // pending: another attempt comes
-	Redriven     State = "redriven" // pending: the dead letter is delivered again
+	Retrying     State = "retrying" // pending: another attempt follows
+	Redriven     State = "redriven" // pending: the dead letter is being redelivered
 )
 
-// Pending reports whether there is more to come.
+// Pending reports whether the delivery is not settled.
 func (s State) Pending() bool { return s == Retrying || s == Redriven }
 
-// Delivery is what became of an event for one Subscription.
+// Delivery is the delivery of an event to a Subscription.
 type Delivery struct {
 	Namespace    string `json:"namespace"`
 	Subscription string `json:"subscription"`
@@ -58,7 +58,7 @@ type Delivery struct {
 	Children []Node    `json:"children,omitempty"`
 }
 
-// Attempt is one call of the sink, or a redrive.
+// Attempt is a call of the sink, or a redrive.
 type Attempt struct {
 	Number   int       `json:"number,omitempty"` // 0 of a redrive
 	Began    time.Time `json:"began,omitzero"`
@@ -66,11 +66,11 @@ type Attempt struct {
 	Status   int       `json:"status,omitempty"`
 	Reason   string    `json:"reason,omitempty"`  // why it failed: a code
 	Message  string    `json:"message,omitempty"` // the reason as a sentence
-	Due      time.Time `json:"due,omitzero"`      // when the next one was to come
+	Due      time.Time `json:"due,omitzero"`      // of the next attempt
 	Redriven bool      `json:"redriven,omitempty"`
 }
 
-// Duration is written as seconds.
+// Duration is a time.Duration that is encoded in seconds.
 type Duration time.Duration
 
 // MarshalJSON implements json.Marshaler.
@@ -78,10 +78,10 @@ func (d Duration) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, time.Duration(d).Seconds(), 'f', -1, 64), nil
 }
 
-// ErrUnknown means that no record speaks of the event.
-var ErrUnknown = errors.New("nobody remembers this event: it was not published here, or too much has happened since")
+// ErrUnknown is returned when no record mentions the event.
+var ErrUnknown = errors.New("no record of this event: it was not published here, or its records were dropped since")
 
-// Tree makes the tree of the chain that an event belongs to. Of several events with the id it is the last one's.
+// Tree returns the tree of the chain that an event belongs to. Of several events with the id it takes the last one.
 func Tree(records []journal.Record, id string) (Node, error) {
 	x := newIndex(records)
 	known := x.byID[id]
@@ -98,7 +98,7 @@ func Tree(records []journal.Record, id string) (Node, error) {
 	return g.grow(root), nil
 }
 
-// grower makes each event's node once.
+// grower builds the node of each event once.
 type grower struct {
 	asked *event
 	seen  map[*event]bool
@@ -124,7 +124,7 @@ func (g grower) grow(e *event) Node {
 	return node
 }
 
-// running is the delivery that ran at a time, or else the only one that had begun; -1 when that is none or not clear.
+// running returns the delivery that ran at a time, or else the only one that had begun; -1 for none, or when ambiguous.
 func running(deliveries []Delivery, at time.Time) int {
 	ran, begun := []int{}, []int{}
 	for i, d := range deliveries {
@@ -149,7 +149,7 @@ func running(deliveries []Delivery, at time.Time) int {
 	return -1
 }
 
-// deliveries are an event's, in the order of their first records.
+// deliveries returns the deliveries of an event, in the order of their first records.
 func deliveries(e *event) []Delivery {
 	var all []Delivery
 	for _, r := range e.records {
@@ -198,10 +198,10 @@ func (d *Delivery) add(r journal.Record) {
 	d.Attempts = append(d.Attempts, a)
 }
 
-// key names an event: an id is unique within its source.
+// key identifies an event: an id is unique within its source.
 type key struct{ source, id string }
 
-// event is what is known of one.
+// event holds the records of an event.
 type event struct {
 	key
 	name    string // its type
@@ -214,7 +214,7 @@ type event struct {
 	children []*event
 }
 
-// index has every event that the records speak of.
+// index holds every event that the records mention.
 type index struct {
 	events map[key]*event
 	byID   map[string][]*event // in the order of their first records
@@ -250,7 +250,7 @@ func (x index) event(k key) *event {
 	return e
 }
 
-// once are the records in the order of their times, each of them once.
+// once returns the records sorted by time, without duplicates.
 func once(records []journal.Record) []journal.Record {
 	records = slices.Clone(records)
 	slices.SortStableFunc(records, func(a, b journal.Record) int {
@@ -261,7 +261,7 @@ func once(records []journal.Record) []journal.Record {
 	})
 }
 
-// compare orders what happened at the same time.
+// compare orders records, also those of the same time.
 func compare(a, b journal.Record) int {
 	return cmp.Or(
 		strings.Compare(a.ID, b.ID), strings.Compare(a.Source, b.Source), strings.Compare(a.Namespace, b.Namespace),
@@ -276,10 +276,10 @@ func boolean(b bool) int {
 	return 0
 }
 
-// rank is the position of a kind in the life of an event.
+// rank returns the position of a kind in the life of an event.
 func rank(kind journal.Kind) int { return slices.Index(journal.Kinds(), kind) }
 
-// sorted are the events in the order in which they happened.
+// sorted returns the events by time.
 func (x index) sorted() []*event {
 	all := make([]*event, 0, len(x.events))
 	for _, e := range x.events {
@@ -291,7 +291,7 @@ func (x index) sorted() []*event {
 	return all
 }
 
-// link gives events their parents.
+// link sets the parents of events.
 func (x index) link() {
 	sorted := x.sorted()
 	for _, e := range sorted {
@@ -305,7 +305,7 @@ func (x index) link() {
 	}
 }
 
-// cause is the event that one names, of several with the id that of its trace.
+// cause returns the event that caused e: of several with the id the one with the same trace.
 func (x index) cause(e *event) *event {
 	var found *event
 	for _, candidate := range x.byID[e.cause] {
@@ -316,7 +316,7 @@ func (x index) cause(e *event) *event {
 	return found
 }
 
-// nearest is the event of the same trace whose delivery began last before this event.
+// nearest returns the event of the same trace whose delivery was the last to begin before e.
 func nearest(all []*event, e *event) *event {
 	if e.trace == "" {
 		return nil
@@ -340,7 +340,7 @@ func isAttempt(kind journal.Kind) bool {
 	return kind == journal.Delivered || kind == journal.Retry || kind == journal.DeadLettered
 }
 
-// stored is when the stream had the event, zero where that is not known.
+// stored returns the time at which the event was stored, zero when unknown.
 func (e *event) stored() time.Time {
 	for _, r := range e.records {
 		if r.Kind == journal.Stored {
@@ -355,7 +355,7 @@ func (e *event) stored() time.Time {
 	return time.Time{}
 }
 
-// began is the first that is known of the event.
+// began returns the earliest known time of the event.
 func (e *event) began() time.Time {
 	for _, r := range e.records {
 		if r.Kind == journal.Stored && !r.Began.IsZero() {
