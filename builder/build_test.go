@@ -15,10 +15,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/internal/fips"
 	"github.com/rouse-run/rouse/internal/git"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
+
+func TestProgramsOfTheImageChooseTheirOwnFIPSMode(t *testing.T) {
+	t.Parallel()
+	given := []string{"PATH=/bin", "GODEBUG=fips140=only,tlsmlkem=0", "GODEBUGGER=x"}
+	require.Equal(t, []string{"PATH=/bin", "GODEBUGGER=x"}, environment(given, fips.Only))
+	require.Equal(t, []string{"PATH=/bin", "GODEBUGGER=x"}, environment(given, fips.On))
+	require.Equal(t, given, environment(given, fips.Off), "what an image says is not ours to take away")
+	require.Len(t, given, 3)
+}
 
 // gitFunc is a repository.
 type gitFunc func(ctx context.Context, source buildplan.Git, into string) error
@@ -331,4 +342,105 @@ func TestOptionsNameTheFlagThatIsMissing(t *testing.T) {
 	require.NoError(t, o.Validate())
 	o.Work = ""
 	require.EqualError(t, o.Validate(), "--work-dir: must not be empty")
+}
+
+const (
+	commonJS    = "module.exports = { main() { return 1 } }"
+	moduleJS    = "import fs from 'node:fs'\nexport const main = () => fs.existsSync('x')"
+	scriptJS    = "if (process.env.X) return\nexports.main = () => 'export default'"
+	brokenJS    = "module.exports = {\n  main() { return 1\n}"
+	brokenESM   = "import fs from 'node:fs'\nexport function main() { return ( }"
+	python      = "def main(event, context):\n    return 1\n"
+	brokenPy    = "def main(event, context):\n    return (1\n"
+	nullPy      = "x = '\x00'\n"
+	packageESM  = `{"type": "module"}`
+	packageCJS  = `{"type": "commonjs"}`
+	packageMain = `{"main": "./src/index.js"}`
+)
+
+func TestASourceThatCompilesPassesAndOthersSayWhere(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		python bool
+		files  map[string]string
+		says   []string // empty: it compiles
+	}{
+		"CommonJS":                        {files: map[string]string{"handler.js": commonJS}},
+		"an ES module":                    {files: map[string]string{"handler.js": moduleJS}},
+		"an ES module by name":            {files: map[string]string{"handler.mjs": moduleJS}},
+		"an ES module by package":         {files: map[string]string{"handler.js": moduleJS, "package.json": packageESM}},
+		"what only CommonJS allows":       {files: map[string]string{"handler.js": scriptJS}},
+		"the main of a package":           {files: map[string]string{"src/index.js": commonJS, "package.json": packageMain}},
+		"a script with an interpreter":    {files: map[string]string{"handler.js": "#!/usr/bin/env node\n" + commonJS}},
+		"Python":                          {python: true, files: map[string]string{"handler.py": python}},
+		"a missing bracket":               {files: map[string]string{"handler.js": brokenJS}, says: []string{"handler.js:3", "SyntaxError: Unexpected end of input"}},
+		"a missing bracket in a module":   {files: map[string]string{"handler.js": brokenESM}, says: []string{"handler.js:2", "return ( }", "SyntaxError: Unexpected token '}'"}},
+		"a module that is said not to be": {files: map[string]string{"handler.js": moduleJS, "package.json": packageCJS}, says: []string{"import statement outside a module"}},
+		"a script that is said to be one": {files: map[string]string{"handler.mjs": scriptJS}, says: []string{"Illegal return statement"}},
+		"a missing parenthesis in Python": {
+			python: true, files: map[string]string{"handler.py": brokenPy}, says: []string{`File "handler.py", line 2`, "SyntaxError: '(' was never closed"},
+		},
+		"what no Python source has": {python: true, files: map[string]string{"handler.py": nullPy}, says: []string{"null bytes"}},
+		"no handler":                {files: map[string]string{"index.js": commonJS}, says: []string{"there is no handler.js in the directory fn of the repository", "baseDir"}},
+		"no handler in Python":      {python: true, files: map[string]string{"main.py": python}, says: []string{"there is no handler.py"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan := buildplan.Plan{Runtime: "nodejs22", Git: &buildplan.Git{BaseDir: "/fn/"}}
+			if tc.python {
+				plan.Runtime = "python312"
+			}
+			dir := t.TempDir()
+			for file, content := range tc.files {
+				write(t, filepath.Join(dir, file), content)
+			}
+			task, err := taskOf(plan)
+			require.NoError(t, err)
+			err = newJob(t, plan).builder().check(t.Context(), task, dir)
+			if len(tc.says) == 0 {
+				require.NoError(t, err)
+				return
+			}
+			var failed *reasonError
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, buildplan.SourceInvalid, failed.reason)
+			for _, part := range tc.says {
+				require.Contains(t, failed.message, part)
+			}
+			require.NotContains(t, failed.message, "node:internal")
+		})
+	}
+}
+
+func TestSourcesAreDealtOutBySizeAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for file, size := range map[string]int{
+		"handler.py": 10, "assets/logo.svg": 1 << 20, ".local/big/a.py": 400 << 10, ".local/big/deep/b.py": 400 << 10,
+		".local/middle/a.py": 300 << 10, ".local/small.py": 200 << 10, ".local/binary.so": 1 << 20, ".local/empty/__init__.py": 0,
+	} {
+		write(t, filepath.Join(dir, file), strings.Repeat("#", size))
+	}
+	python, err := languages.Of("python312")
+	require.NoError(t, err)
+	shards, err := shardsOf(python, dir)
+	require.NoError(t, err)
+	in := func(names ...string) []string {
+		for i, name := range names {
+			names[i] = filepath.Join(dir, name)
+		}
+		return names
+	}
+	require.Equal(t, [][]string{in(".local/big"), in(".local/middle"), in(".local/small.py", "handler.py", ".local/empty")}, shards)
+}
+
+func TestPythonFilesThatDoNotCompileDoNotFailTheBuild(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, buildplan.Plan{Runtime: "python312", Git: &buildplan.Git{}})
+	j.git = repository(t, map[string]string{"handler.py": python, "old.py": "print 'Python 2'\n", "token.py": "raise RuntimeError\n"})
+	result := j.prepared(t)
+	require.Empty(t, result.Reason, result.Message)
+	compiled, err := filepath.Glob(filepath.Join(j.o.Function, "__pycache__", "*.pyc"))
+	require.NoError(t, err)
+	require.Len(t, compiled, 2)
 }

@@ -19,16 +19,16 @@ import (
 const (
 	// handoverTimeout bounds the wait for the other container: the kubelet starts both in turn.
 	handoverTimeout = 2 * time.Minute
-	// handoverRetry is how soon Install dials Push again.
+	// handoverRetry is the interval at which Install dials Push.
 	handoverRetry = 20 * time.Millisecond
-	// handoverEnd follows the layer. Without it the layer is not whole, whatever has come.
+	// handoverEnd follows the layer. Without it the layer is incomplete.
 	handoverEnd = "the layer is whole\n"
 )
 
-// errNotHandedOver means that Install has ended without a layer, and has said why.
+// errNotHandedOver is returned when Install ended without a layer, and reported the reason.
 var errNotHandedOver = errors.New("there is no layer to push")
 
-// handover is the end of Install of the connection by which the layer goes to Push.
+// handover is Install's end of the connection to Push.
 type handover struct{ conn *net.UnixConn }
 
 // dialHandover waits until Push listens.
@@ -52,7 +52,7 @@ func dialHandover(ctx context.Context, dir string) (*handover, error) {
 	}
 }
 
-// whileWanted ends when Push has ended: it never sends anything, and closes when it needs no layer any more.
+// whileWanted returns a context that ends with Push, which never sends anything, and closes the connection at its end.
 func (h *handover) whileWanted(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -62,7 +62,7 @@ func (h *handover) whileWanted(ctx context.Context) (context.Context, context.Ca
 	return ctx, cancel
 }
 
-// send gives the layer away and waits until Push has all of it.
+// send sends the layer and waits until Push received it.
 func (h *handover) send(place string, entries []entry) error {
 	buffered := bufio.NewWriterSize(h.conn, 256<<10)
 	if err := writeTar(buffered, place, entries); err != nil {
@@ -70,14 +70,14 @@ func (h *handover) send(place string, entries []entry) error {
 	}
 	_, err := buffered.WriteString(handoverEnd)
 	if err := errors.Join(err, buffered.Flush(), h.conn.CloseWrite()); err != nil {
-		return fmt.Errorf("hand the layer over: %w", err)
+		return fmt.Errorf("send the layer: %w", err)
 	}
 	return nil
 }
 
 func (h *handover) close() { _ = h.conn.Close() }
 
-// receiver is the end of Push.
+// receiver is Push's end of the connection.
 type receiver struct{ listener *net.UnixListener }
 
 func listenHandover(dir string) (*receiver, error) {
@@ -92,7 +92,7 @@ func listenHandover(dir string) (*receiver, error) {
 	return &receiver{listener: listener}, nil
 }
 
-// accept waits for Install. The first who connects is Install: nothing else runs there before.
+// accept waits for Install. The first connection is Install's: no other code runs there before.
 func (r *receiver) accept(ctx context.Context) (*net.UnixConn, error) {
 	if err := r.listener.SetDeadline(time.Now().Add(handoverTimeout)); err != nil {
 		return nil, fmt.Errorf("wait for the layer: %w", err)
@@ -109,7 +109,7 @@ func (r *receiver) accept(ctx context.Context) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// receive lets read have what Install sends, until ctx ends.
+// receive calls read with the connection to Install, until ctx ends.
 func receive(ctx context.Context, from net.Conn, read func(io.Reader) (layer, error)) (layer, error) {
 	stop := context.AfterFunc(ctx, func() { _ = from.Close() })
 	defer stop()

@@ -3,6 +3,7 @@ package builder
 import (
 	"archive/tar"
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,17 +13,22 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/runtimes/language"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
-// layer is a file with the compressed layer.
+// layer is an image layer in a compressed file.
 type layer struct {
 	file      string
 	mediaType types.MediaType
@@ -33,27 +39,27 @@ type layer struct {
 
 var _ v1.Layer = layer{}
 
-// Digest of the compressed content.
+// Digest implements v1.Layer.
 func (l layer) Digest() (v1.Hash, error) { return l.digest, nil }
 
-// DiffID is the digest of the content.
+// DiffID implements v1.Layer.
 func (l layer) DiffID() (v1.Hash, error) { return l.diffID, nil }
 
-// Size of the compressed content.
+// Size implements v1.Layer.
 func (l layer) Size() (int64, error) { return l.size, nil }
 
-// MediaType fits the image that the layer is for.
+// MediaType implements v1.Layer. It matches the image that the layer is added to.
 func (l layer) MediaType() (types.MediaType, error) { return l.mediaType, nil }
 
-// Compressed is what is uploaded.
+// Compressed implements v1.Layer.
 func (l layer) Compressed() (io.ReadCloser, error) { return os.Open(l.file) }
 
-// Uncompressed is not needed for an upload.
+// Uncompressed implements v1.Layer. An upload does not need it.
 func (l layer) Uncompressed() (io.ReadCloser, error) {
-	return nil, errors.New("the layer is only kept compressed")
+	return nil, errors.New("read the layer: only its compressed content is available")
 }
 
-// maxEntries is more files than any Function has.
+// maxEntries bounds the number of files, above that of any Function.
 const maxEntries = 1 << 20
 
 // readLayer packs what Install sends, files that are at place in the image, into file. It writes each entry's header
@@ -65,7 +71,7 @@ func readLayer(in io.Reader, place, file string, maxSize int64) (layer, error) {
 	}
 	defer func() { _ = out.Close() }()
 	packed, content := newMeter(out), sha256.New()
-	// The fastest level: what a pull takes is mostly unpacking.
+	// The fastest level, because unpacking dominates a pull.
 	compressed, err := gzip.NewWriterLevel(packed, gzip.BestSpeed)
 	if err != nil {
 		return layer{}, fmt.Errorf("compress the layer: %w", err)
@@ -80,10 +86,10 @@ func readLayer(in io.Reader, place, file string, maxSize int64) (layer, error) {
 	return layer{file: file, digest: sum(packed.hash), diffID: sum(content), size: packed.size}, nil
 }
 
-// root is how names in a layer begin.
+// root returns the prefix of names in a layer.
 func root(place string) string { return strings.TrimPrefix(place, "/") }
 
-// copyTar writes an archive again, entry by entry.
+// copyTar rewrites an archive, entry by entry.
 func copyTar(out io.Writer, in io.Reader, root string, maxSize int64) error {
 	from, to := tar.NewReader(in), tar.NewWriter(out)
 	var total int64
@@ -109,7 +115,7 @@ func copyTar(out io.Writer, in io.Reader, root string, maxSize int64) error {
 		return errNotHandedOver
 	}
 	if err := to.Close(); err != nil {
-		return fmt.Errorf("end the layer: %w", err)
+		return fmt.Errorf("finish the layer: %w", err)
 	}
 	return nil
 }
@@ -128,7 +134,7 @@ func copyEntry(to *tar.Writer, from io.Reader, header *tar.Header, root string) 
 	return nil
 }
 
-// broken distinguishes a sender that has ended from one that sends something else.
+// broken returns an error that distinguishes a sender that ended from one that sends something else.
 func broken(err error) error {
 	if errors.Is(err, tar.ErrHeader) {
 		return fail(buildplan.InstallFailed, "what the container that installs sent is no layer; a package of the Function may have disturbed it")
@@ -136,9 +142,8 @@ func broken(err error) error {
 	return errNotHandedOver
 }
 
-// cleanHeader keeps the name, the kind, the size and the right to execute. There are no times, and root owns everything,
-// so that the layer depends on nothing else and a handler cannot change its own code even where the file system may be
-// written to.
+// cleanHeader keeps the name, the kind, the size and the executable bit. Times are dropped, so that the layer is reproducible, and root owns
+// everything, so that a handler cannot modify its own code even on a writable file system.
 func cleanHeader(header *tar.Header, root string) (*tar.Header, error) {
 	name := path.Clean(header.Name)
 	if name != root && !strings.HasPrefix(name, root+"/") {
@@ -169,7 +174,7 @@ func writeTar(out io.Writer, place string, entries []entry) error {
 		}
 	}
 	if err := archive.Close(); err != nil {
-		return fmt.Errorf("end the layer: %w", err)
+		return fmt.Errorf("finish the layer: %w", err)
 	}
 	return nil
 }
@@ -204,7 +209,7 @@ func add(archive *tar.Writer, name string, e entry) error {
 	return err
 }
 
-// meter sums up what goes through it.
+// meter counts the bytes that are written through it.
 type meter struct {
 	to   io.Writer
 	hash hash.Hash
@@ -222,4 +227,124 @@ func (m *meter) Write(text []byte) (int, error) {
 
 func sum(of hash.Hash) v1.Hash {
 	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(of.Sum(nil))}
+}
+
+// leftOut returns the paths, below the Function's directory, of files that differ between runs of a package manager or may hold
+// credentials. No runtime reads them.
+func leftOut() map[string]bool {
+	names := map[string]bool{".git": true}
+	for _, each := range languages.All() {
+		names[each.Packages.Settings] = true
+		for _, name := range each.Packages.Unstable {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// entry is a file of the layer.
+type entry struct {
+	name string // below the Function's directory; empty for itself
+	file string
+	info fs.FileInfo
+}
+
+// list returns the files of dir, sorted by name.
+func list(dir string) ([]entry, error) {
+	var entries []entry
+	leftOut := leftOut()
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(file, dir), "/")
+		if leftOut[name] {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if info.IsDir() || info.Mode().IsRegular() || info.Mode()&fs.ModeSymlink != 0 {
+			entries = append(entries, entry{name: name, file: file, info: info})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the Function's directory: %w", err)
+	}
+	return entries, nil
+}
+
+// checkSize returns an error that names the largest packages when the files exceed maxSize.
+func checkSize(entries []entry, maxSize int64) error {
+	if maxSize <= 0 {
+		return nil
+	}
+	var total int64
+	parts := map[string]int64{}
+	for _, e := range entries {
+		if e.info.Mode().IsRegular() {
+			total += e.info.Size()
+			parts[part(e.name)] += e.info.Size()
+		}
+	}
+	if total <= maxSize {
+		return nil
+	}
+	names := make([]string, 0, len(parts))
+	for name := range parts {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(parts[b], parts[a]), strings.Compare(a, b)) })
+	largest := make([]string, 0, 3)
+	for _, name := range names[:min(3, len(names))] {
+		largest = append(largest, fmt.Sprintf("%s %s", name, megabytes(parts[name])))
+	}
+	return fail(buildplan.ImageTooLarge, "source and dependencies take %s, and %s are allowed; the largest are %s; depend on less",
+		megabytes(total), megabytes(maxSize), strings.Join(largest, ", "))
+}
+
+// part returns the package that a file belongs to.
+func part(name string) string {
+	elements := strings.Split(name, "/")
+	depth := 1
+	if slices.ContainsFunc(languages.All(), func(l *language.Language) bool { return l.Packages.Dir == elements[0] }) {
+		depth = 2
+		if len(elements) > 2 && strings.HasPrefix(elements[1], "@") { // a scope of packages
+			depth = 3
+		}
+	}
+	return strings.Join(elements[:min(depth, len(elements))], "/")
+}
+
+func megabytes(bytes int64) string {
+	if bytes < 10<<20 {
+		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+	}
+	return fmt.Sprintf("%d MiB", (bytes+1<<19)>>20)
+}
+
+// withLayer adds the layer to the base and keeps the base's configuration, because the runtime determines how it is run. The layer's media
+// type is of the base's family, because not every containerd accepts a mixture.
+func withLayer(base v1.Image, added layer) (v1.Image, error) {
+	family, err := base.MediaType()
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of the base: %w", err)
+	}
+	added.mediaType = types.DockerLayer
+	if family == types.OCIManifestSchema1 {
+		added.mediaType = types.OCILayer
+	}
+	image, err := mutate.Append(base, mutate.Addendum{
+		Layer: added, MediaType: added.mediaType,
+		History: v1.History{Created: v1.Time{Time: time.Unix(0, 0).UTC()}, CreatedBy: "rouse builder"},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("add the layer to the base: %w", err)
+	}
+	return image, nil
 }

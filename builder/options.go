@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
-// Options say where the builder finds what it works with.
+// Options are the directories of the builder.
 type Options struct {
 	Input    string // directory of the plan
 	Source   string // directory of a repository's source, which Fetch fills
@@ -25,7 +25,7 @@ type Options struct {
 	Server   string // directory of the runtime's server, with which sources are compiled; empty: the runtime's own
 }
 
-// DefaultOptions are the directories that a build Job mounts.
+// DefaultOptions returns the directories that a build Job mounts.
 func DefaultOptions() Options {
 	return Options{
 		Input: buildplan.InputDir, Source: buildplan.SourceDir, Packages: buildplan.PackagesDir, Registry: buildplan.RegistryDir,
@@ -46,7 +46,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Server, "server-dir", o.Server, "directory of the server with which sources are compiled; empty: where the runtime's image has it")
 }
 
-// Validate names the flags that are needed.
+// Validate returns an error for each missing flag.
 func (o *Options) Validate() error {
 	var errs []error
 	needed := map[string]string{"input-dir": o.Input, "source-dir": o.Source, "handover-dir": o.Handover, "work-dir": o.Work}
@@ -58,10 +58,10 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Deps are what the builder does not do itself.
+// Deps holds the dependencies of the builder.
 type Deps struct {
 	Git Git
-	// Output takes what the package manager prints.
+	// Output receives the output of the package manager.
 	Output io.Writer
 	Log    logr.Logger
 }

@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -12,18 +16,77 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+
 	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
+// credentials holds the credentials of registries by host, or by host and path.
+type credentials map[string]authn.AuthConfig
+
+// readCredentials reads the config.json that the kubelet would use. Without one, registries are asked
+// anonymously.
+func readCredentials(dir string) (credentials, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "config.json")) //nolint:gosec // the operator's own directory
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the registries' credentials: %w", err)
+	}
+	var parsed struct {
+		Auths map[string]authn.AuthConfig `json:"auths"`
+	}
+	if err := json.Unmarshal(text, &parsed); err != nil {
+		return nil, errors.New("read the registries' credentials: config.json does not have the format of docker login")
+	}
+	found := make(credentials, len(parsed.Auths))
+	for address, auth := range parsed.Auths {
+		found[cleanAddress(address)] = auth
+	}
+	return found, nil
+}
+
+// cleanAddress removes the parts of an address that only Docker writes.
+func cleanAddress(address string) string {
+	if _, rest, found := strings.Cut(address, "://"); found {
+		address = rest
+	}
+	address = strings.TrimRight(address, "/")
+	for _, version := range []string{"/v1", "/v2"} {
+		address = strings.TrimSuffix(address, version)
+	}
+	if address == "docker.io" {
+		return name.DefaultRegistry
+	}
+	return address
+}
+
+// Resolve returns the credentials with the longest matching path, as the kubelet does.
+func (c credentials) Resolve(resource authn.Resource) (authn.Authenticator, error) {
+	for at := resource.String(); at != "." && at != ""; {
+		if auth, found := c[at]; found {
+			return authn.FromConfig(auth), nil
+		}
+		slash := strings.LastIndexByte(at, '/')
+		if slash < 0 {
+			break
+		}
+		at = at[:slash]
+	}
+	return authn.Anonymous, nil
+}
+
 const hidden = "[hidden]"
 
-// shortestSecret is one that can be distinguished from ordinary words.
+// shortestSecret is the length from which a secret can be distinguished from ordinary words.
 const shortestSecret = 4
 
 var (
 	// secretSetting is a line of .npmrc or pip.conf whose value must stay secret.
 	secretSetting = regexp.MustCompile(`(?im)^\s*\S*(?:_auth|_authtoken|_password|password|token|secret|certfile|keyfile|\bkey|\bcert)\s*=\s*(.+?)\s*$`)
-	// secretURL is what stands before the host.
+	// secretURL matches the credentials before the host.
 	secretURL = regexp.MustCompile(`://([^/\s@:]*):([^/\s@]+)@`)
 )
 
@@ -31,7 +94,7 @@ var (
 // when they fail, and a source can have them read any: a manifest may include another file, whatever that is.
 type secrets struct{ values []string }
 
-// secrets reads those of the package registry, the only ones that are where packages are installed.
+// secrets reads the credentials of the package registry, the only ones in the container that installs packages.
 func (b *Builder) secrets() secrets {
 	var found secrets
 	for _, name := range settings() {
@@ -46,12 +109,12 @@ func (b *Builder) secrets() secrets {
 			found.add(parts[2])
 		}
 	}
-	// A secret that holds another goes first.
+	// A secret that contains another is masked first.
 	slices.SortFunc(found.values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	return found
 }
 
-// add takes a secret and the forms in which it is written elsewhere.
+// add adds a secret and its encoded forms.
 func (s *secrets) add(value string) {
 	forms := []string{value, url.QueryEscape(value), url.PathEscape(value)}
 	if plain, err := url.PathUnescape(value); err == nil {
@@ -70,7 +133,7 @@ func (s *secrets) add(value string) {
 	}
 }
 
-// mask leaves the secrets out of a text.
+// mask masks the secrets in a text.
 func (s secrets) mask(text string) string {
 	for _, value := range s.values {
 		text = strings.ReplaceAll(text, value, hidden)
@@ -78,23 +141,23 @@ func (s secrets) mask(text string) string {
 	return text
 }
 
-// hide leaves the secrets out of a result.
+// hide masks the secrets in a result.
 func (s secrets) hide(result buildplan.Result) buildplan.Result {
 	result.Message, result.Log = s.mask(result.Message), s.mask(result.Log)
 	return result
 }
 
-// writer leaves the secrets out of what is written through it.
+// writer returns a writer that masks the secrets.
 func (s secrets) writer(to io.Writer) *maskedWriter { return &maskedWriter{secrets: s, to: to} }
 
-// maskedWriter writes whole lines, since a secret may come in two parts.
+// maskedWriter buffers whole lines, because a secret may arrive in two parts.
 type maskedWriter struct {
 	secrets secrets
 	to      io.Writer
 	line    bytes.Buffer
 }
 
-// longestLine is how much waits for the end of its line.
+// longestLine bounds the buffer of an incomplete line.
 const longestLine = 64 << 10
 
 func (w *maskedWriter) Write(text []byte) (int, error) {
@@ -113,5 +176,5 @@ func (w *maskedWriter) write(text []byte) error {
 	return err
 }
 
-// flush writes the last line, which may have no end.
+// flush writes the last, incomplete line.
 func (w *maskedWriter) flush() { _ = w.write(w.line.Next(w.line.Len())) }

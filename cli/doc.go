@@ -3,6 +3,6 @@
 // It owns what is printed for people and programs. It guarantees:
 //
 //   - Commands act on the local mode unless a flag names a cluster.
-//   - The output holds what was asked for and nothing else; notes and progress go to standard error.
-//   - Every end has its exit code (package exit), and every error has the advice that is known.
+//   - Standard output contains only results; notes and progress go to standard error.
+//   - Every failure has an exit code (package exit), and errors contain the remedy where it is known.
 package cli

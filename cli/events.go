@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
+	"github.com/rouse-run/rouse/cli/trace"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
@@ -226,7 +229,7 @@ func (s *session) kind(kind journal.Kind) output.Styled {
 	}
 }
 
-// eventNote is what else is worth a word.
+// eventNote returns further details of a record.
 func eventNote(r journal.Record) string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -254,7 +257,7 @@ func eventNote(r journal.Record) string {
 	return strings.Join(notes, ", ")
 }
 
-// briefly rounds a duration to what people want to know.
+// briefly rounds a duration for people.
 func briefly(d time.Duration) time.Duration {
 	switch {
 	case d < time.Millisecond:
@@ -263,4 +266,132 @@ func briefly(d time.Duration) time.Duration {
 		return d.Round(time.Millisecond)
 	}
 	return d.Round(100 * time.Millisecond)
+}
+
+// chainPollInterval is the interval at which a chain in flight is checked.
+const chainPollInterval = 300 * time.Millisecond
+
+func newTrace(streams Streams) *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use:   "trace EVENT-ID",
+		Short: "Show the whole chain of an event as a tree",
+		Long: `Show the chain that an event belongs to: what was published first, to whom it was delivered, with which tries, and the
+events that came of it. Bridges remember their last events only.`,
+		Example: `  rouse trace 1001
+  rouse trace $(rouse publish --type order.received --source shop -d '{}') --wait 30s
+  rouse trace 1001 -o json | jq .deliveries`,
+		Args: exactly(1, "the id of an event"),
+	}
+	s := ask(streams, cmd, output.JSON, output.YAML)
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait so long for the chain to come to rest")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return s.with(func(conn *target.Connection) error {
+			s.reportProgress("asking " + conn.Name + " for event " + args[0])
+			admins, err := conn.Admins(cmd.Context())
+			if err != nil {
+				return err
+			}
+			asked := target.Wanted{Since: -1, Within: conn.Namespace, Note: s.noteOnce()}
+			root, atRest, err := s.chain(cmd.Context(), admins, asked, args[0], wait)
+			if err != nil {
+				return err
+			}
+			s.endProgress()
+			if err := s.writeTree(root); err != nil {
+				return err
+			}
+			if wait > 0 && !atRest {
+				return exit.Errorf(exit.Failed, "events of the chain are still in flight after %s; raise --wait", wait)
+			}
+			return nil
+		})
+	}
+	return cmd
+}
+
+func (s *session) writeTree(root trace.Node) error {
+	if !s.forPeople() {
+		return output.Write(s.Out, s.format.Chosen, root)
+	}
+	_, err := fmt.Fprint(s.Out, trace.Text(root))
+	return err
+}
+
+// chain polls until no event of the chain is in flight, or until the timeout.
+func (s *session) chain(
+	ctx context.Context, admins []target.Admin, asked target.Wanted, id string, wait time.Duration,
+) (root trace.Node, atRest bool, err error) {
+	deadline := time.Now().Add(wait)
+	for {
+		idle, err := target.New(admins[0]).Idle(ctx, asked.Within) // before the records, which contain deliveries in between
+		if err != nil {
+			return root, false, err
+		}
+		records, err := chainRecords(ctx, admins, asked, id)
+		if err != nil {
+			return root, false, err
+		}
+		root, err = trace.Tree(records, id)
+		unknown := errors.Is(err, trace.ErrUnknown)
+		switch atRest = err == nil && idle && !moves(root); {
+		case atRest:
+			return root, true, nil
+		case time.Now().After(deadline):
+			if unknown {
+				err = exit.With(exit.NotFound, err)
+			}
+			return root, false, err
+		}
+		s.reportProgress("waiting for the chain of " + id + " to come to rest")
+		select {
+		case <-ctx.Done():
+			return root, false, ctx.Err()
+		case <-time.After(chainPollInterval):
+		}
+	}
+}
+
+// chainRecords returns the records of the event and of all events with its trace.
+func chainRecords(ctx context.Context, admins []target.Admin, asked target.Wanted, id string) ([]journal.Record, error) {
+	ofEvent, ofCause := asked, asked
+	ofEvent.ID, ofCause.Cause = id, id
+	records, err := target.Recent(ctx, admins, ofEvent)
+	if err != nil {
+		return nil, err
+	}
+	caused, err := target.Recent(ctx, admins, ofCause)
+	if err != nil {
+		return nil, err
+	}
+	var traces []string
+	for _, r := range append(slices.Clone(records), caused...) {
+		if r.Trace != "" && !slices.Contains(traces, r.Trace) {
+			traces = append(traces, r.Trace)
+		}
+	}
+	if len(traces) == 0 {
+		return append(records, caused...), nil
+	}
+	var all []journal.Record
+	for _, id := range traces {
+		ofTrace := asked
+		ofTrace.Trace = id
+		of, err := target.Recent(ctx, admins, ofTrace)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, of...)
+	}
+	return all, nil
+}
+
+// moves reports whether an event of the tree is in flight.
+func moves(n trace.Node) bool {
+	if slices.ContainsFunc(n.Children, moves) {
+		return true
+	}
+	return slices.ContainsFunc(n.Deliveries, func(d trace.Delivery) bool {
+		return d.State.Pending() || slices.ContainsFunc(d.Children, moves)
+	})
 }

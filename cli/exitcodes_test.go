@@ -75,6 +75,8 @@ func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
 		"convert -f DIR/there":            exit.Usage,
 		"convert -f DIR/fn.yaml":          exit.Usage,
 		"convert -f DIR/without-git.yaml": exit.Failed,
+		"convert -f DIR/old.yaml":         exit.Failed,
+		"convert -f FILE -o DIR":          exit.Failed,
 		"convert --nonsense":              exit.Usage,
 
 		"dev DIR twice":                                   exit.Usage,

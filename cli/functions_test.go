@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"encoding/json"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,4 +27,46 @@ func TestURLOfAFunctionIsOneThatTheReaderOfTheListCanCall(t *testing.T) {
 	} {
 		require.Equal(t, tc.want, reachableURL(&target.Function{URL: inside, Exposed: tc.exposed}, tc.local), name)
 	}
+}
+
+func TestSubscriptionsAreListedWithWhatWaitsForThem(t *testing.T) {
+	t.Parallel()
+	answer := make(chan struct{})
+	w := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Ce-Id") == "slow" {
+			<-answer
+		}
+		http.Error(w, "no", http.StatusBadRequest)
+	})
+	defer close(answer)
+	for _, id := range []string{"refused", "slow"} {
+		require.Equal(t, 0, w.run(t, "publish", "--type", "order.received", "--source", "shop", "--id", id).code)
+	}
+	w.pricing.Await(t, 2)
+	w.awaitDeadLetters(t, 1)
+
+	got := w.run(t, "subscriptions")
+	require.Equal(t, 0, got.code, got.err)
+	require.Equal(t, strings.TrimLeft(`
+NAMESPACE   NAME      STATE     SOURCE      TYPES            SINK                                      PENDING   IN FLIGHT   RETRIES   DEAD LETTERS   MESSAGE
+mail        thanks    failing   invoicing   order.invoiced   http://thanks                             0         0           0         0              no consumer
+orders      pricing   ready     shop        order.received   http://pricing.orders.svc.cluster.local   0         1           0         1
+`, "\n"), got.out)
+
+	var listed []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(w.run(t, "subscriptions", "-n", "orders", "-o", "json").out), &listed))
+	require.Equal(t, []map[string]any{{
+		"namespace": "orders", "name": "pricing", "source": "shop", "types": []any{"order.received"},
+		"sink": "http://pricing.orders.svc.cluster.local", "state": "ready",
+		"backlog": map[string]any{"pending": 0.0, "inFlight": 1.0, "waitingRetries": 0.0, "deadLetters": 1.0},
+	}}, listed)
+	require.Equal(t, "mail/thanks\norders/pricing\n", w.run(t, "subs", "-o", "name").out)
+	require.Equal(t, "[]\n", w.run(t, "subscriptions", "-n", "nowhere", "-o", "json").out)
+	require.Contains(t, w.run(t, "subscriptions", "-n", "nowhere").err, "there are no Subscriptions in nowhere")
+}
+
+func TestALongListOfTypesIsCutInTheTable(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "a, b, c", briefTypes([]string{"a", "b", "c"}))
+	require.Equal(t, "a, b, c, and 2 more", briefTypes([]string{"a", "b", "c", "d", "e"}))
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"net/http"
 	"net/url"
@@ -37,7 +38,7 @@ func newInvoke(streams Streams) *cobra.Command {
 	i := &invoke{}
 	cmd := &cobra.Command{
 		Use:   "invoke FUNCTION",
-		Short: "Call a Function and wait for its answer",
+		Short: "Call a Function and wait for its response",
 		Long: `Call a Function over HTTP. One that sleeps is woken first. The body of its answer goes to the output, the status to
 standard error; the exit code is 5 when the status is 400 or more.
 
@@ -79,7 +80,7 @@ func (i *invoke) run(cmd *cobra.Command, fn string) error {
 		defer cancel()
 		err := i.call(ctx, conn, fn, header, body)
 		if errors.Is(err, context.DeadlineExceeded) && cmd.Context().Err() == nil {
-			return exit.Errorf(exit.Failed, "Function %s has not answered within %s; --timeout makes that longer", fn, i.timeout)
+			return exit.Errorf(exit.Failed, "Function %s did not respond within %s; raise --timeout", fn, i.timeout)
 		}
 		return err
 	})
@@ -164,8 +165,8 @@ func (i *invoke) call(ctx context.Context, conn *target.Connection, fn string, h
 	}
 }
 
-// comeAgain reports whether the request has reached no replica yet, and when to repeat it. A Function may take longer to start than
-// a request waits for it.
+// comeAgain reports whether the request reached no replica, and after which delay to retry it. A cold start may take longer than a gateway
+// holds a request.
 func comeAgain(response *http.Response) (pause time.Duration, again bool) {
 	const soonest, latest = 1, 30
 	switch response.Header.Get(activation.HeaderRefused) {
@@ -176,18 +177,18 @@ func comeAgain(response *http.Response) (pause time.Duration, again bool) {
 	return 0, false
 }
 
-// reasonOf is what an answer that is none of the Function's says.
+// reasonOf returns the gateway's error message when the response did not come from the Function.
 func reasonOf(response *http.Response) string {
 	defer func() { _ = response.Body.Close() }()
-	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // it is repeated with or without
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // optional: the request is retried without it
 	return strings.TrimSpace(string(text))
 }
 
-// send calls a Function once. The caller closes the body of the answer.
+// send calls a Function once. The caller closes the body of the response.
 func (i *invoke) send(ctx context.Context, name, address string, header http.Header, body []byte) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, strings.ToUpper(i.method), address, bytes.NewReader(body))
 	if err != nil {
-		return nil, exit.Errorf(exit.Usage, "--request %q: it is no method", i.method)
+		return nil, exit.Errorf(exit.Usage, "--request %q: not a valid HTTP method", i.method)
 	}
 	request.Header = header.Clone()
 	if host := header.Get("Host"); host != "" {
@@ -202,7 +203,7 @@ func (i *invoke) send(ctx context.Context, name, address string, header http.Hea
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, exit.Errorf(exit.Unreachable, "Function %s does not answer: %w", name, err)
+		return nil, exit.Errorf(exit.Unreachable, "Function %s did not respond: %w", name, err)
 	}
 	return response, nil
 }
@@ -210,7 +211,7 @@ func (i *invoke) send(ctx context.Context, name, address string, header http.Hea
 func (i *invoke) printAnswer(name string, response *http.Response) error {
 	i.note("%s", output.Clean(response.Status))
 	if _, err := io.Copy(i.Out, response.Body); err != nil {
-		return fmt.Errorf("read the answer of Function %s: %w", name, err)
+		return fmt.Errorf("read the response of Function %s: %w", name, err)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		return exit.Errorf(exit.Refused, "Function %s answered %d", name, response.StatusCode)
@@ -218,7 +219,7 @@ func (i *invoke) printAnswer(name string, response *http.Response) error {
 	return nil
 }
 
-// join puts a path with a query behind a URL.
+// join appends a path with a query to a URL.
 func join(base, path string) (string, error) {
 	address, err := url.Parse(base)
 	if err != nil {
@@ -229,7 +230,88 @@ func join(base, path string) (string, error) {
 	}
 	relative, err := url.Parse(path)
 	if err != nil || relative.Host != "" {
-		return "", exit.Errorf(exit.Usage, "--path %q: it is no path", path)
+		return "", exit.Errorf(exit.Usage, "--path %q: not a valid path", path)
 	}
 	return address.ResolveReference(relative).String(), nil
+}
+
+func newLogs(streams Streams) *cobra.Command {
+	var options target.LogOptions
+	cmd := &cobra.Command{
+		Use:   "logs FUNCTION",
+		Short: "Show the log of a Function",
+		Long: `Show what all replicas of a Function print. With -f new lines follow as they come, also those of replicas that come
+up later, until Ctrl-C.`,
+		Example: `  rouse logs pricing
+  rouse logs -f orders/pricing --tail 20
+  rouse logs pricing --since 10m -o json | jq .text`,
+		Args: exactly(1, "the Function"),
+	}
+	s := ask(streams, cmd, output.JSON)
+	cmd.ValidArgsFunction = once(s.complete(functionNames))
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.BoolVarP(&options.Follow, "follow", "f", false, "go on until Ctrl-C")
+	fs.IntVar(&options.Tail, "tail", -1, "lines of the past (-1: all that are kept)")
+	fs.DurationVar(&options.Since, "since", 0, "only lines that are not older, for example 5m")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return s.with(func(conn *target.Connection) error {
+			namespace, name, err := s.function(conn, args[0])
+			if err != nil {
+				return err
+			}
+			var written error
+			err = conn.Log(cmd.Context(), namespace, name, options, func(line target.Line) {
+				s.endProgress()
+				if written == nil {
+					written = s.writeLine(line)
+				}
+			})
+			switch {
+			case written != nil:
+				return written
+			case cmd.Context().Err() != nil:
+				return nil //nolint:nilerr // Ctrl-C is how following ends
+			}
+			return err
+		})
+	}
+	return cmd
+}
+
+func (s *session) writeLine(line target.Line) error {
+	if s.format.Chosen == output.JSON {
+		return output.WriteOne(s.Out, output.JSON, line)
+	}
+	replica := s.style.Paint(colorOf(line.Replica), line.Replica)
+	text := output.Styled(line.Text)
+	if line.Stream == "rouse" {
+		text = s.style.Dim(line.Text)
+	}
+	_, err := fmt.Fprintln(s.Out, s.style.Dim(line.Time.Local().Format(clock)), replica, text)
+	return err
+}
+
+// clock is the format of today's times.
+const clock = "15:04:05.000"
+
+// colorOf returns the color of a replica.
+func colorOf(name string) int {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(name)) // never fails
+	return int(hash.Sum32() % output.Colors)
+}
+
+// ago formats an age for people.
+func ago(since, now time.Time) string {
+	passed := now.Sub(since)
+	switch {
+	case passed < time.Minute:
+		return fmt.Sprintf("%ds", max(0, int(passed.Seconds())))
+	case passed < time.Hour:
+		return fmt.Sprintf("%dm", int(passed.Minutes()))
+	case passed < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(passed.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(passed.Hours()/24))
 }

@@ -9,13 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/cli/event"
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// maxContent bounds what is read of a file or the input.
+// maxContent bounds the size of a file or the input.
 const maxContent = 256 << 20
 
 type publish struct {
@@ -86,7 +88,7 @@ func (p *publish) run(cmd *cobra.Command) error {
 
 func (p *publish) read(cmd *cobra.Command) (err error) {
 	if cmd.Flags().Changed("data") && p.file != "" {
-		return exit.Errorf(exit.Usage, "--data and --data-file both say what the data is: leave one out")
+		return exit.Errorf(exit.Usage, "--data and --data-file exclude each other: leave one out")
 	}
 	p.in.HasContent = cmd.Flags().Changed("data") || p.file != ""
 	p.in.Content = []byte(p.data)
@@ -106,7 +108,7 @@ func (p *publish) send(ctx context.Context, conn *target.Connection, batch event
 	return event.Sender{URL: url, Client: client, RetryFor: p.retryFor, Note: p.reportProgress}.Send(ctx, batch)
 }
 
-// printResults writes what became of the events. It fails with what was refused.
+// printResults prints the results. It fails with the refused events.
 func (p *publish) printResults(results []event.Result) error {
 	var refused []event.Result
 	for i, r := range results {
@@ -147,4 +149,68 @@ func readAll(in io.Reader, flag string) ([]byte, error) {
 		return nil, exit.Errorf(exit.Usage, "--%s: the input is larger than %d bytes", flag, maxContent)
 	}
 	return content, nil
+}
+
+const (
+	// interestTimeout bounds the request for the Subscriptions, because the events are stored and the user waits.
+	interestTimeout = 3 * time.Second
+	// notedKinds bounds how many kinds of events without a Subscription are listed.
+	notedKinds = 10
+)
+
+// noteUnwanted marks the results of stored events that no Subscription matches. A user without the right to list the Subscriptions of all
+// namespaces gets no notes, which does not fail the publish.
+func noteUnwanted(ctx context.Context, conn *target.Connection, results []event.Result) {
+	ctx, cancel := context.WithTimeout(ctx, interestTimeout)
+	defer cancel()
+	all, err := conn.Subscriptions(ctx, "")
+	if err != nil {
+		return
+	}
+	specs := make([]eventingv1alpha2.SubscriptionSpec, 0, len(all))
+	for _, sub := range all {
+		specs = append(specs, eventingv1alpha2.SubscriptionSpec{
+			Source: sub.Source, Types: sub.Types, TypeMatching: eventingv1alpha2.TypeMatching(sub.TypeMatching),
+		})
+	}
+	wanted, known := routing.InterestOf(specs), map[routing.EventKind]string{}
+	for i := range results {
+		r := &results[i]
+		if !r.Stored() {
+			continue
+		}
+		kind := routing.EventKind{Type: r.Type, Source: r.Source}
+		text, done := known[kind]
+		if !done {
+			text = wanted.Explain(kind)
+			known[kind] = text
+		}
+		r.Note = text
+	}
+}
+
+// printUnwanted prints a line for each kind of events that no Subscription matches.
+func (s *session) printUnwanted(results []event.Result) {
+	var order []routing.EventKind
+	count, texts := map[routing.EventKind]int{}, map[routing.EventKind]string{}
+	for _, r := range results {
+		if r.Note == "" {
+			continue
+		}
+		kind := routing.EventKind{Type: r.Type, Source: r.Source}
+		if count[kind]++; count[kind] == 1 {
+			order, texts[kind] = append(order, kind), r.Note
+		}
+	}
+	for i, kind := range order {
+		if i == notedKinds {
+			s.note("and %d other kinds of events that match no Subscription", len(order)-notedKinds)
+			return
+		}
+		times := ""
+		if count[kind] > 1 {
+			times = fmt.Sprintf(" (%d events)", count[kind])
+		}
+		s.note("%s%s: stored, but %s", output.Clean(kind.String()), times, output.Clean(texts[kind]))
+	}
 }

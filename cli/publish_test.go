@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,6 +11,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/cli/event"
+	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/cli/target"
 )
 
 func accept(http.ResponseWriter, *http.Request) {}
@@ -112,17 +118,17 @@ func TestPublishNamesTheFlagOfAnInvalidEvent(t *testing.T) {
 	}{
 		"no type":                   {"", []string{"--source", "shop"}, "--type is missing"},
 		"no source":                 {"", []string{"--type", "a"}, "--source is missing"},
-		"data twice":                {"", []string{"--type", "a", "--data", "1", "-f", "x"}, "--data and --data-file both say"},
+		"data twice":                {"", []string{"--type", "a", "--data", "1", "-f", "x"}, "--data and --data-file exclude each other"},
 		"a missing file":            {"", []string{"--type", "a", "-f", "/does/not/exist"}, "--data-file: open /does/not/exist"},
 		"JSON that is none":         {"", []string{"--type", "a", "--source", "s", "-d", "{", "--content-type", "application/json"}, "--content-type"},
 		"an extension with a dash":  {"", []string{"--type", "a", "--source", "s", "--extension", "my-tenant=a"}, "--extension my-tenant: a name has"},
 		"a batch of one id":         {`[{"type":"a"},{"type":"b"}]`, []string{"-f", "-", "--source", "s", "--id", "1"}, "--id names one event"},
 		"an event without a type":   {`[{"source":"s","type":"a"},{"source":"s"}]`, []string{"-f", "-"}, "event 2: it has no type"},
 		"an event without a source": {`{"type":"a"}`, []string{"-f", "-"}, "event 1: it has no source: add one, or --source"},
-		"no JSON":                   {`hello`, []string{"-f", "-"}, "event 1: it is no JSON object"},
+		"no JSON":                   {`hello`, []string{"-f", "-"}, "event 1: it is not a JSON object"},
 		"an empty array":            {`[]`, []string{"-f", "-"}, "holds no events"},
 		"an unknown format":         {"", []string{"-o", "xml"}, `invalid argument "xml" for "-o, --output" flag: use one of json, yaml, name`},
-		"an argument":               {"", []string{"order"}, `there is an argument too many, "order"`},
+		"an argument":               {"", []string{"order"}, `unexpected argument "order"`},
 	} {
 		got := run(t, tc.stdin, append([]string{"publish"}, tc.args...)...)
 		require.Equal(t, 2, got.code, "%s: %s", name, got.err)
@@ -143,6 +149,51 @@ func TestErrorWithoutALocalModeHasAdvice(t *testing.T) {
 	} {
 		got := run(t, "", append(args, "--dir", "/does/not/exist")...)
 		require.Equal(t, 4, got.code, args)
-		require.Contains(t, got.err, "there is no folder /does/not/exist", strings.Join(args, " "))
+		require.Contains(t, got.err, "folder /does/not/exist does not exist", strings.Join(args, " "))
 	}
+}
+
+func TestPublishOfAnEventWithoutSubscriptionNotesASuggestion(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, accept)
+	got := w.run(t, "publish", "--type", "order.receivd", "--source", "shop", "--id", "1")
+	require.Equal(t, ran{0, "1\n", "order.receivd from shop: stored, but no Subscription takes it; did you mean order.received from shop?\n"}, got)
+	got = w.run(t, "publish", "--type", "mail.sent", "--source", "shop", "--id", "2", "-o", "name")
+	require.Equal(t, ran{0, "2\n", "mail.sent from shop: stored, but no Subscription takes it\n"}, got)
+
+	batch := `[{"id": "a", "type": "order.invoiced"}, {"id": "b", "type": "order.received"}, {"id": "c", "type": "order.invoiced"}]`
+	got = w.runWith(t, batch, "publish", "-f", "-", "--source", "shop", "-o", "json")
+	require.Equal(t, 0, got.code)
+	require.Equal(t, "order.invoiced from shop (2 events): stored, but no Subscription takes it; did you mean order.invoiced from invoicing?\n", got.err)
+	var results []event.Result
+	require.NoError(t, json.Unmarshal([]byte(got.out), &results))
+	require.NotEmpty(t, results[0].Note)
+	require.Empty(t, results[1].Note)
+}
+
+func TestNotesOfEventsWithoutSubscriptionAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, accept)
+	var events []string
+	for i := range notedKinds + 2 {
+		events = append(events, fmt.Sprintf(`{"type": "nothing.%d", "source": "s"}`, i))
+	}
+	got := w.runWith(t, "["+strings.Join(events, ",")+"]", "publish", "-f", "-")
+	require.Equal(t, 0, got.code)
+	require.Equal(t, notedKinds+1, strings.Count(got.err, "\n"))
+	require.Contains(t, got.err, "and 2 other kinds of events that match no Subscription\n")
+}
+
+// unlisted is a Rouse whose Subscriptions one may not list.
+type unlisted struct{ target.Target }
+
+func (unlisted) Subscriptions(context.Context, string) ([]target.Subscription, error) {
+	return nil, exit.Errorf(exit.Unreachable, "you may not list subscriptions")
+}
+
+func TestPublishWithoutPermissionToListSubscriptionsHasNoNotes(t *testing.T) {
+	t.Parallel()
+	results := []event.Result{{ID: "1", Type: "order.receivd", Source: "shop", Status: 204}}
+	noteUnwanted(t.Context(), &target.Connection{Target: unlisted{}}, results)
+	require.Empty(t, results[0].Note)
 }

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +16,7 @@ import (
 	"github.com/rouse-run/rouse/cli/target"
 )
 
-// session is the flags of one command about its target and its output.
+// session holds the flags of a command about its target and its output.
 type session struct {
 	Streams
 
@@ -25,7 +28,7 @@ type session struct {
 	progress *output.Progress
 }
 
-// ask makes a command that talks to a target. formats are the values of -o.
+// ask adds the flags of a command that queries a target. formats are the values of -o.
 func ask(streams Streams, cmd *cobra.Command, formats ...output.Format) *session {
 	s := &session{Streams: streams, format: output.Choices{Allowed: formats}, style: output.StyleOf(streams.Out)}
 	cmd.GroupID = groupAsk
@@ -49,7 +52,7 @@ func ask(streams Streams, cmd *cobra.Command, formats ...output.Format) *session
 // open finds the target. The caller closes it.
 func (s *session) open() (*target.Connection, error) { return target.Open(s.options) }
 
-// with opens the target for one call.
+// with opens the target for a call.
 func (s *session) with(do func(conn *target.Connection) error) error {
 	conn, err := s.open()
 	if err != nil {
@@ -58,12 +61,12 @@ func (s *session) with(do func(conn *target.Connection) error) error {
 	err = do(conn)
 	s.endProgress()
 	if closing := conn.Close(); err == nil && closing != nil {
-		return fmt.Errorf("let go of %s: %w", conn.Name, closing)
+		return fmt.Errorf("close the connection to %s: %w", conn.Name, closing)
 	}
 	return err
 }
 
-// reportProgress shows what is waited for, if that takes long.
+// reportProgress shows what the command waits for, if that takes long.
 func (s *session) reportProgress(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +77,7 @@ func (s *session) reportProgress(text string) {
 	s.progress.SetText(text)
 }
 
-// endProgress comes before anything else is written.
+// endProgress has to be called before any other output.
 func (s *session) endProgress() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,13 +87,13 @@ func (s *session) endProgress() {
 	}
 }
 
-// note writes a line beside the output.
+// note writes a line to standard error.
 func (s *session) note(format string, args ...any) {
 	s.endProgress()
-	_, _ = fmt.Fprintf(s.Err, format+"\n", args...) // notes that cannot be written are no failure
+	_, _ = fmt.Fprintf(s.Err, format+"\n", args...) // a note that cannot be written is not an error
 }
 
-// noteOnce is a note for what several bridges answer.
+// noteOnce returns a function that writes one note, for messages that several bridges return.
 func (s *session) noteOnce() func(text string) {
 	var once sync.Once
 	return func(text string) { once.Do(func() { s.note("%s", text) }) }
@@ -98,28 +101,28 @@ func (s *session) noteOnce() func(text string) {
 
 func (s *session) forPeople() bool { return s.format.Chosen == output.Text }
 
-// function splits FN, which may be namespace/name.
+// function splits the argument FN, which may be NAMESPACE/NAME.
 func (s *session) function(conn *target.Connection, text string) (namespace, name string, err error) {
 	before, after, found := strings.Cut(text, "/")
 	switch {
 	case !found:
 		return conn.Namespace, text, nil
 	case before == "" || after == "" || strings.Contains(after, "/"):
-		return "", "", exit.Errorf(exit.Usage, "%q names no Function: use NAME or NAMESPACE/NAME", text)
+		return "", "", exit.Errorf(exit.Usage, "%q is not the name of a Function: use NAME or NAMESPACE/NAME", text)
 	case s.options.Namespace != "" && s.options.Namespace != before:
 		return "", "", exit.Errorf(exit.Usage, "--namespace %s and %s contradict each other: leave one out", s.options.Namespace, text)
 	}
 	return before, after, nil
 }
 
-// exactly is cobra.ExactArgs with words.
+// exactly is cobra.ExactArgs with a message that names the argument.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < n:
 			return exit.Errorf(exit.Usage, "%s is missing: %s", what, cmd.UseLine())
 		case len(args) > n:
-			return exit.Errorf(exit.Usage, "there is an argument too many, %q: %s", args[n], cmd.UseLine())
+			return exit.Errorf(exit.Usage, "unexpected argument %q: %s", args[n], cmd.UseLine())
 		}
 		return nil
 	}
@@ -138,4 +141,134 @@ func (s *session) readContent(flag, path string) ([]byte, error) {
 		return nil, exit.Errorf(exit.Usage, "--%s: %w", flag, err)
 	}
 	return content, nil
+}
+
+// completeTimeout bounds a completion, because the shell waits for it.
+const completeTimeout = 2 * time.Second
+
+// lookup returns the candidates for a word on the command line.
+type lookup func(ctx context.Context, conn *target.Connection, word string) ([]string, error)
+
+// complete returns a completion function for a lookup. A lookup that fails or times out completes nothing and prints nothing.
+func (s *session) complete(find lookup) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
+		defer cancel()
+		found := make(chan []string, 1)
+		go func() { found <- s.found(ctx, find, word) }() // a credential plugin may outlast ctx; the process ends anyway
+		select {
+		case words := <-found:
+			return words, cobra.ShellCompDirectiveNoFileComp
+		case <-ctx.Done():
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+}
+
+func (s *session) found(ctx context.Context, find lookup, word string) []string {
+	options := s.options
+	options.Note = nil
+	conn, err := target.Open(options)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = conn.Close() }() // the process ends anyway
+	words, err := find(ctx, conn, word)
+	if err != nil {
+		return nil
+	}
+	words = slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, word) || !harmless(w) })
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// harmless reports whether a shell leaves a word unchanged. Types and sources may have any characters, and tenants write them.
+func harmless(word string) bool {
+	const deadLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/"
+	return word != "" && !strings.HasPrefix(word, "-") && strings.Trim(word, deadLetters) == ""
+}
+
+// completeFlag completes the value of a flag.
+func (s *session) completeFlag(cmd *cobra.Command, flag string, find lookup) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, s.complete(find)); err != nil {
+		panic(err) // the flag does not exist
+	}
+}
+
+// once completes the first argument only.
+func once(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(cmd, args, word)
+	}
+}
+
+// scopeOf returns the namespace in which a word is looked up, and the prefix of candidates: empty, or the namespace that was typed.
+func scopeOf(conn *target.Connection, word string) (namespace, prefix string) {
+	if before, _, typed := strings.Cut(word, "/"); typed {
+		return before, before + "/"
+	}
+	return conn.Namespace, ""
+}
+
+func functionNames(ctx context.Context, conn *target.Connection, word string) (words []string, err error) {
+	namespace, prefix := scopeOf(conn, word)
+	all, err := conn.Functions(ctx, namespace)
+	for _, f := range all {
+		words = append(words, prefix+f.Name)
+	}
+	return words, err
+}
+
+func subscriptionNames(ctx context.Context, conn *target.Connection, _ string) (words []string, err error) {
+	all, err := conn.Subscriptions(ctx, conn.Namespace)
+	for _, s := range all {
+		words = append(words, s.Name)
+	}
+	return words, err
+}
+
+// fullSubscriptionNames returns names with a namespace, where there is no default or one was typed.
+func fullSubscriptionNames(ctx context.Context, conn *target.Connection, word string) (words []string, err error) {
+	namespace, prefix := scopeOf(conn, word)
+	all, err := conn.Subscriptions(ctx, namespace)
+	for _, s := range all {
+		if conn.Namespace == "" {
+			prefix = s.Namespace + "/"
+		}
+		words = append(words, prefix+s.Name)
+	}
+	return words, err
+}
+
+func namespaceNames(ctx context.Context, conn *target.Connection, _ string) ([]string, error) {
+	return conn.Namespaces(ctx)
+}
+
+// eventTypes returns the types that Subscriptions match, from one source or from any.
+func eventTypes(source *string) lookup {
+	return func(ctx context.Context, conn *target.Connection, _ string) (words []string, err error) {
+		all, err := conn.Subscriptions(ctx, "")
+		for _, s := range all {
+			if *source == "" || s.Source == *source {
+				words = append(words, s.Types...)
+			}
+		}
+		return words, err
+	}
+}
+
+// eventSources returns the sources that Subscriptions match, of one type or of any.
+func eventSources(eventType *string) lookup {
+	return func(ctx context.Context, conn *target.Connection, _ string) (words []string, err error) {
+		all, err := conn.Subscriptions(ctx, "")
+		for _, s := range all {
+			if *eventType == "" || slices.Contains(s.Types, *eventType) {
+				words = append(words, s.Source)
+			}
+		}
+		return words, err
+	}
 }

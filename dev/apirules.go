@@ -2,6 +2,8 @@ package dev
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -12,26 +14,29 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
+	gatewayv2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/gateway/apirules"
 	"github.com/rouse-run/rouse/gateway/entrance"
 	"github.com/rouse-run/rouse/gateway/jwt"
+	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
 const (
-	// drainTimeout is how long the last answers may take at the end.
+	// drainTimeout bounds how long requests in flight may take at shutdown.
 	drainTimeout = 200 * time.Millisecond
-	// apiRulesInterval is how often it is looked whether keys of issuers came or did not.
+	// apiRulesInterval is the interval at which the keys of token issuers are checked.
 	apiRulesInterval = 500 * time.Millisecond
 )
 
-// apiRulesDeps is what APIRules work with.
+// apiRulesDeps holds the dependencies of APIRules.
 type apiRulesDeps struct {
-	// Listener takes the requests. It has to be on loopback.
+	// Listener accepts the requests. It has to be on loopback.
 	Listener net.Listener
-	// Serve answers from a Function.
+	// Serve forwards a request to a Function.
 	Serve apirules.Activate
 	Log   logr.Logger
 }
@@ -46,10 +51,10 @@ type APIRules struct {
 	mu      sync.Mutex
 	wanted  wantedAPIRules
 	state   state
-	changed chan struct{} // closed and replaced when the state is another
+	changed chan struct{} // closed and replaced when the state changes
 }
 
-// newAPIRules makes APIRules that answer nothing before Run.
+// newAPIRules returns APIRules that serve nothing before Run.
 func newAPIRules(deps apiRulesDeps) *APIRules {
 	guard := dialguard.Guard{AllowLoopback: true} // the user is the tenant, and issuers may be on this machine
 	registry := daemon.NewRegistry()
@@ -66,7 +71,7 @@ func newAPIRules(deps apiRulesDeps) *APIRules {
 	return a
 }
 
-// Apply sets what the folder asks for now.
+// Apply sets the APIRules of the folder.
 func (a *APIRules) Apply(set manifest.Set, problems []manifest.Problem) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,7 +83,7 @@ func (a *APIRules) Apply(set manifest.Set, problems []manifest.Problem) {
 	a.announce()
 }
 
-// Run answers until ctx ends.
+// Run serves requests until ctx ends.
 func (a *APIRules) Run(ctx context.Context) error {
 	defer a.exposed.Close()
 	group, ctx := errgroup.WithContext(ctx)
@@ -91,7 +96,7 @@ func (a *APIRules) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// check follows what becomes known while requests are answered.
+// check publishes problems that show only while requests are served.
 func (a *APIRules) check(ctx context.Context) error {
 	ticker := time.NewTicker(apiRulesInterval)
 	defer ticker.Stop()
@@ -110,7 +115,7 @@ func (a *APIRules) check(ctx context.Context) error {
 	}
 }
 
-// loaded are the problems that show only where requests are answered; called with the lock held.
+// loaded returns the problems that show only while requests are served. The caller holds the lock.
 func (a *APIRules) loaded() []manifest.Problem {
 	var found []manifest.Problem
 	for name, each := range a.exposed.Loaded() {
@@ -127,25 +132,25 @@ func (a *APIRules) loaded() []manifest.Problem {
 	return found
 }
 
-// announce is called with the lock held.
+// announce notifies those who wait for a change. The caller holds the lock.
 func (a *APIRules) announce() {
 	close(a.changed)
 	a.changed = make(chan struct{})
 }
 
-// apiRuleStatus lists all APIRules by name.
+// Status returns all APIRules by name.
 func (a *APIRules) Status() []apiRuleStatus { return a.now().rules }
 
-// Problems are what is wrong with those that a cluster would accept.
+// Problems returns the problems of APIRules that a cluster would accept.
 func (a *APIRules) Problems() []manifest.Problem {
 	s := a.now()
 	return slices.Concat(s.decided, s.loaded)
 }
 
-// URLs are those that lead to a Function, in the order of the rules.
+// URLs returns the URLs that lead to a Function, in the order of the rules.
 func (a *APIRules) URLs(function types.NamespacedName) []string { return a.now().urls[function] }
 
-// Changed is closed when something has changed since the call.
+// Changed returns a channel that is closed at the next change.
 func (a *APIRules) Changed() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,4 +161,151 @@ func (a *APIRules) now() state {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.state
+}
+
+const (
+	kindAPIRule  = "APIRule"
+	kindFunction = "Function"
+	// domain is the domain of all gateways: browsers and curl resolve its names to this machine.
+	domain = "localhost"
+	// everyone lets every namespace refer to the Functions of a folder, because there are no Services to annotate.
+	everyone     = "*"
+	loopbackHost = "127.0.0.1"
+)
+
+// wantedAPIRules is the desired state in the folder.
+type wantedAPIRules struct {
+	rules     map[types.NamespacedName]manifest.APIRule
+	functions map[types.NamespacedName]bool
+}
+
+// wantAPIRules returns the desired state in a set. An APIRule that cannot be read any more stays as it was before.
+func wantAPIRules(set manifest.Set, problems []manifest.Problem, before wantedAPIRules) wantedAPIRules {
+	doubtful := func(kind string, name types.NamespacedName) bool {
+		return slices.ContainsFunc(problems, func(p manifest.Problem) bool { return p.Concerns(kind, name.Namespace, name.Name) })
+	}
+	now := wantedAPIRules{rules: map[types.NamespacedName]manifest.APIRule{}, functions: map[types.NamespacedName]bool{}}
+	for name, rule := range before.rules {
+		if doubtful(kindAPIRule, name) {
+			now.rules[name] = rule
+		}
+	}
+	for name := range before.functions {
+		if doubtful(kindFunction, name) {
+			now.functions[name] = true
+		}
+	}
+	for _, rule := range set.APIRules {
+		now.rules[types.NamespacedName{Namespace: rule.Namespace, Name: rule.Name}] = rule
+	}
+	for _, fn := range set.Functions {
+		now.functions[types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}] = true
+	}
+	return now
+}
+
+// decide returns the exposures. Files have no creation time, so that of two APIRules with one host the first by name gets it.
+func (w wantedAPIRules) decide() []apirule.Exposure {
+	rules := make([]*gatewayv2.APIRule, 0, len(w.rules))
+	for rule := range maps.Values(w.rules) {
+		rules = append(rules, rule.APIRule)
+	}
+	return apirule.Decide(rules, w.cluster())
+}
+
+// cluster returns the objects that APIRules refer to.
+func (w wantedAPIRules) cluster() *apirule.Objects {
+	around := &apirule.Objects{
+		Gateways: map[types.NamespacedName]apirule.Gateway{}, Services: map[types.NamespacedName]apirule.ServiceInfo{},
+	}
+	for rule := range maps.Values(w.rules) {
+		if rule.Spec.Gateway != nil {
+			namespace, name, _ := strings.Cut(*rule.Spec.Gateway, "/")
+			around.Gateways[types.NamespacedName{Namespace: namespace, Name: name}] = apirule.Gateway{Hosts: []string{"*." + domain}}
+		}
+	}
+	for name := range w.functions {
+		around.Services[name] = apirule.ServiceInfo{
+			Selects: true, Function: true, Address: loopbackHost, Ports: []int32{activation.ServicePort}, From: []string{everyone},
+		}
+	}
+	return around
+}
+
+const (
+	notServed  = "correct it: until then this APIRule is not served"
+	ruleClosed = "its rule answers 503: local mode has the Functions of the folder, and no authorizers"
+)
+
+// apiRuleStatus is the status of an APIRule.
+type apiRuleStatus struct {
+	Namespace, Name string
+	// URL of the host; empty when the APIRule is not served.
+	URL string
+	At  manifest.Position
+}
+
+// state is an immutable snapshot of the served APIRules.
+type state struct {
+	rules   []apiRuleStatus
+	urls    map[types.NamespacedName][]string // by Function
+	decided []manifest.Problem
+	closed  map[part]bool      // the hosts and rules that they close
+	loaded  []manifest.Problem // those that show only while they are served
+}
+
+// part identifies a rule of an APIRule, or the APIRule.
+type part struct {
+	apiRule types.NamespacedName
+	of      apirule.Closed
+}
+
+func (w wantedAPIRules) state(exposures []apirule.Exposure, port int) state {
+	s := state{urls: map[types.NamespacedName][]string{}, closed: map[part]bool{}}
+	for i := range exposures {
+		e := &exposures[i]
+		rule := w.rules[e.APIRule]
+		status := apiRuleStatus{Namespace: e.APIRule.Namespace, Name: e.APIRule.Name, At: rule.At}
+		if e.Host != "" {
+			status.URL = fmt.Sprintf("http://%s:%d", e.Host, port)
+		}
+		s.rules = append(s.rules, status)
+		s.decided = append(s.decided, problemsOf(rule, e.Problems)...)
+		for _, problem := range e.Problems {
+			s.closed[part{e.APIRule, problem.Closes}] = true
+		}
+		for _, each := range e.Rules {
+			s.add(each, status.URL)
+		}
+	}
+	return s
+}
+
+// add adds a URL at which a Function can be called.
+func (s *state) add(rule apirule.Rule, url string) {
+	if rule.Closed {
+		return
+	}
+	path := rule.Spec.Path
+	if path == "/*" {
+		path = "/"
+	}
+	if url += path; !slices.Contains(s.urls[rule.Backend.Service], url) {
+		s.urls[rule.Backend.Service] = append(s.urls[rule.Backend.Service], url)
+	}
+}
+
+// problemsOf adds positions to problems. A problem that closes one rule is a warning, because the rest is served.
+func problemsOf(rule manifest.APIRule, problems apirule.Problems) []manifest.Problem {
+	var found []manifest.Problem
+	for _, each := range problems {
+		advice := notServed
+		if each.Closes != apirule.All {
+			advice = ruleClosed
+		}
+		problem := rule.Problem(each.Attribute, each.Message, advice)
+		problem.Warning = each.Closes != apirule.All
+		found = append(found, problem)
+	}
+	return found
 }

@@ -2,17 +2,147 @@ package dev
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/dev/manifest"
 )
+
+const apiRulesTimeout = time.Minute
+
+// apiRulesFixture serves the APIRules of a folder, whose Functions answer with their names.
+type apiRulesFixture struct {
+	*APIRules
+
+	t      *testing.T
+	folder string
+	client *http.Client
+}
+
+func runAPIRules(t *testing.T, files map[string]string) *apiRulesFixture {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	f := &apiRulesFixture{t: t, folder: t.TempDir(), client: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { // whatever the host is
+			return new(net.Dialer).DialContext(ctx, "tcp", listener.Addr().String())
+		},
+	}}}
+	f.APIRules = newAPIRules(apiRulesDeps{Listener: listener, Log: logr.Discard(), Serve: func(
+		w http.ResponseWriter, r *http.Request, function types.NamespacedName, _ time.Duration,
+	) {
+		_, _ = fmt.Fprint(w, function, " ", r.Host)
+	}})
+	require.Empty(t, f.write(files))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	t.Cleanup(func() {
+		f.client.CloseIdleConnections()
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return f
+}
+
+// write changes files and has the folder applied. It returns what is wrong in them before they are decided on.
+func (f *apiRulesFixture) write(files map[string]string) []manifest.Problem {
+	f.t.Helper()
+	for name, content := range files {
+		require.NoError(f.t, os.WriteFile(filepath.Join(f.folder, name), []byte(content), 0o600))
+	}
+	set, problems, err := manifest.Read(f.folder)
+	require.NoError(f.t, err)
+	f.Apply(set, problems)
+	return problems
+}
+
+// get asks a host for a path.
+func (f *apiRulesFixture) get(host, path string, headers ...string) (status int, body string) {
+	f.t.Helper()
+	request, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, "http://"+host+path, http.NoBody)
+	require.NoError(f.t, err)
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := f.client.Do(request)
+	require.NoError(f.t, err)
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(f.t, err)
+	return answer.StatusCode, string(text)
+}
+
+// problems are all, with the names of files alone.
+func (f *apiRulesFixture) problems() []string {
+	var texts []string
+	for _, problem := range f.Problems() {
+		text := strings.ReplaceAll(problem.Error(), f.folder+string(filepath.Separator), "")
+		if problem.Warning {
+			text = "warning: " + text
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// await returns when it holds, which it learns by Changed.
+func (f *apiRulesFixture) await(what string, holds func() bool) {
+	f.t.Helper()
+	timeout := time.After(apiRulesTimeout)
+	for {
+		changed := f.Changed()
+		if holds() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			require.FailNow(f.t, "it does not come to hold that "+what)
+		}
+	}
+}
+
+// function is one of the namespace shop.
+func function(name string) string {
+	return `apiVersion: serverless.kyma-project.io/v1alpha2
+kind: Function
+metadata: {name: ` + name + `, namespace: shop}
+spec: {runtime: nodejs22, source: {inline: {source: "module.exports = {main: () => 1}"}}}
+`
+}
+
+// apiRule is one of a namespace and a host, with the rules as YAML.
+func apiRule(name, host, rules string) string {
+	return `apiVersion: gateway.kyma-project.io/v2
+kind: APIRule
+metadata: {name: ` + name + `, namespace: shop}
+spec:
+  gateway: kyma-system/kyma-gateway
+  hosts: [` + host + `]
+  service: {name: price, port: 80}
+  rules: ` + rules + `
+`
+}
+
+const open = `[{path: /*, methods: [GET], noAuth: true}]`
 
 // exposes is an APIRule that leads everyone to the greeter.
 const exposes = `apiVersion: gateway.kyma-project.io/v2
@@ -131,4 +261,198 @@ func TestARunWithAClosedRuleGoesOnAndNamesItsURL(t *testing.T) {
 	require.NoError(t, Run(t.Context(), o))
 	require.Regexp(t, `apirule  hello +http://hello\.localhost:\d+, from .*apirule\.yaml:1`, out.String())
 	require.Regexp(t, `warning: .*apirule\.yaml:9: APIRule orders/hello: Authorizer not found \(its rule answers 503`, out.String())
+}
+
+var price = types.NamespacedName{Namespace: "shop", Name: "price"}
+
+func TestAPIRulesOfAFolderAreServedAtTheirHosts(t *testing.T) {
+	t.Parallel()
+	f := runAPIRules(t, map[string]string{
+		"fn.yaml": function("price"),
+		"short.yaml": apiRule("short", "price", `
+  - {path: "/prices/{*}", methods: [GET], noAuth: true}
+  - {path: /prices, methods: [POST], noAuth: true}`),
+		"earlier.yaml": strings.Replace(apiRule("full", "price.example.com", open), "/v2", "/v2alpha1", 1),
+		"foreign.yaml": strings.Replace(apiRule("foreign", "foreign", open), "name: price,", "name: price, namespace: shop,", 1),
+	})
+	require.Empty(t, f.problems())
+	status, body := f.get("price.localhost", "/prices/tea")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "shop/price price.localhost", body)
+	status, _ = f.get("price.localhost", "/other")
+	require.Equal(t, http.StatusNotFound, status)
+	status, body = f.get("price.example.com:8070", "/any")
+	require.Equal(t, http.StatusOK, status, body)
+
+	urls := map[string]string{}
+	for _, each := range f.Status() {
+		urls[each.Name] = strings.ReplaceAll(each.URL, f.at(), "")
+		require.Equal(t, 1, each.At.Line)
+	}
+	require.Equal(t, map[string]string{
+		"short": "http://price.localhost", "full": "http://price.example.com", "foreign": "http://foreign.localhost",
+	}, urls)
+	require.Equal(t, []string{
+		"http://foreign.localhost" + f.at() + "/", "http://price.example.com" + f.at() + "/",
+		"http://price.localhost" + f.at() + "/prices/{*}", "http://price.localhost" + f.at() + "/prices",
+	}, f.URLs(price))
+}
+
+// A page of another site that has its name resolve to this machine sends that name.
+func TestOnlyHostsOfAPIRulesAreAnswered(t *testing.T) {
+	t.Parallel()
+	f := runAPIRules(t, map[string]string{"fn.yaml": function("price"), "rule.yaml": apiRule("price", "price", open)})
+	for _, host := range []string{
+		"evil.example", "localhost" + f.at(), "127.0.0.1" + f.at(), "price", "price.localhost.evil.example", "price.evil.example", "other.localhost",
+	} {
+		status, body := f.get(host, "/")
+		require.Equal(t, http.StatusNotFound, status, host)
+		require.Empty(t, body)
+	}
+}
+
+func TestARuleThatLeadsOutOfTheFolderIsClosedAlone(t *testing.T) {
+	t.Parallel()
+	f := runAPIRules(t, map[string]string{"fn.yaml": function("price"), "rule.yaml": apiRule("price", "price", `
+  - path: /orders
+    methods: [GET]
+    service: {name: orders, port: 80}
+    noAuth: true
+  - path: /other
+    methods: [GET]
+    service: {name: price, port: 8080}
+    noAuth: true
+  - path: /mine
+    methods: [GET]
+    extAuth: {authorizers: [oauth2-proxy]}
+  - path: /price
+    methods: [GET]
+    noAuth: true`)})
+	for _, path := range []string{"/orders", "/other", "/mine"} {
+		status, _ := f.get("price.localhost", path)
+		require.Equal(t, http.StatusServiceUnavailable, status, path)
+	}
+	status, _ := f.get("price.localhost", "/price")
+	require.Equal(t, http.StatusOK, status)
+	const advice = " (its rule answers 503: local mode has the Functions of the folder, and no authorizers)"
+	require.ElementsMatch(t, []string{
+		"warning: rule.yaml:9: APIRule shop/price: Target service shop/orders not found" + advice,
+		"warning: rule.yaml:15: APIRule shop/price: Service shop/price has no TCP port 8080" + advice,
+		"warning: rule.yaml:19: APIRule shop/price: Authorizer not found" + advice,
+	}, f.problems())
+	require.Equal(t, []string{"http://price.localhost" + f.at() + "/price"}, f.URLs(price))
+}
+
+func TestAMistakenAPIRuleIsReportedWithItsLineAndNotServed(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		"fn.yaml": function("price"), "a.yaml": apiRule("a", "price", open),
+		"b.yaml": apiRule("b", "price.localhost", open),
+		"c.yaml": strings.Replace(apiRule("c", "c", open), "gateway: kyma-system/kyma-gateway", "timeout: 5", 1),
+	}
+	f := runAPIRules(t, files)
+	const advice = " (correct it: until then this APIRule is not served)"
+	require.Equal(t, []string{
+		"b.yaml:6: APIRule shop/b: Host is occupied by another APIRule shop/a" + advice,
+		"c.yaml:4: APIRule shop/c: Either gateway or externalGateway must be specified" + advice,
+	}, f.problems())
+	for _, each := range f.Status() {
+		require.Equal(t, each.Name == "a", each.URL != "", each.Name)
+	}
+	status, _ := f.get("c.localhost", "/")
+	require.Equal(t, http.StatusNotFound, status)
+
+	f.write(map[string]string{"b.yaml": apiRule("b", "b", open), "c.yaml": apiRule("c", "c", open)})
+	require.Empty(t, f.problems())
+	status, _ = f.get("c.localhost", "/")
+	require.Equal(t, http.StatusOK, status)
+}
+
+func TestWhatCannotBeReadJustNowIsServedAsItWas(t *testing.T) {
+	t.Parallel()
+	f := runAPIRules(t, map[string]string{"fn.yaml": function("price"), "rule.yaml": apiRule("price", "price", open)})
+	for name, broken := range map[string]map[string]string{
+		"the APIRule is no YAML":             {"rule.yaml": "{"},
+		"the CRD refuses the APIRule":        {"rule.yaml": apiRule("price", "price", `[{path: /*, methods: [GET]}]`)},
+		"the APIRule has an unknown field":   {"rule.yaml": apiRule("price", "price", open) + "  nonsense: 1\n"},
+		"the CRD refuses the Function":       {"fn.yaml": strings.Replace(function("price"), "nodejs22", "cobol", 1)},
+		"the files are as they were at last": {"fn.yaml": function("price"), "rule.yaml": apiRule("price", "price", open)},
+	} {
+		f.write(broken)
+		status, body := f.get("price.localhost", "/")
+		require.Equal(t, http.StatusOK, status, "%s: %s", name, body)
+	}
+	f.write(map[string]string{"rule.yaml": ""})
+	status, _ := f.get("price.localhost", "/")
+	require.Equal(t, http.StatusNotFound, status)
+	require.Empty(t, f.Status())
+}
+
+// at is the port as URLs have it.
+func (f *apiRulesFixture) at() string {
+	_, port, _ := strings.Cut(f.Status()[0].URL, "localhost")
+	return port
+}
+
+// issuer answers with its key on this machine, and signs tokens.
+type issuer struct {
+	*httptest.Server
+
+	key *ecdsa.PrivateKey
+}
+
+func newIssuer(t *testing.T) *issuer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	point, err := key.PublicKey.Bytes()
+	require.NoError(t, err)
+	set := `{"keys":[{"kty":"EC","crv":"P-256","kid":"1","x":"` + encoded(point[1:33]) + `","y":"` + encoded(point[33:]) + `"}]}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(set)) }))
+	t.Cleanup(server.Close)
+	return &issuer{server, key}
+}
+
+func encoded(bytes []byte) string { return base64.RawURLEncoding.EncodeToString(bytes) }
+
+func (i *issuer) token(t *testing.T) string {
+	t.Helper()
+	text := encoded([]byte(`{"alg":"ES256","kid":"1"}`)) + "." + encoded([]byte(`{"iss":"`+i.URL+`","sub":"Ada","exp":4102444800}`))
+	sum := sha256.Sum256([]byte(text))
+	r, s, err := ecdsa.Sign(rand.Reader, i.key, sum[:])
+	require.NoError(t, err)
+	signature := make([]byte, 64)
+	r.FillBytes(signature[:32])
+	s.FillBytes(signature[32:])
+	return text + "." + encoded(signature)
+}
+
+func tokensOf(uri string) string {
+	return strings.ReplaceAll(`[{path: /*, methods: [GET], jwt: {authentications: [{issuer: "URI", jwksUri: "URI/keys"}]}}]`, "URI", uri)
+}
+
+func TestTokensOfAnIssuerOnThisMachineAreAccepted(t *testing.T) {
+	t.Parallel()
+	by := newIssuer(t)
+	f := runAPIRules(t, map[string]string{"fn.yaml": function("price"), "rule.yaml": apiRule("price", "price", tokensOf(by.URL))})
+	status, _ := f.get("price.localhost", "/")
+	require.Equal(t, http.StatusForbidden, status, "a request without a token")
+	status, _ = f.get("price.localhost", "/", "Authorization", "Bearer "+newIssuer(t).token(t))
+	require.Equal(t, http.StatusUnauthorized, status, "a token of another issuer")
+	status, _ = f.get("price.localhost", "/", "Authorization", "Bearer "+by.token(t))
+	require.Equal(t, http.StatusOK, status)
+	require.Empty(t, f.problems())
+}
+
+func TestKeysThatCannotBeFetchedAreReportedWithTheirLine(t *testing.T) {
+	t.Parallel()
+	gone := newIssuer(t)
+	gone.Close()
+	f := runAPIRules(t, map[string]string{"fn.yaml": function("price"), "rule.yaml": apiRule("price", "price", tokensOf(gone.URL))})
+	f.await("the issuer's keys are reported", func() bool { return len(f.problems()) > 0 })
+	require.Equal(t, []string{
+		"warning: rule.yaml:8: APIRule shop/price: Its keys cannot be fetched, and tokens by them are refused: the connection failed",
+	}, f.problems())
+	f.write(map[string]string{"rule.yaml": apiRule("price", "price", open)})
+	f.await("it is over", func() bool { return len(f.problems()) == 0 })
 }

@@ -1,61 +1,29 @@
-// Package dev is the local mode: Functions, Subscriptions and everything that carries events between them in one process,
-// without a cluster, a container or root.
+// Package dev implements local mode: it runs Functions, Subscriptions, APIRules and the event broker in one process, without a cluster,
+// containers or root.
 //
-//	folder --> manifest --> function ----> processes of the real runtimes
+//	folder --> manifest --> runner ------> processes of the real runtimes
 //	               |            ^  endpoints       ^
 //	               v            |                  |
 //	apirules, subscriptions     autoscale <-gRPC-> scaler
 //	               |                               |
 //	               +--> JetStream (embedded) <--> eventbridge
 //
-// The eventbridge, the scaler and what serves APIRules are the packages that run in a cluster. What Kubernetes, KEDA and
-// the controller do there is done by the small packages below this one; this package puts them together, watches the
-// folder, and stops everything in order.
+// The eventbridge, the scaler and the gateway of APIRules are the packages that run in a cluster. The packages below this one replace
+// Kubernetes, KEDA and the controller; this package connects them, watches the folder, and shuts everything down in order.
+//
+//   - Subscriptions: each gets its durable consumer, then its route is published to the eventbridge and the scaler, so that the first event
+//     after it is stored.
+//   - APIRules: one loopback port serves those of the folder. Host, rules, tokens, CORS, headers and timeouts are evaluated by the packages
+//     of a cluster. The folder's Functions are the Services, every gateway has the domain localhost, and there are no authorizers.
+//   - Control API: GET /v1/functions, /v1/subscriptions and /v1/functions/{namespace}/{name}/log report status and logs as JSON.
 //
 // It guarantees:
-//   - what is wrong in one file stops nothing else;
-//   - a stop is bounded and leaves no process, and what was published and not delivered is there at the next start;
-//   - everything listens on loopback alone, and what could be asked for secrets or changes asks for a token.
-//
-// Package control is the HTTP API of a running local mode: it reports how its Functions and
-// Subscriptions are, and what the Functions print.
-//
-//	GET /v1/functions                                       {"functions": [...]}
-//	GET /v1/subscriptions                                   {"subscriptions": [...]}
-//	GET /v1/functions/{namespace}/{name}/log?tail=&follow=  a line of JSON for each line
-//
-// It owns routes, authentication and the JSON of answers. It guarantees:
-//   - nothing is answered without the bearer token;
-//   - only requests that name a loopback address as their host are answered, so that no page in a browser reaches it
-//     under a name that resolves to this machine;
-//   - every answer is JSON, errors included.
-//
-// Package subscriptions is the Subscription controller's part in local mode: it gives each Subscription of the folder its
-// durable consumer, and publishes its route to the eventbridge and the scaler.
-//
-//	folder --Apply--> wanted --sync--> streams, consumers --then--> routes --> eventbridge, scaler
-//
-// It owns the streams and the consumers, and decides nothing about deliveries. It guarantees:
-//   - a route is published only once its consumer exists, so that the first event after it is kept;
-//   - the consumer and the waiting retries of a Subscription that is gone from the folder are deleted after the last
-//     delivery to it. Dead letters stay;
-//   - one that is only wrong just now, or whose file cannot be read, keeps its consumer, its events and its route;
-//   - what fails is reported once and retried;
-//   - a stream or a consumer that another client deletes is recreated at once.
-//
-// Package apirules is the gateways' part for APIRules in local mode: it serves those of the folder at one port of this machine.
-//
-//	folder --Apply--> wanted --internal/apirule--> gateway/apirules <-- gateway/entrance <-- client of this machine
-//	                                                     |
-//	                                                   Serve: a Function, which it wakes
-//
-// Host, rules, tokens, CORS, headers and timeouts are judged by the packages that do so in a cluster. What there is around the APIRules
-// is the folder: its Functions are the Services, whatever gateway an APIRule names has the domain localhost, and there are no
-// authorizers.
-//
-// It guarantees:
-//   - an APIRule that is only wrong just now, or whose file cannot be read, is served as it was, as a cluster does with one that it
-//     refuses; what is wrong in one that a cluster accepts closes its host, or its rule alone;
-//   - nothing but hosts of the folder's APIRules is answered, so that a page of another site that has its name resolve to this
-//     machine gets 404.
+//   - an error in one file affects only the objects of that file; an object that is temporarily invalid or unreadable stays as it was;
+//   - an error is reported once, and the operation is retried;
+//   - consumers and pending retries of a deleted Subscription are removed after its last delivery; dead letters stay;
+//   - a stream or consumer that another client deletes is recreated at once;
+//   - a shutdown is bounded and leaves no process; events that were not delivered are stored for the next start;
+//   - all ports are on loopback, and APIs with secrets or changes require a bearer token;
+//   - requests are served only for loopback hosts, or hosts of the folder's APIRules, so that a web page whose name resolves to this machine
+//     (DNS rebinding) is refused.
 package dev

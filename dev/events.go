@@ -54,18 +54,18 @@ func parseEvents(content []byte) ([]cloudevent.Event, error) {
 			err = ev.Validate()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("event %d is no CloudEvent in JSON: %w", i+1, err)
+			return nil, fmt.Errorf("event %d is not a CloudEvent in JSON: %w", i+1, err)
 		}
 		events = append(events, ev)
 	}
 	if len(events) == 0 {
-		return nil, errors.New("there are no events in it")
+		return nil, errors.New("the file contains no events")
 	}
 	return events, nil
 }
 
-// withID is the event with an id of its own, because one that was seen is stored once. Its data stay as they are. Where the
-// id begins with that of the data, so does the new one.
+// withID returns the event with a new id, because an event with a known id is deduplicated. Its data are unchanged. Where the id begins
+// with the id in the data, the new id does as well.
 func withID(ev cloudevent.Event, suffix string) cloudevent.Event {
 	var data struct{ ID string }
 	if json.Unmarshal(ev.Data, &data) == nil && data.ID != "" {
@@ -78,7 +78,7 @@ func withID(ev cloudevent.Event, suffix string) cloudevent.Event {
 	return ev
 }
 
-// publisher publishes to the publish endpoint, as Functions do.
+// publisher sends events to the publish endpoint, as Functions do.
 type publisher struct {
 	url    string
 	client *http.Client

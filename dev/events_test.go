@@ -22,9 +22,9 @@ func TestEventsAreReadAloneAndInArrays(t *testing.T) {
 		"one":                     {one, 1, ""},
 		"several":                 {" [" + one + ", " + one + "]", 2, ""},
 		"none":                    {"[]", 0, "no events"},
-		"no JSON":                 {"id: 1", 0, "event 1 is no CloudEvent in JSON"},
+		"no JSON":                 {"id: 1", 0, "event 1 is not a CloudEvent in JSON"},
 		"an array that ends":      {"[" + one, 0, "JSON array"},
-		"one that lacks its type": {`[` + one + `, {"specversion":"1.0","id":"1","source":"shop"}]`, 0, "event 2 is no CloudEvent in JSON"},
+		"one that lacks its type": {`[` + one + `, {"specversion":"1.0","id":"1","source":"shop"}]`, 0, "event 2 is not a CloudEvent in JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,18 +1,24 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/runner"
+	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -21,10 +27,10 @@ const (
 	defaultNamespace = "default"
 )
 
-// folder hands what the files say to those who act on it.
+// folder distributes the objects of the folder to the parts that run them.
 type folder struct {
 	directory string // absolute
-	shown     string // as the user named it
+	shown     string // as the user wrote it
 	reader    *manifest.Reader
 	functions *runner.Functions
 	subs      *subscriptionWorkers
@@ -33,15 +39,15 @@ type folder struct {
 	debug     debugged
 	source    *source
 	logLine   func(text string)
-	changed   chan struct{} // a note that files have changed
+	changed   chan struct{} // signals that files have changed
 
 	mu      sync.Mutex
 	targets map[types.NamespacedName]autoscale.Target
-	empty   bool          // it was reported that there is no Function
-	again   chan struct{} // closed at the next reading
+	empty   bool          // whether the absence of Functions was reported
+	again   chan struct{} // closed at the next read
 }
 
-// watch reads the folder again whenever a file changes.
+// watch reads the folder again after each change of a file.
 func (f *folder) watch(ctx context.Context) error {
 	return together(ctx,
 		func(ctx context.Context) error {
@@ -67,7 +73,7 @@ func (f *folder) watch(ctx context.Context) error {
 	)
 }
 
-// read applies what is in the folder now.
+// read reads and applies the folder.
 func (f *folder) read(context.Context) error {
 	set, problems, err := f.reader.Read(f.shown)
 	if err != nil {
@@ -89,7 +95,7 @@ func (f *folder) read(context.Context) error {
 	return nil
 }
 
-// targetsOf lists how Functions scale. One that cannot be read just now scales as it did.
+// targetsOf returns how Functions scale. A Function that cannot be read scales as before.
 func targetsOf(
 	set manifest.Set, problems []manifest.Problem, before map[types.NamespacedName]autoscale.Target, debug debugged,
 ) map[types.NamespacedName]autoscale.Target {
@@ -102,16 +108,16 @@ func targetsOf(
 	for _, fn := range set.Functions {
 		name := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}
 		low, high := bounds(fn)
-		tuning, _ := workload.TuningOf(fn.Annotations, workload.Tuning{}) // what is wrong was reported with its line
+		tuning, _ := workload.TuningOf(fn.Annotations, workload.Tuning{}) // problems were reported with their lines
 		if debug.has(name) {
-			low, high = 1, 1 // a debugger is attached to one process, and that shall stay
+			low, high = 1, 1 // a debugger is attached to one process, which has to stay
 		}
 		targets[name] = autoscale.Target{Function: name, Min: int(low), Max: int(high), LagThreshold: tuning.LagThreshold}
 	}
 	return targets
 }
 
-// bounds are the same without a scaleConfig: such a Function is followed for its backlog alone.
+// bounds returns the replicas that a Function may have. They are equal without a scaleConfig: only the backlog is read then.
 func bounds(fn manifest.Function) (low, high int32) {
 	if fn.Spec.ScaleConfig == nil {
 		fixed := ptr.Deref(fn.Spec.Replicas, 1)
@@ -120,7 +126,7 @@ func bounds(fn manifest.Function) (low, high int32) {
 	return workload.ReplicaBounds(fn.Function)
 }
 
-// missing are warnings about what is named and not there.
+// missing returns warnings about references to objects that do not exist.
 func (f *folder) missing(set manifest.Set, problems []manifest.Problem) []manifest.Problem {
 	var found []manifest.Problem
 	for name := range f.debug {
@@ -146,7 +152,7 @@ func namesOf(set manifest.Set) string {
 	return strings.Join(names, ", ")
 }
 
-// renew signals that the folder was read, and reports once that there is nothing in it.
+// renew signals that the folder was read, and reports once that it contains no Function.
 func (f *folder) renew(empty bool) {
 	f.mu.Lock()
 	news := empty && !f.empty
@@ -161,14 +167,14 @@ func (f *folder) renew(empty bool) {
 	}
 }
 
-// renewed is closed at the next reading.
+// renewed returns a channel that is closed at the next read.
 func (f *folder) renewed() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.again
 }
 
-// namespace is what commands mean that name none: that of all Functions, if they share one.
+// namespace returns the default namespace of commands: the one that all Functions share, if they do.
 func (f *folder) namespace() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -183,4 +189,100 @@ func (f *folder) namespace() string {
 		return defaultNamespace
 	}
 	return found
+}
+
+// kind is the kind of the objects in Problems.
+const kind = "Subscription"
+
+// bridgeTimeout is the delivery timeout of the eventbridge.
+const bridgeTimeout = 190 * time.Second
+
+// entry is a desired Subscription.
+type entry struct {
+	route routing.Route
+	spec  eventingv1alpha2.SubscriptionSpec
+}
+
+// wanted is the desired state in the folder.
+type wanted struct {
+	entries  map[types.NamespacedName]entry
+	problems []manifest.Problem
+	interest routing.Interest
+}
+
+// want returns the desired state in a set. A Subscription that cannot be read any more stays as it was before.
+func want(set manifest.Set, problems []manifest.Problem, before map[types.NamespacedName]entry) wanted {
+	w := wanted{entries: map[types.NamespacedName]entry{}, problems: problems}
+	for key, known := range before {
+		if w.doubtful(key) {
+			w.entries[key] = known
+		}
+	}
+	silences := map[types.NamespacedName]time.Duration{}
+	for _, fn := range set.Functions {
+		if fn.Timeout() > 0 {
+			silences[types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}] = fn.Silence()
+		}
+	}
+	for _, sub := range set.Subscriptions {
+		route := sub.Route
+		route.Delivery.Timeout = answerWithin(route, silences[route.Service])
+		w.entries[sub.Route.Subscription] = entry{route: route, spec: sub.Spec}
+	}
+	w.interest = routing.InterestOf(w.specs())
+	return w
+}
+
+// answerWithin returns the timeout of a delivery. A Function with a timeout of its own that has not responded by then is about to be
+// killed, and the delivery has to fail with a timeout. 0 means the default of the eventbridge, which is a little longer than any Function
+// without a timeout may take.
+func answerWithin(route routing.Route, silence time.Duration) time.Duration {
+	if silence == 0 || silence >= bridgeTimeout || (route.Delivery.Timeout > 0 && route.Delivery.Timeout < silence) {
+		return route.Delivery.Timeout
+	}
+	return silence
+}
+
+// doubtful reports whether a Subscription may be in the folder although it was not read.
+func (w wanted) doubtful(key types.NamespacedName) bool {
+	return slices.ContainsFunc(w.problems, func(p manifest.Problem) bool { return p.Concerns(kind, key.Namespace, key.Name) })
+}
+
+// strays returns the consumers that no Subscription needs any more.
+func (w wanted) strays(consumers []broker.Consumer, deadLetters bool) []broker.Consumer {
+	var found []broker.Consumer
+	for _, consumer := range consumers {
+		key, ours := broker.SubscriptionOf(consumer)
+		known, served := w.entries[key]
+		needed := served && (!deadLetters || known.route.DeadLetters != nil) || !served && w.doubtful(key)
+		if ours && !needed {
+			found = append(found, consumer)
+		}
+	}
+	return found
+}
+
+// consumers returns the consumers that a new stream needs before its first event.
+func (w wanted) consumers(context.Context) ([]broker.Consumer, error) {
+	consumers := make([]broker.Consumer, 0, len(w.entries))
+	for _, e := range w.entries {
+		consumers = append(consumers, broker.ConsumerOf(e.route))
+	}
+	return consumers, nil
+}
+
+// specs returns all specs, by name.
+func (w wanted) specs() []eventingv1alpha2.SubscriptionSpec {
+	specs := make([]eventingv1alpha2.SubscriptionSpec, 0, len(w.entries))
+	for _, e := range w.sorted() {
+		specs = append(specs, e.spec)
+	}
+	return specs
+}
+
+// sorted returns the entries by name.
+func (w wanted) sorted() []entry {
+	return slices.SortedFunc(maps.Values(w.entries), func(a, b entry) int {
+		return cmp.Compare(a.route.Subscription.String(), b.route.Subscription.String())
+	})
 }

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,8 +25,10 @@ import (
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -31,11 +36,11 @@ import (
 )
 
 const (
-	// feedLines of each Function are kept, journalRecords of all events.
+	// feedLines bounds the log lines of each Function, journalRecords the records of all events.
 	feedLines      = 5000
 	journalRecords = 20_000
 	publishPath    = "/publish"
-	// openTimeout is how long others cannot find a local mode whose streams take no events yet.
+	// openTimeout bounds how long a local mode waits for its streams before other commands can find it.
 	openTimeout = 30 * time.Second
 )
 
@@ -50,7 +55,7 @@ type mode struct {
 	events  []cloudevent.Event
 	log     logr.Logger
 	started time.Time
-	kept    string // what is printed at the end
+	kept    string // printed at the end
 
 	feed        *process.Feed
 	journal     *journal.Journal
@@ -73,19 +78,19 @@ type mode struct {
 	outsideMoved           bool              // to another port than the usual one
 	firstPort              int               // of Functions
 	hidden                 *bufconn.Listener // of the scaler
-	metrics                *bufconn.Listener // without a client
+	metrics                *bufconn.Listener // never connected to
 }
 
 func newFeed() *process.Feed { return process.NewFeed(feedLines) }
 
-// logLine adds a line of local mode's own to the feed.
+// logLine adds a message of local mode to the feed.
 func (m *mode) logLine(text string) { m.feed.Add(process.Line{Stream: process.Rouse, Text: text}) }
 
 func (m *mode) logFunctionLine(fn types.NamespacedName, text string) {
 	m.feed.Add(process.Line{Namespace: fn.Namespace, Function: fn.Name, Stream: process.Rouse, Text: text})
 }
 
-// run makes the parts and runs them, the lower ones longer.
+// run builds the parts and runs them. Those that others depend on stop last.
 func (m *mode) run(ctx context.Context) error {
 	m.started = time.Now()
 	if err := m.open(ctx); err != nil {
@@ -99,7 +104,7 @@ func (m *mode) run(ctx context.Context) error {
 	return errors.Join(err, m.printKept(ctx))
 }
 
-// open takes the ports, the connection and the supervisor.
+// open opens the ports, the connection to NATS and the supervisor.
 func (m *mode) open(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -112,7 +117,7 @@ func (m *mode) open(ctx context.Context) (err error) {
 	}
 	m.firstPort = portOf(m.public) + 1
 	if moved {
-		m.firstPort = defaultPort + 1 // any one would be another with each start
+		m.firstPort = defaultPort + 1 // a random port would change with each start
 		m.logLine(fmt.Sprintf("port %d is taken, so events are published to port %d; choose one with --port", defaultPort, portOf(m.public)))
 	}
 	if m.outside, m.outsideMoved, err = listenAt(ctx, flagAPIRulesPort, m.options.APIRulesPort, defaultAPIRulesPort); err != nil {
@@ -137,15 +142,15 @@ func (m *mode) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// close frees what open took. What was served is closed already.
+// close releases what open opened. Listeners that were served are closed already.
 func (m *mode) close() {
 	for _, listener := range []net.Listener{m.public, m.admin, m.control, m.outside} {
 		if listener != nil {
-			_ = listener.Close() // its server did
+			_ = listener.Close() // its server may have done so
 		}
 	}
 	if m.scalerConn != nil {
-		_ = m.scalerConn.Close() // it has no client any more
+		_ = m.scalerConn.Close() // no client is left
 	}
 	if m.supervisor != nil {
 		if err := m.supervisor.Close(); err != nil {
@@ -154,7 +159,7 @@ func (m *mode) close() {
 	}
 }
 
-// holdConnection keeps the connection to NATS until the end, for a moment longer.
+// holdConnection closes the connection to NATS shortly after everything else.
 func (m *mode) holdConnection(ctx context.Context) error {
 	<-ctx.Done()
 	m.countKept(ctx)
@@ -195,7 +200,7 @@ func (m *mode) build(ctx context.Context) error {
 		directory: m.claim.Directory(), shown: m.options.Directory, reader: manifest.NewReader(), functions: m.functions, subs: m.subs,
 		apiRules: m.apiRules, scaling: m.scaling, debug: debug, source: m.source, logLine: m.logLine, changed: make(chan struct{}, 1),
 	}
-	// The first reading comes before anything runs, so that a folder that cannot be read ends the start.
+	// The folder is read before anything runs, so that an unreadable folder fails the start.
 	if err := m.folder.read(ctx); err != nil {
 		return err
 	}
@@ -218,7 +223,7 @@ func (m *mode) reportSubscription(name types.NamespacedName, err error) {
 	}
 }
 
-// work runs everything that stands on NATS and the Functions. When one part ends, all do.
+// work runs everything that depends on NATS and the Functions. When one part ends, all do.
 func (m *mode) work(ctx context.Context) error {
 	return together(ctx,
 		m.bridge.Run,
@@ -234,7 +239,7 @@ func (m *mode) work(ctx context.Context) error {
 	)
 }
 
-// together runs parts until one of them ends, and then until all have.
+// together runs parts until one of them ends, then stops the others and waits for them.
 func together(ctx context.Context, parts ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -244,7 +249,7 @@ func together(ctx context.Context, parts ...func(context.Context) error) error {
 			defer cancel()
 			err := part(ctx)
 			if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-				return nil // it was asked to stop
+				return nil // ctx ended
 			}
 			return err
 		})
@@ -261,8 +266,8 @@ func (m *mode) serveControl(ctx context.Context) error {
 	}, m.log)
 }
 
-// announce publishes the addresses of the local mode until it ends. It waits for the streams, because an event that is published
-// before them is refused, but not for ever: streams that cannot be made must not hide the rest.
+// announce publishes the addresses of the local mode until it ends. It waits up to openTimeout for the streams, because events that are
+// published before they exist are refused.
 func (m *mode) announce(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -287,7 +292,7 @@ func (m *mode) announce(ctx context.Context) error {
 	}
 }
 
-// debugged are the Functions that a debugger can be attached to, as the user names them: with or without namespace.
+// debugged holds the names of Functions that a debugger can be attached to, with or without a namespace.
 type debugged map[string]bool
 
 func newDebugged(names []string) debugged {
@@ -299,3 +304,121 @@ func newDebugged(names []string) debugged {
 }
 
 func (d debugged) has(fn types.NamespacedName) bool { return d[fn.Name] || d[fn.String()] }
+
+// hiddenBuffer is the buffer of connections inside the process.
+const hiddenBuffer = 64 << 10
+
+// buildBridge builds the eventbridge that a cluster runs. Deliveries that it does not finish within a short graceful shutdown are
+// redelivered after the next start.
+func (m *mode) buildBridge() {
+	o := replica.DefaultOptions()
+	o.Bridge.ShutdownDelay, o.Bridge.DrainTimeout = 0, stopTimeout
+	o.Bridge.Dispatch.DrainTimeout = stopTimeout
+	o.Publisher.Stream = m.streams.Name
+	m.store = jetstream.NewAdminStore(m.conn, m.streams.Name, m.journal)
+	m.bridge = replica.New(m.conn, eventbridge.Deps{
+		Routes:        m.subs,
+		Subscriptions: m.subs,
+		Endpoints:     m.functions,
+		Admin:         m.store,
+		AdminAccess:   identity.Token(m.token),
+		Journal:       m.journal,
+		Destination:   m.nats,
+		Registry:      daemon.NewRegistry(),
+		Log:           m.log.WithName("eventbridge"),
+		Listener:      m.public, MetricsListener: m.metrics, AdminListener: m.admin,
+	}, o)
+}
+
+// buildScaling builds the scaler that a cluster runs, and a client that polls it as KEDA does. It reads backlogs more often than in a
+// cluster, because there are few and a user watches.
+func (m *mode) buildScaling() error {
+	o := scaler.DefaultOptions()
+	o.Stream = m.streams.Name
+	o.DrainDelay, o.DrainTimeout = 0, stopTimeout
+	o.Refresh.ActiveInterval, o.Refresh.IdleInterval = 250*time.Millisecond, time.Second
+	o.Push.Heartbeat = time.Second // shorter than any reasonable cooldown
+	m.scaler = scaler.New(scaler.Deps{
+		Routes: m.subs, Endpoints: m.functions, Backlogs: m.conn, Listener: m.conn, Connection: m.conn,
+		Registry: daemon.NewRegistry(), Log: m.log.WithName("scaler"),
+	}, o)
+	conn, err := grpc.NewClient("passthrough:///scaler", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return m.hidden.DialContext(ctx) }))
+	if err != nil {
+		return fmt.Errorf("reach the scaler: %w", err)
+	}
+	m.scalerConn = conn
+	options := autoscale.DefaultOptions()
+	options.Cooldown = m.options.Cooldown
+	m.scaling = autoscale.New(conn, m.functions.Scale, options, m.log.WithName("autoscale"))
+	return nil
+}
+
+const host = "127.0.0.1"
+
+// listen listens on a loopback port, 0 for any.
+func listen(ctx context.Context, port int) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+}
+
+// listenAt listens on the port that a flag sets. When the flag is 0 it uses the usual port, or any other when that is taken; moved is
+// true then.
+func listenAt(ctx context.Context, flag string, wish, usual int) (listener net.Listener, moved bool, err error) {
+	port := wish
+	if wish == 0 {
+		port = usual
+	}
+	listener, err = listen(ctx, port)
+	if err == nil {
+		return listener, false, nil
+	}
+	if wish != 0 {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, false, fmt.Errorf("port %d is taken: choose another with %s, or leave the flag out for any", wish, flag)
+		}
+		return nil, false, fmt.Errorf("take the port of %s: %w", flag, err)
+	}
+	if listener, err = listen(ctx, 0); err != nil {
+		return nil, false, fmt.Errorf("take a port instead of %d: %w", usual, err)
+	}
+	return listener, true, nil
+}
+
+func portOf(listener net.Listener) int {
+	if address, ok := listener.Addr().(*net.TCPAddr); ok {
+		return address.Port
+	}
+	return 0
+}
+
+func urlOf(listener net.Listener) string { return "http://" + listener.Addr().String() }
+
+const (
+	mebibyte = 1 << 20
+	// leastFree is the free disk space that a start requires.
+	leastFree = 64 * mebibyte
+	// storeBytes is more than the streams ever reserve: their own limits bound them.
+	storeBytes = 4096 * mebibyte
+)
+
+// free returns the free bytes on the disk of a folder.
+func free(folder string) (int64, error) {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(folder, &stat); err != nil {
+		return 0, fmt.Errorf("read the free space on the disk of %s: %w", folder, err)
+	}
+	return int64(stat.Bavail) * int64(stat.Bsize), nil //nolint:unconvert // it has another type on other systems
+}
+
+// streamsFor returns stream sizes that fit on the disk: those of a cluster, or smaller ones.
+func streamsFor(folder string, free int64) (broker.StreamOptions, error) {
+	o := broker.DefaultStreamOptions()
+	if free < leastFree {
+		return o, fmt.Errorf("the disk of %s has %d MiB left, and local mode needs %d: make room, or name another folder with --state",
+			folder, free/mebibyte, leastFree/mebibyte)
+	}
+	o.MaxBytes = min(o.MaxBytes, free/4)
+	o.RetryMaxBytes = min(o.RetryMaxBytes, free/16)
+	o.DeadLetterMaxBytes = min(o.DeadLetterMaxBytes, free/16)
+	return o, nil
+}

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// onceTimeout bounds a run that plays its events once.
+	// onceTimeout bounds a run with --once.
 	onceTimeout = 90 * time.Second
 	settlePoll  = 50 * time.Millisecond
-	// notLoaded is why a run is over early. The faults of the report have the details.
+	// notLoaded is the reason of a run that ends early. The faults of the report contain the details.
 	notLoaded = "a Function does not load"
 )
 
-// once publishes the events, waits until all that comes of them is settled, and prints how it went. Its error is
-// ErrFailed when an event became a dead letter or matched no Subscription, a Function did not load, or something is missing.
+// once publishes the events, waits until they and the events that they cause are settled, and prints a report. It returns ErrFailed
+// when an event became a dead letter or matched no Subscription, a Function did not load, or something is missing.
 func (m *mode) once(ctx context.Context) error {
 	var missing string
 	var broken []string
@@ -51,7 +51,7 @@ func (m *mode) once(ctx context.Context) error {
 	return report.conclude(m.options.Out, report.faults(broken, missing))
 }
 
-// play publishes and waits. It returns what is missing in the end, or nothing.
+// play publishes the events and waits. It returns what is missing at the end, or nothing.
 func (m *mode) play(ctx context.Context) (missing string) {
 	ctx, cancel := context.WithTimeout(ctx, onceTimeout)
 	defer cancel()
@@ -83,10 +83,10 @@ func (m *mode) play(ctx context.Context) (missing string) {
 	}
 }
 
-// brokenAlready reports whether there is no use in waiting, because a Function does not load.
+// brokenAlready reports whether waiting is pointless because a Function does not load.
 func (m *mode) brokenAlready() bool { return len(unloaded(m.functions.Status(), false)) > 0 }
 
-// missing is what keeps the run from being over.
+// missing returns what the run still waits for.
 func (m *mode) missing(ctx context.Context) string {
 	report := reportOf(m.journal.Recent(journal.Query{}), nil, m.routesNow(ctx), nil)
 	if report.events < len(m.events) {
@@ -110,7 +110,7 @@ func (m *mode) missing(ctx context.Context) string {
 	return ""
 }
 
-// restless are the Functions that do not have the replicas yet that they have without work.
+// restless returns the Functions whose replicas are not yet those of an idle Function.
 func (m *mode) restless() []string {
 	targets := m.folder.lows()
 	var found []string
@@ -131,7 +131,7 @@ func (m *mode) unready() string {
 	return strings.Join(found, ", ")
 }
 
-// failures are the last errors of Functions that do not run.
+// failures returns the last errors of Functions that do not run.
 func (m *mode) failures() string {
 	var text strings.Builder
 	for _, status := range m.functions.Status() {
@@ -142,7 +142,7 @@ func (m *mode) failures() string {
 	return text.String()
 }
 
-// sleepers are the Functions that an event has to wake.
+// sleepers returns the Functions that an event has to wake.
 func (m *mode) sleepers() map[string]bool {
 	found := map[string]bool{}
 	for name, low := range m.folder.lows() {
@@ -155,14 +155,14 @@ func (m *mode) routesNow(ctx context.Context) []routing.Route {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var found []routing.Route
-	_ = m.subs.Watch(ctx, func(routes []routing.Route) { // ends with the first call
+	_ = m.subs.Watch(ctx, func(routes []routing.Route) { // returns after the first call
 		found = routes
 		cancel()
 	})
 	return found
 }
 
-// lows are the fewest replicas of each Function.
+// lows returns the minimum of replicas of each Function.
 func (f *folder) lows() map[types.NamespacedName]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,7 +173,7 @@ func (f *folder) lows() map[types.NamespacedName]int {
 	return lows
 }
 
-// wrong is what of the folder does not run.
+// wrong describes the objects in the folder that do not run.
 func (s *source) wrong() string {
 	problems := slices.DeleteFunc(s.wrongs(), func(p manifest.Problem) bool { return p.Warning })
 	if len(problems) == 0 {
@@ -182,10 +182,34 @@ func (s *source) wrong() string {
 	return fmt.Sprintf("%d problems in %s, the first: %s", len(problems), s.directory, problems[0].Error())
 }
 
-// print writes a row for each delivery.
+// print prints a row for each delivery.
 func (r report) print(out io.Writer) error {
 	if _, err := io.WriteString(out, "\n"+r.table()); err != nil {
 		return fmt.Errorf("print the run: %w", err)
 	}
 	return nil
+}
+
+// slowStart is the time after which a step at startup is reported.
+const slowStart = time.Second
+
+// reportIfSlow calls do, and prints the text when that takes longer than after.
+func reportIfSlow(out io.Writer, after time.Duration, text string, do func() error) error {
+	done, reported := make(chan struct{}), make(chan error, 1)
+	go func() {
+		timer := time.NewTimer(after)
+		defer timer.Stop()
+		select {
+		case <-done:
+			reported <- nil
+		case <-timer.C:
+			reported <- view.PrintLine(out, text)
+		}
+	}()
+	err := do()
+	close(done)
+	if written := <-reported; err == nil {
+		err = written
+	}
+	return err
 }

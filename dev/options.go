@@ -10,55 +10,55 @@ import (
 )
 
 const (
-	// defaultPort of the publish endpoint.
+	// defaultPort is the port of the publish endpoint.
 	defaultPort = 8080
-	// defaultAPIRulesPort is before those of Functions, which begin after the publish endpoint's.
+	// defaultAPIRulesPort is below the ports of Functions, which begin after the publish endpoint's.
 	defaultAPIRulesPort = 8070
 	lastPort            = 65535
-	// The flags of both.
+	// flagPort and flagAPIRulesPort are the flags of both.
 	flagPort         = "--port"
 	flagAPIRulesPort = "--apirules-port"
-	// defaultCooldown is short, so that a user sees a Function go back to sleep.
+	// defaultCooldown is short, so that a user sees a Function scale to zero.
 	defaultCooldown = 5 * time.Second
 )
 
-// Options of a local mode.
+// Options are the options of a local mode.
 type Options struct {
 	// Directory is the folder with the manifests.
 	Directory string
 	// State is the folder that holds the state of all folders; instance.Root when empty.
 	State string
-	// Cache is the folder of what can be made again; instance.CacheRoot when empty.
+	// Cache is the cache folder; instance.CacheRoot when empty.
 	Cache string
-	// Port of the publish endpoint. 0 is 8080, or another one when that is taken.
+	// Port is the port of the publish endpoint. 0 is 8080, or another one when that is taken.
 	Port int
-	// APIRulesPort is that of the hosts of APIRules. 0 is 8070, or another one when that is taken.
+	// APIRulesPort is the port of the hosts of APIRules. 0 is 8070, or another one when that is taken.
 	APIRulesPort int
-	// Fresh forgets what an earlier run of the folder left.
+	// Fresh deletes the state of earlier runs of the folder.
 	Fresh bool
-	// Plain prints lines instead of showing a view.
+	// Plain prints lines instead of a live view.
 	Plain bool
 	// Debug names the Functions that a debugger can be attached to.
 	Debug []string
-	// Cooldown is how long a Function stays awake without work.
+	// Cooldown is the time without work after which a Function scales to zero.
 	Cooldown time.Duration
-	// Publish names files with events that are published when everything is up.
+	// Publish names files with events to publish when everything is up.
 	Publish []string
 	// Once ends the run when the events of Publish are settled and all Functions asleep.
 	Once bool
-	// Programs are to be used instead of those of the PATH, by the names of languages.
+	// Programs are used in place of those in the PATH, by the name of the language.
 	Programs map[string]string
 	// In and Out are the terminal.
 	In  io.Reader
 	Out io.Writer
 }
 
-// DefaultOptions are those without flags.
+// DefaultOptions returns the options without flags.
 func DefaultOptions() Options {
 	return Options{Directory: ".", Cooldown: defaultCooldown, Out: io.Discard}
 }
 
-// Validate names every option that cannot work, also a folder or a file that is not there.
+// Validate reports every invalid option, including folders and files that do not exist.
 func (o *Options) Validate() error {
 	var errs []error
 	for flag, port := range map[string]int{flagPort: o.Port, flagAPIRulesPort: o.APIRulesPort} {
@@ -70,7 +70,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--cooldown %s: use a time above 0, such as 5s", o.Cooldown))
 	}
 	if o.Once && len(o.Publish) == 0 {
-		errs = append(errs, errors.New("--once has nothing to wait for: say with --publish which events to publish"))
+		errs = append(errs, errors.New("--once has no events to wait for: name files with events with --publish"))
 	}
 	_, err := instance.Folder(o.State, o.Directory)
 	errs = append(errs, err)

@@ -10,6 +10,8 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/dev/process"
+	"github.com/rouse-run/rouse/dev/runner"
+	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -113,4 +115,77 @@ func TestTheFirstByteIsTheHandlersFirstLine(t *testing.T) {
 	require.Contains(t, text, "102 ms")
 	require.Contains(t, text, "dead letter")
 	require.True(t, strings.HasSuffix(text, "run ok: events=2 lost=0 wake_to_first_byte_p50_ms=102\n"), text)
+}
+
+func TestFaultsAreNamedOncePerKind(t *testing.T) {
+	t.Parallel()
+	dead := journal.Record{Type: "order.received", ID: "1", Source: "shop", Sink: "orders/pricing", Reason: "SinkRejected", Message: "no"}
+	unwanted := journal.Record{Type: "order.other", ID: "2\x1b[31m", Source: "shop"}
+	for name, tc := range map[string]struct {
+		report   report
+		unloaded []string
+		missing  string
+		want     string
+	}{
+		"none":              {report: report{events: 3}, want: "run ok: events=3 lost=0 wake_to_first_byte_p50_ms=0\n"},
+		"what is missing":   {missing: "2 events wait", want: "run failed: 2 events wait\n"},
+		"a Function":        {unloaded: []string{"a/b: no"}, missing: "2 events wait", want: "run failed: 1 Function did not load: a/b: no\n"},
+		"several Functions": {unloaded: []string{"a/b: no", "a/c: no"}, want: "run failed: 2 Functions did not load, the first: a/b: no\n"},
+		"a dead letter and an event without a Subscription": {
+			report: report{dead: []journal.Record{dead}, unwanted: []journal.Record{unwanted, unwanted}},
+			want: "run failed: 1 event became a dead letter: order.received 1 from shop at orders/pricing: no; " +
+				"2 events were wanted by no Subscription, the first: order.other 2 [31m from shop\n",
+		},
+	} {
+		var out strings.Builder
+		err := tc.report.conclude(&out, tc.report.faults(tc.unloaded, tc.missing))
+		require.Equal(t, tc.want, out.String(), name)
+		require.Equal(t, strings.HasPrefix(tc.want, "run failed"), err != nil, name)
+	}
+}
+
+func TestAFunctionThatMayLoadYetIsGivenAnotherTry(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		status runner.Status
+		last   bool
+		want   int
+	}{
+		"one that runs":                       {runner.Status{}, true, 0},
+		"one with nothing to start":           {runner.Status{Unprepared: true}, false, 1},
+		"one that failed once":                {runner.Status{FailedStarts: 1}, false, 0},
+		"one that failed again":               {runner.Status{FailedStarts: 2}, false, 1},
+		"one that failed and time is over":    {runner.Status{FailedStarts: 1}, true, 1},
+		"one that crashed after it was ready": {runner.Status{Restarts: 3, LastError: "no"}, true, 0},
+	} {
+		require.Len(t, unloaded([]runner.Status{tc.status}, tc.last), tc.want, name)
+	}
+}
+
+func TestStopReportsPendingEventsAndDeadLetters(t *testing.T) {
+	t.Parallel()
+	const folder = "/state/orders-1"
+	const after = "; the next rouse dev of this folder goes on with that, --fresh throws it away"
+	sub := func(name string, pending, inFlight, retries, deadLetters uint64) admin.Subscription {
+		return admin.Subscription{
+			Namespace: "orders", Name: name, Consumer: true, Backlog: pending, AckPending: inFlight, WaitingRetries: retries, DeadLetters: deadLetters,
+		}
+	}
+	gone := admin.Subscription{Namespace: "orders", Name: "gone", WaitingRetries: 1, DeadLetters: 1}
+	for name, tc := range map[string]struct {
+		all  []admin.Subscription
+		want string
+	}{
+		"nothing":             {[]admin.Subscription{sub("a", 0, 0, 0, 0)}, "stopped; nothing is pending"},
+		"one event":           {[]admin.Subscription{sub("a", 1, 0, 0, 0)}, "stopped; kept in " + folder + ": 1 event is pending (1 for orders/a)" + after},
+		"all that is pending": {[]admin.Subscription{sub("a", 1, 2, 3, 0), sub("b", 7, 0, 0, 0)}, "stopped; kept in " + folder + ": 13 events are pending (7 for orders/b, 6 for orders/a)" + after},
+		"dead letters alone":  {[]admin.Subscription{sub("a", 0, 0, 0, 2), gone}, "stopped; kept in " + folder + ": 3 dead letters" + after},
+		"both":                {[]admin.Subscription{sub("a", 1, 0, 0, 1)}, "stopped; kept in " + folder + ": 1 event is pending (1 for orders/a), 1 dead letter" + after},
+		"many Subscriptions": {
+			[]admin.Subscription{sub("a", 1, 0, 0, 0), sub("b", 1, 0, 0, 0), sub("c", 1, 0, 0, 0), sub("d", 1, 0, 0, 0), sub("e", 1, 0, 0, 0)},
+			"stopped; kept in " + folder + ": 5 events are pending (1 for orders/a, 1 for orders/b, 1 for orders/c, the rest for 2 others)" + after,
+		},
+	} {
+		require.Equal(t, tc.want, keptOf(tc.all, folder), name)
+	}
 }

@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -326,7 +327,7 @@ func TestWrongOptionsAndEventsAreNamed(t *testing.T) {
 		"another one":             {func(o *Options) { o.APIRulesPort = -1 }, "--apirules-port"},
 		"no cooldown":             {func(o *Options) { o.Cooldown = 0 }, "--cooldown"},
 		"once without events":     {func(o *Options) { o.Once = true }, "--publish"},
-		"a folder that is not":    {func(o *Options) { o.Directory = "no/such" }, "there is no folder no/such"},
+		"a folder that is not":    {func(o *Options) { o.Directory = "no/such" }, "folder no/such does not exist"},
 		"a file that is not":      {func(o *Options) { o.Publish = []string{"no/such.json"} }, "no/such.json"},
 		"an event that is no one": {func(o *Options) { o.Publish = []string{file} }, file},
 	} {
@@ -390,4 +391,101 @@ func left(t *testing.T, folder string) []string {
 		}
 	}
 	return found
+}
+
+func TestAPausedSubscriptionLetsItsFunctionSleepUntilThePauseEnds(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	write(t, directory, "other.yaml", strings.ReplaceAll(greeter(prints("the other has")), "greeter", "other"))
+	write(t, directory, "fn.yaml", greeter(prints("it has"))+"  paused: true\n")
+	w := run(t, directory)
+	await(t, "both consumers are there", func() bool { return w.consumers(t) == 2 })
+	w.emit(t, "1", `{"id":"waited"}`)
+	await(t, "the other was woken by it", func() bool { return strings.Contains(w.printed(t, "other"), "the other has waited") })
+	await(t, "the other sleeps again", func() bool { return w.asleep(t, "other") })
+	require.Zero(t, w.functions(t)["greeter"].Wakes)
+	require.EqualValues(t, 1, w.backlog(t, "greeter"), "what waits is not shown")
+
+	write(t, directory, "fn.yaml", greeter(prints("it has")))
+	await(t, "what waited is delivered", func() bool { return strings.Contains(w.printed(t, "greeter"), "it has waited") })
+	await(t, "nothing waits", func() bool { return w.backlog(t, "greeter") == 0 })
+}
+
+// backlog is what waits for a Subscription, according to the admin API.
+func (w *fixture) backlog(t *testing.T, name string) uint64 {
+	t.Helper()
+	var all struct {
+		Subscriptions []struct {
+			Name    string
+			Backlog uint64
+		}
+	}
+	w.get(t, w.Admin+"/v1/subscriptions", &all)
+	for _, sub := range all.Subscriptions {
+		if sub.Name == name {
+			return sub.Backlog
+		}
+	}
+	require.Fail(t, "no such Subscription", name)
+	return 0
+}
+
+func TestSlowStartIsReported(t *testing.T) {
+	t.Parallel()
+	out := &output{}
+	failed := errors.New("disk full")
+	require.ErrorIs(t, reportIfSlow(out, time.Millisecond, "starting NATS", func() error {
+		await(t, "it is reported", func() bool { return out.String() != "" })
+		return failed
+	}), failed)
+	require.Regexp(t, `^\S+ rouse    starting NATS\n$`, out.String())
+
+	quick := &output{}
+	require.NoError(t, reportIfSlow(quick, time.Hour, "starting NATS", func() error { return nil }))
+	require.Empty(t, quick.String())
+}
+
+// facts are the printed lines without their time, their kind and their source.
+func facts(printed string) []string {
+	prefix := regexp.MustCompile(`^\S+ +(?:(?:function|problem|log) +(\S+) +)?(?:(?:rouse|stderr): )?`)
+	var found []string
+	for line := range strings.SplitSeq(strings.TrimSpace(printed), "\n") {
+		found = append(found, prefix.ReplaceAllString(line, "$1 "))
+	}
+	return found
+}
+
+func TestPlainPrintsEachThingOnce(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	named := func(name, source string) string { return strings.ReplaceAll(greeter(source), "greeter", name) }
+	write(t, directory, "refuser.yaml", named("refuser", "module.exports.main = event => { event.setResponseStatus(400); return 'no ' + event.data.id }"))
+	write(t, directory, "broken.yaml", named("broken", "throw new Error('cannot start')"))
+	write(t, directory, "packages.yaml", strings.Replace(named("packages", "module.exports.main = () => {}"), "inline:\n", "inline:\n      dependencies: '{\"dependencies\": {\"Lo Dash!\": \"1\"}}'\n", 1))
+	w := run(t, directory)
+	w.emit(t, "1", `{"id":"1"}`)
+	const again = "it is started again in 1s"
+	await(t, "all of them have failed", func() bool {
+		text := w.out.String()
+		return strings.Contains(text, again) && strings.Contains(text, "dead letter") && strings.Contains(text, "problem  packages")
+	})
+	require.NoError(t, w.stop())
+
+	text := w.out.String()
+	times := map[string]int{}
+	for _, fact := range facts(text) {
+		times[fact]++
+	}
+	for fact, n := range times {
+		if !strings.Contains(fact, "handler did not load") && !strings.Contains(fact, "     at ") { // which it prints each time that it is started
+			require.Equal(t, 1, n, "%q in\n%s", fact, text)
+		}
+	}
+	for _, once := range []string{
+		"cannot start (exit status 1); " + again, "dead letter after 1 attempt", "refuser   ready", "packages  failing",
+		" runs with Node.js ",
+	} {
+		require.LessOrEqual(t, strings.Count(text, once), 1, "%q in\n%s", once, text)
+	}
+	require.NotContains(t, text, "ready after", "the view says that it is ready")
 }

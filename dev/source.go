@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -21,13 +22,13 @@ import (
 )
 
 const (
-	// shownLines are those of the past that a view begins with.
+	// shownLines is the number of past lines that a view begins with.
 	shownLines = 1000
-	// suffixTime makes ids that people can read.
+	// suffixTime is the time format of readable ids.
 	suffixTime = "-150405.000"
 )
 
-// source is what a view shows.
+// source is the data source of a view.
 type source struct {
 	directory, publish, admin string
 
@@ -46,7 +47,7 @@ type source struct {
 	changed  chan struct{}
 }
 
-// setProblems has the view show what is wrong in the folder.
+// setProblems sets the problems in the folder that the view shows.
 func (s *source) setProblems(problems []manifest.Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +62,7 @@ func (s *source) FollowState(ctx context.Context, handle func(view.State)) {
 		s.mu.Lock()
 		changed := s.changed
 		s.mu.Unlock()
-		// Before the state is read, so that nothing is missed.
+		// The channels are taken before the state is read, so that no change is missed.
 		functions, apiRules, backlogs := s.functions.Changed(), s.apiRules.Changed(), s.scaling.Changed()
 		dead, deadLetters := s.deadLetters.now()
 		state := s.state()
@@ -69,7 +70,7 @@ func (s *source) FollowState(ctx context.Context, handle func(view.State)) {
 		handle(state)
 		var later <-chan time.Time
 		if slices.ContainsFunc(state.Functions, func(f view.Function) bool { return f.Doing != "" }) {
-			later = time.After(time.Second) // for the time that it takes
+			later = time.After(time.Second) // updates the elapsed time
 		}
 		select {
 		case <-ctx.Done():
@@ -83,7 +84,7 @@ func (s *source) FollowState(ctx context.Context, handle func(view.State)) {
 	}
 }
 
-// wrongs are all problems of the folder.
+// wrongs returns all problems of the folder.
 func (s *source) wrongs() []manifest.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +125,7 @@ func (s *source) FollowLines(ctx context.Context, handle func(process.Line)) {
 // Republish implements view.Source.
 func (s *source) Republish(ctx context.Context) (string, error) {
 	if len(s.events) == 0 {
-		return "", errors.New("there is nothing to publish: name a file with events with --publish")
+		return "", errors.New("no events to publish: name a file with events with --publish")
 	}
 	suffix := time.Now().Format(suffixTime)
 	fresh := make([]cloudevent.Event, 0, len(s.events))
@@ -138,4 +139,54 @@ func (s *source) Republish(ctx context.Context) (string, error) {
 		return fmt.Sprintf("published %q", fresh[0].ID), nil
 	}
 	return fmt.Sprintf("published %d events", len(fresh)), nil
+}
+
+// deadLetterPoll is the interval at which dead letters are counted, because other clients may redrive and purge them.
+const deadLetterPoll = 500 * time.Millisecond
+
+// deadLetters counts the dead letters of each Subscription.
+type deadLetters struct {
+	count func(ctx context.Context) (map[types.NamespacedName]uint64, error)
+
+	mu      sync.Mutex
+	counts  map[types.NamespacedName]uint64
+	changed chan struct{} // closed and replaced when they change
+}
+
+func newDeadLetters(count func(ctx context.Context) (map[types.NamespacedName]uint64, error)) *deadLetters {
+	return &deadLetters{count: count, changed: make(chan struct{})}
+}
+
+// run counts until ctx ends. While counting fails, the last count stays.
+func (l *deadLetters) run(ctx context.Context) error {
+	ticker := time.NewTicker(deadLetterPoll)
+	defer ticker.Stop()
+	for {
+		if counts, err := l.count(ctx); err == nil {
+			l.set(counts)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (l *deadLetters) set(counts map[types.NamespacedName]uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if maps.Equal(l.counts, counts) {
+		return
+	}
+	l.counts = counts
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// now returns the counts, which must not be modified, and a channel that is closed when they change.
+func (l *deadLetters) now() (counts map[types.NamespacedName]uint64, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts, l.changed
 }

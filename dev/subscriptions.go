@@ -4,27 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
 const (
-	// checkInterval is how often the consumers are checked without a reason.
+	// checkInterval is the interval at which consumers are checked without a signal.
 	checkInterval = 30 * time.Second
 	retryInterval = time.Second
 )
 
-// errUnknown is the answer before the folder was read.
-var errUnknown = errors.New("the Subscriptions are not known yet")
+// errUnknown is returned before the folder was read.
+var errUnknown = errors.New("the folder with the Subscriptions was not read yet")
 
-// Streams is where streams are.
+// Streams manages streams.
 type Streams interface {
 	EnsureStreamsFor(
 		ctx context.Context, options broker.StreamOptions, interested func(ctx context.Context) ([]broker.Consumer, error),
@@ -32,7 +34,7 @@ type Streams interface {
 	DropUnwanted(ctx context.Context, stream string) (uint64, error)
 }
 
-// Consumers is where streams and consumers are; *broker.Conn is it.
+// Consumers manages streams and consumers; *broker.Conn implements it.
 type Consumers interface {
 	Streams
 	EnsureConsumer(ctx context.Context, stream string, consumer broker.Consumer) error
@@ -42,26 +44,26 @@ type Consumers interface {
 	OnDeleted(streams []string, deleted func(stream, consumer string)) (stop func(), err error)
 }
 
-// subscriptionWorkers serves the Subscriptions that are applied.
+// subscriptionWorkers gives applied Subscriptions their consumers and publishes their routes.
 type subscriptionWorkers struct {
 	consumers Consumers
 	streams   broker.StreamOptions
 	report    func(subscription types.NamespacedName, err error)
 	log       logr.Logger
-	renewed   chan struct{} // a note that there is something to do
+	renewed   chan struct{} // signals work
 
 	mu       sync.Mutex
 	wanted   wanted
 	known    bool            // the folder was read
 	routes   []routing.Route // those that have their consumers
 	routed   chan struct{}   // closed and replaced when they change
-	settled  chan struct{}   // closed and replaced while what is wanted is not there yet
-	opened   chan struct{}   // closed once the streams take events
+	settled  chan struct{}   // closed when all consumers exist, replaced when they do not
+	opened   chan struct{}   // closed once the streams accept events
 	reported map[types.NamespacedName]string
 }
 
-// newSubscriptions makes Subscriptions that do nothing until Run. What keeps one from being served is reported, nil when it is
-// over; the empty name stands for the streams.
+// newSubscriptions returns workers that do nothing until Run. They report the error that keeps a Subscription from being served, and nil
+// when it is gone; the empty name denotes the streams.
 func newSubscriptions(
 	consumers Consumers, streams broker.StreamOptions, report func(subscription types.NamespacedName, err error), log logr.Logger,
 ) *subscriptionWorkers {
@@ -72,7 +74,7 @@ func newSubscriptions(
 	}
 }
 
-// Apply sets what the folder asks for now.
+// Apply sets the Subscriptions of the folder.
 func (s *subscriptionWorkers) Apply(set manifest.Set, problems []manifest.Problem) {
 	s.mu.Lock()
 	s.wanted, s.known = want(set, problems, s.wanted.entries), true
@@ -85,7 +87,7 @@ func (s *subscriptionWorkers) Apply(set manifest.Set, problems []manifest.Proble
 	s.Check()
 }
 
-// Check has the consumers checked now.
+// Check triggers a check of the consumers.
 func (s *subscriptionWorkers) Check() {
 	select {
 	case s.renewed <- struct{}{}:
@@ -93,22 +95,22 @@ func (s *subscriptionWorkers) Check() {
 	}
 }
 
-// Settled is closed once everything that was applied has its consumers.
+// Settled returns a channel that is closed once every applied Subscription has its consumer.
 func (s *subscriptionWorkers) Settled() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.settled
 }
 
-// Opened is closed once the streams take events, and each Subscription has its consumer or an error that was reported.
+// Opened returns a channel that is closed once the streams accept events, and each Subscription has its consumer or an error that was reported.
 func (s *subscriptionWorkers) Opened() <-chan struct{} { return s.opened }
 
-// Run makes and deletes consumers until ctx ends.
+// Run creates and deletes consumers until ctx ends.
 func (s *subscriptionWorkers) Run(ctx context.Context) error {
 	streams := []string{s.streams.Name, broker.RetryStream, broker.DeadLetterStream}
 	stop, err := s.consumers.OnDeleted(streams, func(string, string) { s.Check() })
 	if err != nil {
-		return fmt.Errorf("listen for deleted consumers: %w", err)
+		return fmt.Errorf("watch for deleted consumers: %w", err)
 	}
 	defer stop()
 	timer := time.NewTimer(0)
@@ -122,14 +124,14 @@ func (s *subscriptionWorkers) Run(ctx context.Context) error {
 		}
 		pause := checkInterval
 		if err := s.sync(ctx); err != nil && ctx.Err() == nil {
-			s.log.Info("streams and consumers are not as they should be", "reason", err.Error())
+			s.log.Info("cannot reconcile streams and consumers", "reason", err.Error())
 			pause = retryInterval
 		}
 		timer.Reset(pause)
 	}
 }
 
-// sync brings consumers and Subscriptions together.
+// sync reconciles streams and consumers with the Subscriptions.
 func (s *subscriptionWorkers) sync(ctx context.Context) error {
 	s.mu.Lock()
 	w, known := s.wanted, s.known
@@ -140,7 +142,7 @@ func (s *subscriptionWorkers) sync(ctx context.Context) error {
 	err := s.consumers.EnsureStreamsFor(ctx, s.streams, w.consumers)
 	s.reportChange(ctx, types.NamespacedName{}, err)
 	if err != nil {
-		return fmt.Errorf("make the streams: %w", err)
+		return fmt.Errorf("create the streams: %w", err)
 	}
 	var errs []error
 	routes := make([]routing.Route, 0, len(w.entries))
@@ -157,7 +159,7 @@ func (s *subscriptionWorkers) sync(ctx context.Context) error {
 	s.open()
 	errs = append(errs, s.sweep(ctx, w))
 	if _, err := s.consumers.DropUnwanted(ctx, s.streams.Name); err != nil && ctx.Err() == nil {
-		s.log.Info("cannot look for events that no consumer wants", "reason", err.Error())
+		s.log.Info("cannot check for events without a consumer", "reason", err.Error())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -174,7 +176,7 @@ func (s *subscriptionWorkers) ensure(ctx context.Context, route routing.Route) e
 	return err
 }
 
-// sweep deletes what Subscriptions that are gone have left. Their routes are published no longer.
+// sweep deletes the consumers and retries of deleted Subscriptions, whose routes are no longer published.
 func (s *subscriptionWorkers) sweep(ctx context.Context, w wanted) error {
 	var errs []error
 	for _, stream := range []string{s.streams.Name, broker.DeadLetterStream} {
@@ -190,10 +192,10 @@ func (s *subscriptionWorkers) sweep(ctx context.Context, w wanted) error {
 	return errors.Join(errs...)
 }
 
-// reportChange reports an error that is new, and nil when it is over.
+// reportChange reports a new error, and nil when the error is gone.
 func (s *subscriptionWorkers) reportChange(ctx context.Context, subscription types.NamespacedName, err error) {
 	if ctx.Err() != nil {
-		return // the error is but that of the context
+		return // the error is the context's
 	}
 	text := ""
 	if err != nil {
@@ -220,11 +222,108 @@ func (s *subscriptionWorkers) settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.renewed) > 0 {
-		return // there is more to do
+		return // more work is pending
 	}
 	select {
 	case <-s.settled:
 	default:
 		close(s.settled)
+	}
+}
+
+func (s *subscriptionWorkers) publish(routes []routing.Route) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.routes = routes
+	close(s.routed)
+	s.routed = make(chan struct{})
+}
+
+// Watch calls apply with all routes whose consumers exist, as soon as the folder was read and after each change, until ctx ends. The
+// eventbridge and the scaler watch it.
+func (s *subscriptionWorkers) Watch(ctx context.Context, apply func([]routing.Route)) error {
+	for applied := false; ; applied = true {
+		s.mu.Lock()
+		routes, routed := s.routes, s.routed
+		s.mu.Unlock()
+		if applied || routes != nil {
+			apply(routes)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-routed:
+		}
+	}
+}
+
+// Specs returns the specs of all Subscriptions.
+func (s *subscriptionWorkers) Specs(context.Context) ([]eventingv1alpha2.SubscriptionSpec, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.known {
+		return nil, errUnknown
+	}
+	return s.wanted.specs(), nil
+}
+
+// Interest returns the events that any of them matches.
+func (s *subscriptionWorkers) Interest() routing.Interest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted.interest
+}
+
+// States of a Subscription.
+const (
+	Preparing = "preparing" // its consumer does not exist yet: events published now are not stored for it
+	Ready     = "ready"
+	Paused    = "paused"  // its events are stored
+	Failing   = "failing" // it is not served; Message has the reason
+)
+
+// SubscriptionStatus is the status of a Subscription.
+type SubscriptionStatus struct {
+	Namespace    string                        `json:"namespace"`
+	Name         string                        `json:"name"`
+	Source       string                        `json:"source"`
+	Types        []string                      `json:"types"`
+	TypeMatching eventingv1alpha2.TypeMatching `json:"typeMatching,omitempty"`
+	Sink         string                        `json:"sink"` // without credentials
+	State        string                        `json:"state"`
+	Message      string                        `json:"message,omitempty"`
+}
+
+// Status returns all Subscriptions by name.
+func (s *subscriptionWorkers) Status() []SubscriptionStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]SubscriptionStatus, 0, len(s.wanted.entries))
+	for _, e := range s.wanted.sorted() {
+		name := e.route.Subscription
+		list = append(list, SubscriptionStatus{
+			Namespace: name.Namespace, Name: name.Name,
+			Source: e.spec.Source, Types: e.spec.Types, TypeMatching: e.spec.TypeMatching, Sink: routing.ShownSink(e.spec.Sink),
+			State: subscriptionState(e.route, s.served(name), s.reported[name]), Message: s.reported[name],
+		})
+	}
+	return list
+}
+
+// served reports whether the Subscription is served. The caller holds the lock.
+func (s *subscriptionWorkers) served(name types.NamespacedName) bool {
+	return slices.ContainsFunc(s.routes, func(r routing.Route) bool { return r.Subscription == name })
+}
+
+func subscriptionState(route routing.Route, served bool, trouble string) string {
+	switch {
+	case trouble != "":
+		return Failing
+	case !served:
+		return Preparing
+	case route.Paused:
+		return Paused
+	default:
+		return Ready
 	}
 }

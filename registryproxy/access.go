@@ -10,27 +10,27 @@ import (
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
-// Account is who asks.
+// Account is the authenticated caller of a request.
 type Account struct {
-	// Name is that of a tenant's account, or of the controller's.
+	// Name is the name of a tenant's account, or of the controller's.
 	Name string
-	// Admin is the controller.
+	// Admin is true for the controller.
 	Admin bool
 }
 
 // Access is the decision on a request.
 type Access struct {
-	// Allowed requests go on to the registry.
+	// Allowed requests are forwarded to the registry.
 	Allowed bool
-	// Kind is what is asked for: manifests, blobs, uploads, tags or referrers; empty for the rest.
+	// Kind is the kind of the resource: manifests, blobs, uploads, tags or referrers; empty for the rest.
 	Kind string
-	// Digest is what the body of the request has to sum up to; empty: it may be anything.
+	// Digest is the required digest of the request's body; empty for any.
 	Digest string
-	// Query is the request's, without a mount that the account may not have: the layer is uploaded then.
+	// Query is the query of the request, without a mount that the account may not use: the layer is uploaded then.
 	Query string
 }
 
-// target is what a path names.
+// target is the resource in a path.
 type target struct {
 	repository string
 	kind       string // manifests, blobs, uploads, tags or referrers
@@ -43,13 +43,13 @@ var targetForm = regexp.MustCompile(
 	`^/v2/([a-z0-9][a-z0-9._-]*(?:/[a-z0-9][a-z0-9._-]*)*)/(?:(manifests)/([A-Za-z0-9_][A-Za-z0-9._:-]*)|(blobs)/(sha(?:256|512):[0-9a-f]+)|` +
 		`blobs/(uploads)/([A-Za-z0-9_=-]*)|(tags)/(list)|(referrers)/(sha(?:256|512):[0-9a-f]+))$`)
 
-// Decide says what an account may do.
+// Decide authorizes a request of an account.
 func Decide(account Account, method string, u *url.URL) Access {
 	if account.Admin {
 		return Access{Allowed: true, Query: u.RawQuery}
 	}
 	if u.EscapedPath() != u.Path {
-		return Access{} // nothing that is asked for is written with escapes
+		return Access{} // no valid path contains escapes
 	}
 	if u.Path == "/v2/" || u.Path == "/v2" {
 		return Access{Allowed: isRead(method), Query: u.RawQuery}
@@ -70,7 +70,7 @@ func Decide(account Account, method string, u *url.URL) Access {
 	return write(account, method, asked, u, digest)
 }
 
-// write is for a repository that the account may add to. A manifest has to sum up to digest, unless that is empty.
+// write authorizes a request to a repository that the account may write to. A manifest needs the digest, unless that is empty.
 func write(account Account, method string, asked target, u *url.URL, digest string) Access {
 	switch {
 	case asked.kind == "manifests" && method == http.MethodPut:
@@ -86,8 +86,8 @@ func write(account Account, method string, asked target, u *url.URL, digest stri
 	return Access{}
 }
 
-// withoutForeignMount leaves a mount out that reads what the account may not. By the specification the registry begins
-// an upload then.
+// withoutForeignMount removes a mount from a repository that the account may not read. By the specification the registry then begins an
+// upload.
 func withoutForeignMount(account Account, u *url.URL) string {
 	query := u.Query()
 	for _, from := range query["from"] {
@@ -98,7 +98,7 @@ func withoutForeignMount(account Account, u *url.URL) string {
 		}
 	}
 	if !query.Has("from") {
-		query.Del("mount") // some registries look everywhere then
+		query.Del("mount") // some registries then search all repositories
 	}
 	return query.Encode()
 }

@@ -18,18 +18,18 @@ const (
 	imagePrice  = 8 * inode
 )
 
-// uploadLife is after what time the registry, which looks once an hour for those of two hours, has deleted an upload that nobody ended.
+// uploadLife bounds the life of an abandoned upload: once an hour the registry deletes those that are two hours old.
 const uploadLife = 3 * time.Hour
 
-// limits bound what no operator has to choose. Tests have smaller ones.
+// limits holds fixed limits. Tests use smaller ones.
 type limits struct {
-	turnTimeout     time.Duration // how long a request waits for its turn
+	turnTimeout     time.Duration // bounds how long a request is queued
 	perSecond       rate.Limit    // requests of an account
 	burst           int
 	uploads         int // open ones of an account
 	copiesPerHour   int // of runtimes' images that an account adds
-	strangers       int // requests without an account at a time, which the registry answers
-	manifests       int // requests for manifests at a time, each of which has one in the registry's memory
+	strangers       int // concurrent requests without an account
+	manifests       int // concurrent requests for manifests, which the registry holds in memory
 	manifestBytes   int64
 	manifestTimeout time.Duration // how long a manifest may take to arrive
 }
@@ -41,8 +41,8 @@ func defaultLimits() limits {
 	}
 }
 
-// budgets bound what each account does. There is one for each account that has logged in, so their number is that of the
-// namespaces with builds. What is scarce at one time is shared: an account has no more of it than it leaves free.
+// budgets holds the rate limits of accounts: one budget per account that has logged in, so that their number is that of the namespaces with
+// builds. Concurrency is shared fairly: an account gets no more of it than it leaves free.
 type budgets struct {
 	options Options
 	limits  limits
@@ -88,14 +88,14 @@ func byHour(amount int64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(float64(amount)/time.Hour.Seconds()), int(amount))
 }
 
-// wait takes a place of a pool in turn, for at most the turnTimeout. leave gives it back.
+// wait acquires a slot of a pool in turn, within turnTimeout. leave releases it.
 func (b *budgets) wait(ctx context.Context, pool *fair.Pool, key string) (leave func(), ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, b.limits.turnTimeout)
 	defer cancel()
 	return func() { pool.Release(key, 1) }, pool.Acquire(ctx.Done(), key, 1) == nil
 }
 
-// budget is what an account may still do.
+// budget holds the rate limits of an account.
 type budget struct {
 	bytes, images, copies, requests *rate.Limiter
 
@@ -105,10 +105,10 @@ type budget struct {
 	open    map[string]time.Time // uploads by their paths, and when they began
 }
 
-// spend reports whether so many bytes were left.
+// spend reports whether the account had so many bytes left.
 func (b *budget) spend(bytes int) bool { return b.bytes.AllowN(time.Now(), bytes) }
 
-// beginUpload reports whether the account may have one more. Its end is known by uploaded.
+// beginUpload reports whether the account may begin another upload. The caller has to call uploaded.
 func (b *budget) beginUpload(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +126,7 @@ func (b *budget) beginUpload(now time.Time) bool {
 	return true
 }
 
-// uploaded is called once the registry has answered a request to begin an upload. path is that of the upload, empty if there is none.
+// uploaded records the registry's response to the beginning of an upload. path is the path of the upload, empty if it failed.
 func (b *budget) uploaded(path string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,7 +136,7 @@ func (b *budget) uploaded(path string, now time.Time) {
 	}
 }
 
-// endUpload is called once the registry has ended an upload, or does not have it.
+// endUpload records that an upload ended, or is unknown to the registry.
 func (b *budget) endUpload(path string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

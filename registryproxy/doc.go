@@ -1,4 +1,4 @@
-// Package registryproxy stands before the chart's registry and decides who may do what in it.
+// Package registryproxy authorizes the requests to the chart's registry.
 //
 // The registry itself knows one kind of user, who may do everything. Its pod shows only this proxy to the network. It
 // guarantees that
@@ -14,17 +14,15 @@
 //   - manifests are read within a memory that accounts share, and are sent on if the registry can read them without much of its own;
 //   - unknown callers send nothing, and are answered for the registry's health in turn by address.
 //
-// What is allowed is a pure function of account and request (Decide). Nothing is kept but what was done lately.
+// Authorization is a pure function of account and request (Decide). The only state is recent usage.
 //
-// Package store frees the space of what no image in the registry has any more, while the registry serves. It works on the directory of
-// the registry's filesystem driver, beside the registry, and sees each request that names something in it before the registry does.
-//
-// Guarantees:
-//   - A blob goes only when no manifest names it and nobody has named it in a request for as long as things are kept: that time is in the
-//     file itself, so that it outlasts the process. A blob that a request names while it is looked at either stays, or is gone before the
-//     registry gets the request, and is uploaded again.
-//   - A manifest goes only when no tag, and no manifest with a tag, leads to it, and nobody has named it for as long.
-//   - Nobody waits for a sweep: it holds a lock for the removal of one thing at a time.
-//   - A sweep goes part by part of the blobs, so that memory is bounded whatever tenants push.
-//   - A manifest that cannot be read stops a sweep before any blob is removed.
+// A Store collects garbage while the registry serves. It works on the directory of the registry's filesystem driver, and sees each request
+// before the registry does. It guarantees that
+//   - a blob is deleted only when no manifest refers to it and no request named it within the retention time, which is recorded in the file
+//     itself and survives restarts; a blob that a request names during the check either stays, or is deleted before the registry gets the
+//     request, so that it is uploaded again;
+//   - a manifest is deleted only when no tag, and no tagged manifest, refers to it, and no request named it within the retention time;
+//   - requests do not wait for a sweep, which holds a lock for one deletion at a time;
+//   - a sweep handles blobs in parts, so that its memory is bounded whatever tenants push;
+//   - an unreadable manifest stops a sweep before any blob is deleted.
 package registryproxy

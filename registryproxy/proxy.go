@@ -1,9 +1,12 @@
 package registryproxy
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,23 +17,98 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
-// Deps are what the proxy works with.
+// Options are the address of the registry and the limits of an account.
+type Options struct {
+	// Upstream is the registry's address, which only the proxy can reach.
+	Upstream string
+	// BytesPerHour bounds the bytes that a tenant may push within an hour.
+	BytesPerHour string
+	// ImagesPerHour bounds the manifests that a tenant may push within an hour.
+	ImagesPerHour int
+	// Requests bounds the concurrent requests of all tenants. A tenant gets no more of them than it leaves free.
+	Requests int
+}
+
+// DefaultOptions returns the chart's options.
+func DefaultOptions() Options {
+	return Options{Upstream: "http://127.0.0.1:5001", BytesPerHour: "5Gi", ImagesPerHour: 1000, Requests: 256}
+}
+
+// BindFlags binds command-line flags to the options.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Upstream, "upstream", o.Upstream, "address of the registry")
+	fs.StringVar(&o.BytesPerHour, "bytes-per-hour", o.BytesPerHour, "how much one namespace may push within an hour; each upload costs 64Ki besides, and each image 128Ki")
+	fs.IntVar(&o.ImagesPerHour, "images-per-hour", o.ImagesPerHour, "how many images one namespace may push within an hour")
+	fs.IntVar(&o.Requests, "max-requests", o.Requests, "how many requests of all namespaces may run at a time, of which one has no more than it leaves free")
+}
+
+// Validate returns all errors in the options.
+func (o *Options) Validate() error {
+	var problems []error
+	if parsed, err := url.Parse(o.Upstream); err != nil || parsed.Host == "" {
+		problems = append(problems, fmt.Errorf("--upstream %q: must be a URL such as http://127.0.0.1:5001", o.Upstream))
+	}
+	if size, err := resource.ParseQuantity(o.BytesPerHour); err != nil || size.Sign() <= 0 {
+		problems = append(problems, fmt.Errorf("--bytes-per-hour %q: must be a size such as 5Gi", o.BytesPerHour))
+	}
+	if o.ImagesPerHour < 1 {
+		problems = append(problems, fmt.Errorf("--images-per-hour %d: must be at least 1", o.ImagesPerHour))
+	}
+	if o.Requests < 1 {
+		problems = append(problems, fmt.Errorf("--max-requests %d: must be at least 1", o.Requests))
+	}
+	return errors.Join(problems...)
+}
+
+// bytesPerHour returns the parsed BytesPerHour, which has to be valid.
+func (o *Options) bytesPerHour() int64 {
+	size := resource.MustParse(o.BytesPerHour)
+	return size.Value()
+}
+
+// The outcomes of requests, as in the metric.
+const (
+	allowed         = "allowed"
+	denied          = "denied"
+	unauthenticated = "unauthenticated"
+	limited         = "limited"
+)
+
+type metrics struct{ requests *prometheus.CounterVec }
+
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	m := &metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rouse_registry_requests_total", Help: "Requests to the registry by what the proxy before it decided.",
+	}, []string{"outcome"})}
+	registerer.MustRegister(m.requests)
+	for _, outcome := range []string{allowed, denied, unauthenticated, limited} {
+		m.requests.WithLabelValues(outcome)
+	}
+	return m
+}
+
+func (m *metrics) count(outcome string) { m.requests.WithLabelValues(outcome).Inc() }
+
+// Deps holds the dependencies of the proxy.
 type Deps struct {
-	// Username and Password are the controller's.
+	// Username and Password are the controller's credentials.
 	Username, Password string
-	// Key is what the passwords of tenants follow from.
+	// Key is the key from which the passwords of tenants are derived.
 	Key      []byte
 	Registry prometheus.Registerer
 	Log      logr.Logger
-	// Store is noted what requests name; nil: the registry's store is not swept.
+	// Store is notified of what requests name; nil when the registry's store is not swept.
 	Store interface{ Note(r *http.Request) }
 }
 
-// Proxy is an http.Handler.
+// Proxy is the authorizing reverse proxy, an http.Handler.
 type Proxy struct {
 	deps    Deps
 	options Options
@@ -39,7 +117,7 @@ type Proxy struct {
 	metrics *metrics
 }
 
-// New makes no request.
+// New returns a Proxy. It makes no request.
 func New(deps Deps, options Options) (*Proxy, error) {
 	upstream, err := url.Parse(options.Upstream)
 	if err != nil {
@@ -58,7 +136,7 @@ func New(deps Deps, options Options) (*Proxy, error) {
 	return p, nil
 }
 
-// ServeHTTP lets the registry answer what the caller may ask.
+// ServeHTTP forwards the requests that the caller is authorized for.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/" && isRead(r.Method) {
 		p.probe(w, r)
@@ -83,7 +161,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.serveTenant(w, r, account.Name, access)
 }
 
-// probe has the registry report its health: to the kubelet, and to whoever asks, in turn by address.
+// probe forwards health checks to the registry, without authentication and in turn by address.
 func (p *Proxy) probe(w http.ResponseWriter, r *http.Request) {
 	address, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -100,7 +178,7 @@ func (p *Proxy) probe(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(w, r)
 }
 
-// serveTenant forwards what an account has the budget for, of which nothing is read before.
+// serveTenant forwards a request within the account's budget. It reads nothing of the request before.
 func (p *Proxy) serveTenant(w http.ResponseWriter, r *http.Request, account string, access Access) {
 	budget := p.budgets.of(account)
 	if !budget.requests.Allow() {
@@ -133,7 +211,7 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(w, r)
 }
 
-// serveManifest has few of them in the registry's memory at a time.
+// serveManifest limits concurrent requests for manifests, which the registry holds in memory.
 func (p *Proxy) serveManifest(w http.ResponseWriter, r *http.Request, account string, budget *budget, access Access) {
 	if r.Method == http.MethodPut {
 		switch {
@@ -162,7 +240,7 @@ func (p *Proxy) serveManifest(w http.ResponseWriter, r *http.Request, account st
 	p.pass(w, r)
 }
 
-// serveUpload follows which uploads are open, since each takes files of the registry's store until it ends.
+// serveUpload tracks open uploads, because each takes files in the registry's store until it ends.
 func (p *Proxy) serveUpload(w http.ResponseWriter, r *http.Request, budget *budget) {
 	price := map[string]int{http.MethodPost: uploadPrice, http.MethodPatch: inode, http.MethodPut: inode}[r.Method]
 	if price > 0 && !budget.spend(price) {
@@ -189,7 +267,7 @@ func (p *Proxy) serveUpload(w http.ResponseWriter, r *http.Request, budget *budg
 	}
 }
 
-// status is an answer whose status is looked at.
+// status records the status of a response.
 type status struct {
 	http.ResponseWriter
 
@@ -204,7 +282,7 @@ func (s *status) WriteHeader(code int) {
 // Unwrap lets http.ResponseController reach the connection.
 func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// authenticate returns who asks. Hashes are compared, because the comparison of texts leaks their lengths.
+// authenticate returns the caller. It compares hashes, because comparing strings leaks their lengths.
 func (p *Proxy) authenticate(r *http.Request) (Account, bool) {
 	username, password, ok := r.BasicAuth()
 	if !ok {
@@ -223,7 +301,7 @@ func (p *Proxy) authenticate(r *http.Request) (Account, bool) {
 	return account, want != "" && subtle.ConstantTimeCompare(given[:], wanted[:]) == 1
 }
 
-// refuse answers as the specification says.
+// refuse sends an error in the format of the specification.
 func (p *Proxy) refuse(w http.ResponseWriter, status int, code, message string) {
 	outcome := denied
 	if status == http.StatusUnauthorized {
@@ -242,12 +320,12 @@ func (p *Proxy) limit(w http.ResponseWriter, message string) {
 func answer(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Docker-Distribution-Api-Version", "registry/2.0")
-	w.Header().Set("Connection", "close") // what else the caller would send is not read
+	w.Header().Set("Connection", "close") // the rest of the request is not read
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, `{"errors":[{"code":"`+code+`","message":"`+message+`"}]}`+"\n")
 }
 
-// unreachable answers for a registry that does not, or for a body that may not be sent.
+// unreachable responds when the registry does not, or when the body may not be sent.
 func (p *Proxy) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, errSpent) {
 		p.limit(w, spentText)
@@ -263,7 +341,7 @@ var errSpent = errors.New("the account has spent its bytes")
 
 const spentText = "this namespace has sent too much within an hour (registry.internal.bytesPerHour)"
 
-// metered charges an account for what it sends, as it comes.
+// metered charges an account for the bytes of a body as they arrive.
 type metered struct {
 	body   io.ReadCloser
 	budget *budget
@@ -278,3 +356,98 @@ func (m *metered) Read(into []byte) (int, error) {
 }
 
 func (m *metered) Close() error { return m.body.Close() }
+
+const (
+	// maxManifest is the size that the specification requires registries to accept.
+	maxManifest = 4 << 20
+	// maxValues and maxDepth bound what the registry makes of one when it reads it: an empty object of two bytes becomes a layer's
+	// description of a hundred. An image of a hundred layers has a thousand values.
+	maxValues = 20_000
+	maxDepth  = 32
+	chunk     = 64 << 10
+)
+
+var (
+	errManifestMemory = errors.New("too many manifests of this namespace arrive at a time")
+	errManifestSize   = errors.New("the manifest has more than 4 MiB")
+	errManifestForm   = errors.New("the manifest has more than 20000 values, or they are nested too deeply")
+	errManifestOther  = errors.New("the manifest is not the one that the tag of the copy names")
+)
+
+// manifest is a received manifest, in parts whose memory the share acquired.
+type manifest struct {
+	parts [][]byte
+	size  int64
+	sum   string
+}
+
+// readManifest reads a manifest as the share gets memory for it. The caller releases the memory, also after an error.
+func readManifest(from io.Reader, share *fair.Share) (found manifest, acquired int64, err error) {
+	sum, shape := sha256.New(), fair.JSONCounter{Limits: fair.JSONLimits{Values: maxValues, Depth: maxDepth}}
+	for {
+		if share.Acquire(chunk, chunk) < chunk {
+			return found, acquired, errManifestMemory
+		}
+		acquired += chunk
+		part := make([]byte, chunk)
+		n, err := io.ReadFull(from, part)
+		part = part[:n]
+		_, _ = sum.Write(part) // a hash takes everything
+		found.parts, found.size = append(found.parts, part), found.size+int64(n)
+		switch {
+		case found.size > maxManifest:
+			return found, acquired, errManifestSize
+		case !shape.Add(part):
+			return found, acquired, errManifestForm
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			found.sum = "sha256:" + hex.EncodeToString(sum.Sum(nil))
+			return found, acquired, nil
+		case err != nil:
+			return found, acquired, err
+		}
+	}
+}
+
+// body returns a reader of the parts.
+func (m manifest) body() io.ReadCloser {
+	var readers []io.Reader
+	for _, part := range m.parts {
+		readers = append(readers, bytes.NewReader(part))
+	}
+	return io.NopCloser(io.MultiReader(readers...))
+}
+
+// takeManifest reads the manifest that a request pushes, and replaces the body by it. When the manifest may not be forwarded it responds
+// with an error and returns false. release releases the memory.
+func (p *Proxy) takeManifest(w http.ResponseWriter, r *http.Request, account, digest string) (release func(), ok bool) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.budgets.limits.manifestTimeout)) // else it has as long as a layer
+	share := p.budgets.memory.Share(account)
+	found, acquired, err := readManifest(r.Body, share)
+	release = func() { share.Release(acquired) }
+	if err == nil && digest != "" && found.sum != digest {
+		err = errManifestOther
+	}
+	if err != nil {
+		p.refuseManifest(w, err)
+		return release, false
+	}
+	r.Body, r.ContentLength, r.TransferEncoding = found.body(), found.size, nil
+	return release, true
+}
+
+func (p *Proxy) refuseManifest(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, errManifestMemory):
+		p.limit(w, err.Error())
+	case errors.Is(err, errSpent):
+		p.limit(w, spentText)
+	case errors.Is(err, errManifestSize):
+		p.refuse(w, http.StatusRequestEntityTooLarge, "SIZE_INVALID", err.Error())
+	case errors.Is(err, errManifestForm):
+		p.refuse(w, http.StatusBadRequest, "MANIFEST_INVALID", err.Error())
+	case errors.Is(err, errManifestOther):
+		p.refuse(w, http.StatusForbidden, "DENIED", err.Error())
+	default:
+		p.refuse(w, http.StatusBadRequest, "MANIFEST_INVALID", "the manifest did not arrive whole and in time")
+	}
+}

@@ -25,18 +25,18 @@ const (
 	page              = 1000
 )
 
-// sweep is one look at all manifests, for a part of the blobs.
+// sweep is a pass over all manifests for a part of the blobs.
 type sweep struct {
 	store *Store
 	ctx   context.Context //nolint:containedctx // of this one call
 	now   time.Time
-	// blobs may be removed unless a manifest names them.
+	// blobs are removed unless a manifest refers to them.
 	blobs map[string]struct{}
-	// repositories are those that were found.
+	// repositories are the repositories in the store.
 	repositories []string
 }
 
-// Sweep removes what no image has.
+// Sweep removes blobs and manifests that no image refers to.
 func (s *Store) Sweep(ctx context.Context) error {
 	for from := 0; from < prefixes; {
 		w := &sweep{store: s, ctx: ctx, now: time.Now(), blobs: map[string]struct{}{}}
@@ -97,7 +97,7 @@ func (w *sweep) findBlobs(from int) (next int, err error) {
 	return next, nil
 }
 
-// findRepositories looks below a path for repositories. One may have others below it.
+// findRepositories finds the repositories below a path. Repositories may be nested.
 func (w *sweep) findRepositories(path string) error {
 	return w.each(path, func(child, name string) error {
 		switch {
@@ -111,7 +111,7 @@ func (w *sweep) findRepositories(path string) error {
 	})
 }
 
-// keepManifests takes what the manifests of a repository name off the blobs. Those without a tag are removed, unless others name them.
+// keepManifests keeps the blobs that the manifests of a repository refer to. It removes untagged manifests that no other refers to.
 func (w *sweep) keepManifests(repository string) error {
 	untagged, err := w.untagged(repository)
 	if err != nil {
@@ -128,7 +128,7 @@ func (w *sweep) keepManifests(repository string) error {
 	}
 	for digest, path := range untagged {
 		removed, err := w.removeManifest(digest, path)
-		if err == nil && !removed { // it has just been named
+		if err == nil && !removed { // a request has just named it
 			delete(untagged, digest)
 			err = w.keep(digest, nil)
 		}
@@ -142,7 +142,7 @@ func (w *sweep) keepManifests(repository string) error {
 	return w.forget(repository, untagged)
 }
 
-// untagged are the old manifests that no tag names now, with their folders.
+// untagged returns the old manifests without a current tag, with their folders.
 func (w *sweep) untagged(repository string) (map[string]string, error) {
 	tagged, err := w.tagged(repository)
 	if err != nil || tagged == nil {
@@ -158,7 +158,7 @@ func (w *sweep) untagged(repository string) (map[string]string, error) {
 	return untagged, err
 }
 
-// forget removes what tags know of manifests that they named once.
+// forget removes manifests from the history of tags.
 func (w *sweep) forget(repository string, manifests map[string]string) error {
 	return w.each(filepath.Join(repository, "_manifests", "tags"), func(tag, _ string) error {
 		return w.each(filepath.Join(tag, "index"), func(path, algorithm string) error {
@@ -172,14 +172,14 @@ func (w *sweep) forget(repository string, manifests map[string]string) error {
 	})
 }
 
-// revisions are the manifests of a repository.
+// revisions visits the manifests of a repository.
 func (w *sweep) revisions(repository string, visit func(digest, path string) error) error {
 	return w.each(filepath.Join(repository, "_manifests", "revisions"), func(path, algorithm string) error {
 		return w.each(path, func(path, hex string) error { return visit(algorithm+":"+hex, path) })
 	})
 }
 
-// tagged are the digests that tags name now, nil when there are too many of them.
+// tagged returns the digests with a current tag, nil when there are too many.
 func (w *sweep) tagged(repository string) (map[string]struct{}, error) {
 	tagged := map[string]struct{}{}
 	err := w.each(filepath.Join(repository, "_manifests", "tags"), func(path, _ string) error {
@@ -204,7 +204,7 @@ func (w *sweep) isOld(digest, path string) bool {
 
 var named = regexp.MustCompile(`sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})`)
 
-// keep takes a manifest, and all that looks like a digest in it, off what may be removed. So do the manifests that it names.
+// keep keeps a manifest and everything in it that looks like a digest, recursively.
 func (w *sweep) keep(digest string, untagged map[string]string) error {
 	for queue := []string{digest}; len(queue) > 0; queue = queue[1:] {
 		delete(w.blobs, queue[0])
@@ -223,7 +223,7 @@ func (w *sweep) keep(digest string, untagged map[string]string) error {
 	return nil
 }
 
-// read returns nothing of a manifest that is not there: no image can be pulled by it.
+// read returns a manifest; nothing when it is missing, because no image can be pulled by it.
 func (w *sweep) read(digest string) ([]byte, error) {
 	file, err := os.Open(w.store.blob(digest))
 	if err != nil {
@@ -270,7 +270,7 @@ func (w *sweep) removeBlob(digest string) (size int64, removed bool, err error) 
 	return size, true, os.RemoveAll(filepath.Dir(path))
 }
 
-// removeLinks removes what a repository knows of blobs that are gone.
+// removeLinks removes a repository's links to deleted blobs.
 func (w *sweep) removeLinks(layers string) error {
 	return w.each(layers, func(path, algorithm string) error {
 		return w.each(path, func(path, hex string) error {
@@ -286,7 +286,7 @@ func (w *sweep) removeLinks(layers string) error {
 	})
 }
 
-// each visits what is in a folder, part by part.
+// each visits the entries of a folder in batches.
 func (w *sweep) each(folder string, visit func(path, name string) error) error {
 	opened, err := os.Open(folder) //nolint:gosec // of the registry
 	if err != nil {

@@ -3,8 +3,6 @@ package convert
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,113 +11,130 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 )
 
-// NewCommand is `rouse convert`.
+const outputUsage = "`folder` to write one file per input file to, instead of standard output; existing files are never overwritten"
+
+// NewCommand returns `rouse convert`.
 func NewCommand() *cobra.Command {
 	var paths []string
+	var folder string
 	cmd := &cobra.Command{
 		Use:   "convert -f FILE|-|DIR...",
-		Short: "Write Functions of v1alpha1 and their GitRepositories as v1alpha2",
-		Long: `convert reads manifests from files, folders or the input, and writes them to the output with the Functions of
-serverless.kyma-project.io/v1alpha1 as v1alpha2. Their GitRepositories have to be among the manifests: they become part of the Functions.
-Lists, as kubectl get prints them, are taken apart; all other objects pass as they are.
+		Short: "Convert manifests of old API versions",
+		Long: `convert reads manifests from files, folders or standard input and writes them with every object of an old API version converted:
 
-What changes its meaning is listed, with what to do. A Function that cannot be written, or that would be refused, is left out as a
-whole; the exit code is then 1. No cluster is asked and nothing is applied.`,
-		Example: `  rouse convert -f functions.yaml -f repositories.yaml > functions-v1alpha2.yaml
-  rouse convert -f deploy/ > functions-v1alpha2.yaml
-  kubectl get functions.v1alpha1.serverless.kyma-project.io,gitrepositories -A -o yaml | rouse convert -f - > functions-v1alpha2.yaml`,
+  Functions and GitRepositories of serverless.kyma-project.io/v1alpha1   to Functions of v1alpha2
+  APIRules of gateway.kyma-project.io/v1beta1 and v1alpha1               to APIRules of v2
+
+A Function's GitRepository has to be among the manifests: it becomes part of the Function. An APIRule that is stored as v2 without a
+spec is read from the annotation that holds its v1beta1 spec. Lists, as kubectl get prints them, are split; other objects pass unchanged.
+
+Changes of meaning are reported with the remedy. An object that cannot be converted as a whole, or that a cluster would refuse, is left
+out, because the rest of an APIRule could open what it kept closed; the exit code is then 1. No cluster is contacted and nothing is
+applied.`,
+		Example: `  rouse convert -f deploy/ > converted.yaml
+  rouse convert -f functions.yaml -f repositories.yaml -o converted
+  kubectl get functions.v1alpha1.serverless.kyma-project.io,gitrepositories,apirules -A -o yaml | rouse convert -f - > converted.yaml`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, paths) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(paths) == 0 {
+				return exit.Errorf(exit.Usage, "no manifests to convert: name a file or folder with -f, or - for standard input")
+			}
+			result, err := run(cmd, paths, folder, isOld)
+			if err != nil {
+				return err
+			}
+			return reportAll(cmd.ErrOrStderr(), result)
+		},
 	}
 	cmd.Flags().StringArrayVarP(&paths, "filename", "f", nil,
-		"`file` or folder to read, - for the input; may be given several times. Of a folder its files .yaml, .yml and .json, not those of folders in it")
+		"`file` or folder to read, - for standard input; can be repeated. In a folder, .yaml, .yml and .json files are read, without subfolders")
+	cmd.Flags().StringVarP(&folder, "output", "o", "", outputUsage)
 	return cmd
 }
 
-func run(cmd *cobra.Command, paths []string) error {
-	if len(paths) == 0 {
-		return exit.Errorf(exit.Usage, "there is nothing to convert: name a file or folder with -f, or - for the input")
+// NewMigrate returns `rouse migrate apirule`, the name that converting APIRules had before convert did it. It is hidden, and keeps its
+// arguments and its output for scripts.
+func NewMigrate() *cobra.Command {
+	var folder string
+	migrate := &cobra.Command{
+		Use:    "migrate",
+		Short:  "Convert APIRules of old versions, see rouse convert",
+		Hidden: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return exit.Errorf(exit.Usage, "there is nothing to migrate called %q: use %s apirule, or rouse convert", args[0], cmd.CommandPath())
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	apiRule := &cobra.Command{
+		Use:     "apirule [FILE|-|DIR]...",
+		Short:   "Convert APIRules of v1beta1 and v1alpha1 to v2, and no other object",
+		Long:    "apirule converts APIRules of v1beta1 and v1alpha1 to v2, and no other object. rouse convert converts them along with Functions.",
+		Args:    cobra.ArbitraryArgs,
+		Aliases: []string{"apirules"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = []string{Input}
+			}
+			result, err := run(cmd, args, folder, isOldAPIRule)
+			if err != nil {
+				return err
+			}
+			return reportAPIRules(cmd.ErrOrStderr(), result)
+		},
+	}
+	apiRule.Flags().StringVarP(&folder, "output", "o", "", outputUsage)
+	migrate.AddCommand(apiRule)
+	return migrate
+}
+
+// run converts the files, and writes them to standard output or into the folder.
+func run(cmd *cobra.Command, paths []string, folder string, old func(*Object) bool) (Result, error) {
 	files, err := readAll(cmd.InOrStdin(), paths)
 	if err != nil {
-		return exit.With(exit.Usage, err)
+		return Result{}, exit.With(exit.Usage, err)
 	}
-	result, err := Functions(cmd.Context(), files)
+	result, err := Manifests(cmd.Context(), files, old)
 	if err != nil {
-		return exit.With(exit.Usage, err)
+		return Result{}, exit.With(exit.Usage, err)
 	}
-	if _, err := cmd.OutOrStdout().Write(result.Content); err != nil {
-		return fmt.Errorf("write the manifests: %w", err)
+	if folder != "" {
+		return result, writeFolder(folder, result.Files)
 	}
-	return report(cmd.ErrOrStderr(), result)
+	return result, writeOutput(cmd.OutOrStdout(), result.Files)
 }
 
-// readAll reads no more of all files than may be read of one.
-func readAll(in io.Reader, paths []string) ([]File, error) {
-	var files []File
-	size := 0
-	for _, path := range paths {
-		below, err := filesOf(path)
-		if err != nil {
-			return nil, err
-		}
-		for _, path := range below {
-			name, content, err := ReadFile(in, path)
-			if err != nil {
-				return nil, err
-			}
-			if size += len(content); size > MaxInput {
-				return nil, fmt.Errorf("the files are larger than %d MiB together: convert them in parts", MaxInput>>20)
-			}
-			files = append(files, File{name, content})
-		}
-	}
-	return files, nil
-}
-
-// filesOf are the files of a folder, or the file itself.
-func filesOf(path string) ([]string, error) {
-	if path == Input {
-		return []string{path}, nil
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, err
-	}
-	var found []string
-	for _, entry := range entries {
-		if !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) {
-			found = append(found, filepath.Join(path, entry.Name()))
-		}
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%s has no file .yaml, .yml or .json", path)
-	}
-	return found, nil
-}
-
-// report says what was done, and fails when a Function was left out.
-func report(out io.Writer, result Result) error {
-	var text strings.Builder
-	for _, line := range slices.Concat(result.Notes, result.Problems) {
-		fmt.Fprintln(&text, line)
-	}
-	fmt.Fprintf(&text, "Functions written as v1alpha2: %d, left out: %d; GitRepositories no longer needed: %d; other objects, unchanged: %d\n",
-		result.Converted, result.Failed, result.Repositories, result.Unchanged)
-	_, _ = io.WriteString(out, text.String()) // notes that cannot be written are no failure
-	switch {
-	case result.Failed > 0:
-		return exit.Errorf(exit.Failed, "%d of the Functions cannot be written as v1alpha2: correct them as listed", result.Failed)
+// reportAll prints the report of convert, and fails when an object was left out.
+func reportAll(out io.Writer, result Result) error {
+	printReport(out, result, fmt.Sprintf(
+		"Functions written as v1alpha2: %d, left out: %d; APIRules written as v2: %d, left out: %d; GitRepositories no longer needed: %d; "+
+			"other objects, unchanged: %d",
+		result.Functions.Converted, result.Functions.Failed, result.APIRules.Converted, result.APIRules.Failed, result.Repositories,
+		result.Unchanged))
+	switch failed := result.Functions.Failed + result.APIRules.Failed; {
+	case failed > 0:
+		return exit.Errorf(exit.Failed, "%d of the objects cannot be converted: correct them as listed", failed)
 	case len(result.Problems) > 0:
-		return exit.Errorf(exit.Failed, "%d of the objects cannot be read: correct them as listed", len(result.Problems))
+		return exit.Errorf(exit.Failed, "%d of the GitRepositories cannot be read: correct them as listed", len(result.Problems))
 	default:
 		return nil
 	}
+}
+
+// reportAPIRules prints the report of migrate, and fails when an APIRule was left out.
+func reportAPIRules(out io.Writer, result Result) error {
+	printReport(out, result, fmt.Sprintf("APIRules written as v2: %d, left out: %d; other objects, unchanged: %d",
+		result.APIRules.Converted, result.APIRules.Failed, result.Unchanged))
+	if result.APIRules.Failed > 0 {
+		return exit.Errorf(exit.Failed, "%d of the APIRules cannot be written as v2: correct them as listed, or write them anew", result.APIRules.Failed)
+	}
+	return nil
+}
+
+// printReport prints notes, problems and the summary. The manifests are written already, so that a report that fails is no failure.
+func printReport(out io.Writer, result Result, summary string) {
+	lines := slices.Concat(result.Notes, result.Problems, []string{summary, ""})
+	_, _ = io.WriteString(out, strings.Join(lines, "\n"))
 }

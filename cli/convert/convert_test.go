@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/cli/exit"
@@ -35,8 +36,12 @@ func golden(t *testing.T, file, got string) {
 // execute runs `rouse convert` with the arguments.
 func execute(t *testing.T, in string, args ...string) (out, errs string, err error) {
 	t.Helper()
+	return executeCommand(t, NewCommand(), in, args...)
+}
+
+func executeCommand(t *testing.T, cmd *cobra.Command, in string, args ...string) (out, errs string, err error) {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd := NewCommand()
 	cmd.SetArgs(args)
 	cmd.SetIn(strings.NewReader(in))
 	cmd.SetOut(&stdout)
@@ -48,11 +53,11 @@ func execute(t *testing.T, in string, args ...string) (out, errs string, err err
 
 func TestFunctionsOfAFileAreConvertedAndTheRestPasses(t *testing.T) {
 	t.Parallel()
-	out, errs, err := execute(t, "", "-f", "testdata/in.yaml")
-	require.EqualError(t, err, "2 of the Functions cannot be written as v1alpha2: correct them as listed")
+	out, errs, err := execute(t, "", "-f", "testdata/functions/in.yaml")
+	require.EqualError(t, err, "2 of the objects cannot be converted: correct them as listed")
 	require.Equal(t, exit.Failed, exit.CodeOf(err))
-	golden(t, "out.yaml", out)
-	golden(t, "report.txt", errs)
+	golden(t, "functions/out.yaml", out)
+	golden(t, "functions/report.txt", errs)
 
 	again, errs, err := execute(t, out, "-f", "-")
 	require.NoError(t, err)
@@ -96,15 +101,15 @@ func TestWhatCannotBeConvertedIsNamedWithWhatToDo(t *testing.T) {
 		"a GitRepository that is missing":     {inGit, "the input: Function price: spec.source: GitRepository repo is missing, which has the URL: add its manifest"},
 		"the same in a list":                  {list, "the input: Function price: spec.source: GitRepository repo is missing"},
 		"one of another namespace":            {inGit + "---\n" + strings.Replace(repo, "{name: repo}", "{name: repo, namespace: b}", 1), "GitRepository repo is missing"},
-		"a GitRepository that is there twice": {inGit + "---\n" + repo + "---\n" + repo, "GitRepository repo: it is there twice: take one of them away"},
-		"one without a URL":                   {strings.Split(repo, "spec:")[0], "GitRepository repo: spec.url: it is empty: write the address"},
+		"a GitRepository that is there twice": {inGit + "---\n" + repo + "---\n" + repo, "GitRepository repo: it is defined twice: remove one of them"},
+		"one without a URL":                   {strings.Split(repo, "spec:")[0], "GitRepository repo: spec.url: it is empty: set the URL"},
 		"a type that there is not":            {strings.Replace(inGit, "type: git", "type: svn", 1), `spec.type: there is no type "svn": write git`},
 		"no folder in the repository":         {strings.Replace(inGit, "baseDir: /, ", "", 1) + "---\n" + repo, "BaseDir is required and cannot be empty"},
 		"a runtime that there never was":      {strings.Replace(good, "nodejs22", "cobol", 1), `spec.runtime: Unsupported value: "cobol"`},
 		"dependencies that are none":          {strings.Replace(good, "source: code", "source: code, deps: lodash", 1), "the controller refuses what it would become: spec.source.inline.dependencies"},
 		"more at least than at most":          {strings.Replace(good, "source: code", "source: code, minReplicas: 3, maxReplicas: 1", 1), "minReplicas should be less than or equal maxReplicas"},
 		"a spec of another form":              {strings.Replace(good, "source: code", "source: [1]", 1), "Function price: it cannot be decoded: "},
-		"an object that is too large":         {strings.Replace(good, "source: code", "source: "+strings.Repeat("a", maxObject), 1), "bytes are more than the 3145728 of the largest object"},
+		"an object that is too large":         {strings.Replace(good, "source: code", "source: "+strings.Repeat("a", maxObject), 1), "more than the 3145728 of the largest object"},
 		"mounts that are no JSON":             {strings.Replace(good, "{name: price}", "{name: price, annotations: {serverless.kyma-project.io/v1alpha1SecretMounts: a}}", 1), "it is no list of mounts in JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,19 +131,48 @@ func TestConvertReadsABoundedInput(t *testing.T) {
 	require.Equal(t, exit.Usage, exit.CodeOf(err))
 }
 
-func FuzzFunctions(f *testing.F) {
-	content, err := os.ReadFile("testdata/in.yaml")
-	require.NoError(f, err)
-	f.Add(string(content))
+func TestConvertConvertsFunctionsAndAPIRulesInOneRun(t *testing.T) {
+	t.Parallel()
+	out, errs, err := execute(t, good+"---\n"+oldAPIRule+"---\n"+other, "-f", "-")
+	require.NoError(t, err)
+	require.Contains(t, out, "apiVersion: serverless.kyma-project.io/v1alpha2\nkind: Function\n")
+	require.Contains(t, out, "---\napiVersion: gateway.kyma-project.io/v2\nkind: APIRule\n")
+	require.True(t, strings.HasSuffix(out, "---\n"+other), out)
+	require.Contains(t, errs, "Functions written as v1alpha2: 1, left out: 0; APIRules written as v2: 1, left out: 0; "+
+		"GitRepositories no longer needed: 0; other objects, unchanged: 1\n")
+}
+
+func TestConvertWritesEachFileIntoAFolder(t *testing.T) {
+	t.Parallel()
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "converted")
+	require.NoError(t, os.WriteFile(filepath.Join(from, "a.yaml"), []byte(good), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(from, "b.yaml"), []byte(oldAPIRule), 0o600))
+	out, _, err := execute(t, "", "-f", from, "-o", to)
+	require.NoError(t, err)
+	require.Empty(t, out)
+	for name, want := range map[string]string{"a.yaml": "serverless.kyma-project.io/v1alpha2", "b.yaml": "gateway.kyma-project.io/v2"} {
+		text, err := os.ReadFile(filepath.Join(to, name))
+		require.NoError(t, err)
+		require.Contains(t, string(text), "apiVersion: "+want)
+	}
+}
+
+func FuzzManifests(f *testing.F) {
+	for _, file := range []string{"testdata/functions/in.yaml", "testdata/apirules/in.yaml"} {
+		content, err := os.ReadFile(file)
+		require.NoError(f, err)
+		f.Add(string(content))
+	}
 	f.Add(good)
 	f.Add(inGit + "---\n" + repo)
+	f.Add("--- a\n---\n")
 	f.Fuzz(func(t *testing.T, content string) {
-		result, err := Functions(t.Context(), []File{{"a.yaml", []byte(content)}})
+		result, err := Manifests(t.Context(), []File{{"a.yaml", []byte(content)}}, isOld)
 		if err != nil {
 			return
 		}
-		again, err := Functions(t.Context(), []File{{"a.yaml", result.Content}})
+		again, err := Manifests(t.Context(), result.Files, isOld)
 		require.NoError(t, err)
-		require.Equal(t, string(result.Content), string(again.Content))
+		require.Equal(t, string(result.Files[0].Content), string(again.Files[0].Content))
 	})
 }

@@ -84,15 +84,15 @@ func TestWhatIsNoEventIsRefusedWithTheMemberAndTheRemedy(t *testing.T) {
 		`"type":5`:                              "type: MUST be a string",
 		`"type":" "`:                            "type: MUST be a non-empty string",
 		`"id":" "`:                              "id: MUST be a non-empty string; write one, or leave it out for a random one",
-		`"source":":"`:                          "source: is no URI-reference; write one, as shop or /shop/orders",
+		`"source":":"`:                          "source: is not a URI-reference; write one, as shop or /shop/orders",
 		`"source":"#"`:                          "source: REQUIRED; write one, as shop or /shop/orders",
-		`"time":"yesterday"`:                    "time: is no RFC 3339 timestamp; write it as 2026-01-02T03:04:05Z",
-		`"dataschema":":"`:                      "dataschema: is no URI; write an absolute URI",
+		`"time":"yesterday"`:                    "time: is not an RFC 3339 timestamp; write it as 2026-01-02T03:04:05Z",
+		`"dataschema":":"`:                      "dataschema: is not a URI; write an absolute URI",
 		`"dataschema":"a/b"`:                    "write an absolute URI, as https://example.com/order.json",
 		`"datacontenttype":"a/b/c"`:             "write one as application/json",
 		`"data_base64":5`:                       "data_base64: MUST be a string",
 		`"data_base64":"%"`:                     "the data: MUST be base64",
-		`"tenant":{"a":1}`:                      "tenant: MUST be a string, a number or a truth value",
+		`"tenant":{"a":1}`:                      "tenant: MUST be a string, a number or a boolean",
 		`"my-tenant":"a"`:                       "my-tenant: is not a name for an extension: letters and digits only",
 		`"":"a"`:                                ": is not a name for an extension",
 		`"ID":"a"`:                              "ID: is not a name for an extension",
@@ -102,7 +102,7 @@ func TestWhatIsNoEventIsRefusedWithTheMemberAndTheRemedy(t *testing.T) {
 		`"specversion":"0.3","datacontentencoding":"base64","data":5`:   "data: MUST be a string with base64",
 		`"specversion":"0.3","datacontentencoding":"base64","data":"%"`: "the data: MUST be base64",
 		`"specversion":"0.3","datacontentencoding":"rot13","data":"a"`:  "datacontentencoding: invalid",
-		`"specversion":"0.3","data_base64":"Nw=="`:                      "data_base64: is no member of version 0.3; write specversion 1.0",
+		`"specversion":"0.3","data_base64":"Nw=="`:                      "data_base64: is not a member of version 0.3; set specversion 1.0",
 	} {
 		t.Run(members, func(t *testing.T) {
 			t.Parallel()
@@ -141,7 +141,7 @@ func TestAnEventOfFlagsHasTheContentAsItsData(t *testing.T) {
 		})
 	}
 	_, err := Build(Input{Type: "t", Source: ":", ContentType: "a/b/c"})
-	require.EqualError(t, err, "this makes no event: source: is no URI-reference; write one, as shop or /shop/orders")
+	require.EqualError(t, err, "the flags do not make a valid event: source: is not a URI-reference; write one, as shop or /shop/orders")
 }
 
 func FuzzWhatIsTakenTheDataPlaneReadsWithTheSameData(f *testing.F) {

@@ -1,5 +1,5 @@
-// Package event is what `rouse publish` sends: it makes events of flags and files, and sends them until each is stored
-// or refused.
+// Package event builds the events of `rouse publish` from flags and files, and sends them until each is stored or
+// refused.
 //
 // Events are those of the CloudEvents SDK, which decodes them, judges them and writes them to HTTP: speed does not decide
 // here. What it would change, or misses, is dealt with before and after it.

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,8 +11,82 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cloudevents/sdk-go/v2/binding/format"
+	sdk "github.com/cloudevents/sdk-go/v2/event"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+
 	"github.com/rouse-run/rouse/cli/exit"
 )
+
+const (
+	batched = sdk.ApplicationCloudEventsBatchJSON + "; charset=utf-8"
+	// maxHeaders bounds the size of an event's headers. Servers and proxies have limits of their own.
+	maxHeaders = 8 << 10
+)
+
+// newRequest encodes one event in binary mode, and several as a batch, as it does with an event that headers would change.
+func newRequest(ctx context.Context, url string, b Batch, pending []int) (*http.Request, error) {
+	if b.Single && hasOnlyTexts(b.Events[0]) {
+		request, err := cehttp.NewHTTPRequestFromEvent(ctx, url, b.Events[0])
+		if err != nil || survives(request.Header) {
+			return request, err
+		}
+	}
+	body, err := encodeBatch(b.Events, pending)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", batched)
+	return request, nil
+}
+
+// encodeBatch encodes each event separately: in the SDK's function for batches encoding/json rewrites the data.
+func encodeBatch(events []sdk.Event, pending []int) ([]byte, error) {
+	body := bytes.NewBufferString("[")
+	for n, i := range pending {
+		if n > 0 {
+			body.WriteByte(',')
+		}
+		if err := sdk.WriteJson(&events[i], body); err != nil {
+			return nil, err
+		}
+	}
+	body.WriteByte(']')
+	return body.Bytes(), nil
+}
+
+// hasOnlyTexts reports whether headers can represent all attributes: they have no numbers, and no bytes that might be JSON.
+func hasOnlyTexts(ev sdk.Event) bool {
+	for _, value := range ev.Extensions() {
+		if _, isText := value.(string); !isText {
+			return false
+		}
+	}
+	return len(ev.DataEncoded) == 0 || ev.DataContentType() != ""
+}
+
+// survives reports whether headers are transmitted unchanged. The specification percent-encodes some characters, which neither the SDK nor
+// the bridge does; JSON is unambiguous.
+func survives(header http.Header) bool {
+	size := 0
+	for name, values := range header {
+		for _, value := range values {
+			size += len(name) + len(value)
+			isType := name == cehttp.ContentType
+			if isType && format.IsFormat(strings.ToLower(value)) || !isType && strings.ContainsAny(value, `%"`) {
+				return false
+			}
+			if strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+				return false
+			}
+		}
+	}
+	return size <= maxHeaders
+}
 
 const (
 	maxAnswer   = 8 << 20
@@ -20,20 +95,20 @@ const (
 	unknownNote = "the bridge said nothing about it"
 )
 
-// Result is what became of one event.
+// Result is the result of one event.
 type Result struct {
 	ID     string `json:"id"`
 	Source string `json:"source"`
 	Type   string `json:"type"`
 	Status int    `json:"status"` // 204 when it is stored
 	Reason string `json:"reason,omitempty"`
-	Note   string `json:"note,omitempty"` // that no Subscription takes it, although it is stored
+	Note   string `json:"note,omitempty"` // no Subscription matches it, although it is stored
 }
 
-// Stored reports whether it is.
+// Stored reports whether the event is stored.
 func (r Result) Stored() bool { return r.Status == http.StatusNoContent }
 
-// retryable reports whether sending it again can help.
+// retryable reports whether the event may succeed when it is sent again.
 func (r Result) retryable() bool {
 	return r.Status >= http.StatusInternalServerError || r.Status == http.StatusTooManyRequests || r.Status == http.StatusRequestTimeout
 }
@@ -42,13 +117,13 @@ func (r Result) retryable() bool {
 type Sender struct {
 	URL    string
 	Client *http.Client
-	// RetryFor bounds how long events are sent again that failed for a reason that may pass.
+	// RetryFor bounds how long events with a transient failure are retried.
 	RetryFor time.Duration
-	// Note is called with why it takes longer. It may be nil.
+	// Note is called with the reason of a retry. It may be nil.
 	Note func(text string)
 }
 
-// Send returns what became of each event, in their order. It fails when the endpoint cannot be reached.
+// Send returns the result of each event, in order. It fails when the endpoint cannot be reached.
 func (s Sender) Send(ctx context.Context, b Batch) ([]Result, error) {
 	results := make([]Result, len(b.Events))
 	pending := make([]int, len(b.Events))
@@ -84,7 +159,7 @@ func (s Sender) Send(ctx context.Context, b Batch) ([]Result, error) {
 	}
 }
 
-// try sends the pending events once. It returns how long the bridge asks to wait.
+// try sends the pending events once. It returns the delay of the bridge's Retry-After.
 func (s Sender) try(ctx context.Context, b Batch, pending []int, results []Result) (retryAfter time.Duration, err error) {
 	request, err := newRequest(ctx, s.URL, b, pending)
 	if err != nil {
@@ -95,23 +170,23 @@ func (s Sender) try(ctx context.Context, b Batch, pending []int, results []Resul
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
-		return 0, exit.Errorf(exit.Unreachable, "publish: the bridge does not answer: %w", err)
+		return 0, exit.Errorf(exit.Unreachable, "publish: the bridge did not respond: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return 0, exit.Errorf(exit.Unreachable, "publish: the bridge broke off its answer: %w", err)
+		return 0, exit.Errorf(exit.Unreachable, "publish: the bridge cut off its response: %w", err)
 	}
 	judge(response.StatusCode, answer, pending, results)
-	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // without one there is none
+	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // 0 without the header
 	return time.Duration(seconds) * time.Second, nil
 }
 
-// judge records the answer for each event that was sent.
+// judge records the response for each event that was sent.
 func judge(status int, answer []byte, pending []int, results []Result) {
 	var each []Result
 	if json.Unmarshal(answer, &each) != nil || len(each) != len(pending) {
-		each = nil // the answer is about all
+		each = nil // the response is about all events
 	}
 	for n, i := range pending {
 		r := &results[i]

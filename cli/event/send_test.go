@@ -197,7 +197,7 @@ func TestABridgeThatIsNotThereIsUnreachable(t *testing.T) {
 	batch, err := Build(Input{Type: "t", Source: "s"})
 	require.NoError(t, err)
 	_, err = Sender{URL: b.URL, Client: loopback.Default}.Send(t.Context(), batch)
-	require.ErrorContains(t, err, "publish: the bridge does not answer: ")
+	require.ErrorContains(t, err, "publish: the bridge did not respond: ")
 	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
 }
 

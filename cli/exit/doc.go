@@ -1,4 +1,4 @@
-// Package exit has how a command of rouse ended: which exit codes there are, and which of them an error means.
+// Package exit defines the exit codes of rouse, and maps errors to them.
 //
 // It guarantees that an error without a code means Failed, and that a code survives wrapping.
 package exit

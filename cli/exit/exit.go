@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// Code is what the process ends with.
+// Code is an exit code.
 type Code int
 
 // The codes, which `rouse help exit-codes` explains.
 const (
 	OK          Code = iota
-	Failed           // it did not work, for a reason that has no code of its own
+	Failed           // failed for a reason without a code of its own
 	Usage            // the command line is wrong
-	NotFound         // what was asked for does not exist
-	Unreachable      // there is no Rouse to talk to, or it denies access
-	Refused          // Rouse or the Function answered with an error
+	NotFound         // the requested object does not exist
+	Unreachable      // no Rouse responds, or it denies access
+	Refused          // Rouse or the Function returned an error
 )
 
-// Error is an error with a code.
+// Error is an error with an exit code.
 type Error struct {
 	Code Code
 	Err  error
@@ -27,15 +27,15 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap implements errors' chain.
+// Unwrap returns the wrapped error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf is fmt.Errorf with a code.
+// Errorf returns an error like fmt.Errorf, with a code.
 func Errorf(code Code, format string, args ...any) error {
 	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// With gives err a code; nil stays nil.
+// With adds a code to err; nil stays nil.
 func With(code Code, err error) error {
 	if err == nil {
 		return nil
@@ -43,13 +43,13 @@ func With(code Code, err error) error {
 	return &Error{Code: code, Err: err}
 }
 
-// reported is an error that the command has printed already.
+// reported is an error that the command has printed.
 type reported struct{ error }
 
-// Unwrap implements errors' chain.
+// Unwrap returns the wrapped error.
 func (t reported) Unwrap() error { return t.error }
 
-// Reported marks an error that the command has printed in its own words; nil stays nil.
+// Reported marks an error that the command has printed; nil stays nil.
 func Reported(err error) error {
 	if err == nil {
 		return nil
@@ -63,7 +63,7 @@ func IsReported(err error) bool {
 	return ok
 }
 
-// CodeOf is the outermost code of err.
+// CodeOf returns the outermost code of err.
 func CodeOf(err error) Code {
 	if err == nil {
 		return OK

@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
-// options are the flags of `rouse init`.
+// options holds the flags of `rouse init`.
 type options struct {
 	runtime, trigger     string
 	eventType, source    string
@@ -23,7 +23,7 @@ type options struct {
 	host, gateway        string
 }
 
-// NewCommand is `rouse init`.
+// NewCommand returns `rouse init`.
 func NewCommand() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
@@ -36,7 +36,7 @@ the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the f
   rouse init thanks --runtime python --type order.invoiced --source invoicing --namespace orders`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return exit.Errorf(exit.Usage, "init takes the name of the Function, and nothing else; see rouse init --help")
+				return exit.Errorf(exit.Usage, "init takes exactly one argument, the name of the Function; see rouse init --help")
 			}
 			return nil
 		},
@@ -57,12 +57,12 @@ the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the f
 }
 
 const (
-	// ownName is the host that --expose without one means: no host has capitals.
+	// ownName is the value of --expose without a host. It has capitals, which no host has.
 	ownName        = "NAME"
 	defaultGateway = "kyma-system/kyma-gateway"
 )
 
-// function is what the flags mean.
+// function returns the Function that the flags describe.
 func (o options) function(name string) Function {
 	f := Function{
 		Name: name, Namespace: o.namespace, Runtime: v1alpha2.Runtime(o.runtime), Trigger: Trigger(o.trigger),
@@ -109,7 +109,7 @@ func run(cmd *cobra.Command, name string, o options) error {
 	return err
 }
 
-// collection is the kustomization.yaml of the folder around the Function's, empty when there is none.
+// collection returns the path of the kustomization.yaml in the parent folder, empty when there is none.
 func collection(directory string) string {
 	path := filepath.Join(directory, kustomizationFile)
 	if _, err := os.Stat(path); err != nil {
@@ -118,11 +118,94 @@ func collection(directory string) string {
 	return path
 }
 
-// manifests are the files that name packages.
+// manifests returns the names of dependency files.
 func manifests() []string {
 	var files []string
 	for _, each := range languages.All() {
 		files = append(files, each.Packages.Manifest)
 	}
 	return files
+}
+
+// report prints the written files and the next steps. collection is a kustomization.yaml next to the folder, or empty.
+func report(p page, folder string, files []File, collection string) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s\n", folder)
+	for _, file := range files {
+		fmt.Fprintf(&out, "  %-20s  %s\n", file.Name, purpose(file.Name, p))
+	}
+	fmt.Fprint(&out, "\nNext:\n")
+	step := func(format string, args ...any) { fmt.Fprintf(&out, "  "+format+"\n", args...) }
+	word := shellText(folder)
+	step("(cd %s && %s)", word, p.TestCommand)
+	if collection != "" {
+		step("add %q to the resources of %s", "- "+p.Name, collection)
+		word = shellText(filepath.Dir(folder))
+	}
+	step("rouse dev %s", word)
+	if p.Event {
+		step("rouse publish --type %s --source %s --data '{\"id\": \"1\"}'", shellText(p.Type), shellText(p.Source))
+	} else {
+		step("rouse invoke %s --namespace %s --data '{\"name\": \"Ada\"}'", p.Name, p.Namespace)
+	}
+	step("kubectl apply -k %s", word)
+	if p.Host != "" {
+		step("kubectl get apirule %s --namespace %s # until its state is Ready", p.Name, p.Namespace)
+	}
+	return out.String()
+}
+
+// purpose describes a file in a few words.
+func purpose(name string, p page) string {
+	switch name {
+	case p.HandlerFile:
+		return "the handler"
+	case p.TestFile:
+		return "its test: " + p.TestCommand
+	case functionFile:
+		return "the Function"
+	case subscriptionFile:
+		return "which events it gets"
+	case apiRuleFile:
+		return "the host at which it is exposed"
+	case kustomizationFile:
+		return "puts the handler into the Function"
+	case p.DependenciesFile:
+		return "the packages that it needs"
+	case "README.md":
+		return "how to go on"
+	default:
+		return "for the debugger of VS Code"
+	}
+}
+
+// ErrExists is returned when a file or folder exists. Nothing was changed.
+var ErrExists = errors.New("it exists; nothing was written")
+
+// Write creates the folder and its files. It fails when the folder exists, so that it never overwrites a file, and removes incomplete
+// output.
+func Write(folder string, files []File) (err error) {
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil { //nolint:gosec // a project's folders are readable, as those that mkdir makes
+		return fmt.Errorf("create the parent folder of %s: %w", folder, err)
+	}
+	if err := os.Mkdir(folder, 0o755); errors.Is(err, os.ErrExist) { //nolint:gosec // as above
+		return fmt.Errorf("%s: %w", folder, ErrExists)
+	} else if err != nil {
+		return fmt.Errorf("create a folder: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(folder))
+		}
+	}()
+	for _, file := range files {
+		path := filepath.Join(folder, filepath.FromSlash(file.Name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // as above
+			return fmt.Errorf("create a folder: %w", err)
+		}
+		if err := os.WriteFile(path, file.Content, 0o644); err != nil { //nolint:gosec // a project's files are readable
+			return fmt.Errorf("write a file: %w", err)
+		}
+	}
+	return nil
 }

@@ -1,12 +1,18 @@
 package scaffold
 
 import (
+	"bytes"
+	"cmp"
+	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"text/template"
 	"unicode"
 
+	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -19,31 +25,31 @@ import (
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
-// Trigger is what wakes a Function.
+// Trigger is the kind of calls that wake a Function.
 type Trigger string
 
 // The triggers.
 const (
 	// TriggerHTTP is a request to the Function's URL.
 	TriggerHTTP Trigger = "http"
-	// TriggerEvent is an event that its Subscription wants.
+	// TriggerEvent is an event that its Subscription matches.
 	TriggerEvent Trigger = "event"
 )
 
-// Function is what is to be written.
+// Function describes the Function to create.
 type Function struct {
 	Name, Namespace string
 	Runtime         v1alpha2.Runtime
 	Trigger         Trigger
-	// Type and Source are of the events that wake it.
+	// Type and Source are the type and the source of the events that wake it.
 	Type, Source string
-	// Dependencies adds the manifest of packages.
+	// Dependencies adds the dependency file.
 	Dependencies bool
-	// Host is the one that an APIRule exposes it at, through the Gateway. Empty: it has no APIRule.
+	// Host is the host of its APIRule, at the Gateway; empty for no APIRule.
 	Host, Gateway string
 }
 
-// runtimes are the values of --runtime: languages, each with the runtime that is meant, and exact names.
+// runtimes returns the values of --runtime: languages, each with its default runtime, and exact names.
 func runtimes() map[string]v1alpha2.Runtime {
 	known := map[string]v1alpha2.Runtime{}
 	for _, each := range languages.All() {
@@ -55,7 +61,7 @@ func runtimes() map[string]v1alpha2.Runtime {
 	return known
 }
 
-// Validate collects what is wrong, each problem with its rule.
+// Validate returns all problems, each with its rule.
 func (f Function) Validate() error {
 	return errors.Join(f.validateNames(), f.validateRuntime(), f.validateTrigger(), f.validateHost())
 }
@@ -137,7 +143,7 @@ func (f Function) validateSubscription() error {
 	return f.validateFilter()
 }
 
-// validateFilter asks what judges Subscriptions in a cluster.
+// validateFilter validates the Subscription with the rules of a cluster.
 func (f Function) validateFilter() error {
 	sub := &eventingv1alpha2.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Name: f.Name, Namespace: f.Namespace},
@@ -147,14 +153,150 @@ func (f Function) validateFilter() error {
 	}
 	var problems []error
 	for _, problem := range admission.Subscription(sub, routing.Policy{}) {
-		if problem.Field != "spec.sink" { // it follows from the names, which were judged
+		if problem.Field != "spec.sink" { // it is derived from the names, which were validated
 			problems = append(problems, problem)
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// sink is the URL of the Function's Service.
+// sink returns the URL of the Function's Service.
 func (f Function) sink() string {
 	return fmt.Sprintf("http://%s.%s.svc.cluster.local", f.Name, f.Namespace)
+}
+
+// File is a file of a new Function.
+type File struct {
+	// Name is relative to the Function's folder, with slashes.
+	Name    string
+	Content []byte
+}
+
+//go:embed templates
+var templates embed.FS
+
+// page is the data of the templates: the Function, and values derived from it.
+type page struct {
+	Function
+	Event, ShortHost               bool
+	Sink                           string
+	HandlerFile, TestFile          string
+	DependenciesFile, LaunchConfig string
+	Style, TestCommand             string
+}
+
+// Files returns the files of a new Function, sorted by name, without writing them.
+func Files(f Function) ([]File, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	p, err := newPage(f)
+	if err != nil {
+		return nil, err
+	}
+	sources := map[string]string{
+		p.HandlerFile:     p.Style + "/" + p.HandlerFile,
+		p.TestFile:        p.Style + "/" + p.TestFile,
+		functionFile:      functionFile,
+		kustomizationFile: kustomizationFile,
+		"README.md":       "README.md",
+	}
+	if p.LaunchConfig != "" {
+		sources[".vscode/launch.json"] = p.LaunchConfig
+	}
+	if p.Event {
+		sources[subscriptionFile] = subscriptionFile
+	}
+	if f.Host != "" {
+		sources[apiRuleFile] = apiRuleFile
+	}
+	if f.Dependencies {
+		sources[p.DependenciesFile] = p.DependenciesFile
+	}
+	files := make([]File, 0, len(sources))
+	for name, source := range sources {
+		content, err := render(source, p)
+		if err != nil {
+			return nil, fmt.Errorf("write %s: %w", name, err)
+		}
+		files = append(files, File{Name: name, Content: content})
+	}
+	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	return files, nil
+}
+
+// The manifests of a Function.
+const (
+	functionFile      = "function.yaml"
+	subscriptionFile  = "subscription.yaml"
+	apiRuleFile       = "apirule.yaml"
+	kustomizationFile = "kustomization.yaml"
+)
+
+func newPage(f Function) (page, error) {
+	known, err := languages.Of(f.Runtime)
+	if err != nil {
+		return page{}, err
+	}
+	style := "legacy"
+	if known.Runtime(string(f.Runtime)).Modern {
+		style = "modern"
+	}
+	return page{
+		Function: f, Event: f.Trigger == TriggerEvent, ShortHost: !strings.Contains(f.Host, "."), Sink: f.sink(),
+		Style: known.Name + "-" + style, HandlerFile: known.Handler, DependenciesFile: known.Packages.Manifest,
+		TestFile: known.Scaffold.Test, TestCommand: known.Scaffold.TestCommand, LaunchConfig: known.Scaffold.LaunchConfig,
+	}, nil
+}
+
+func render(source string, p page) ([]byte, error) {
+	text, err := templates.ReadFile("templates/" + source + ".tmpl")
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := template.New(source).Option("missingkey=error").
+		Funcs(template.FuncMap{"yaml": yamlText, "json": jsonText, "js": jsText, "shell": shellText}).Parse(string(text))
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := parsed.Execute(&out, p); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// yamlText returns a text as a YAML scalar, quoted where necessary.
+func yamlText(text string) (string, error) {
+	out, err := yaml.Marshal(text)
+	return strings.TrimSpace(string(out)), err
+}
+
+// jsonText returns a text as a JSON literal, which other languages read as well.
+func jsonText(text string) (string, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(text)
+	return strings.TrimSpace(out.String()), err
+}
+
+// jsText returns a text as a JavaScript literal, with the quotes of the handlers.
+func jsText(text string) (string, error) {
+	out, err := jsonText(text)
+	inner := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(out, `"`), `"`), `\"`, `"`)
+	return "'" + strings.ReplaceAll(inner, "'", `\'`) + "'", err
+}
+
+// shellText returns a text as a word of a shell.
+func shellText(text string) string {
+	plain := func(r rune) bool { return r < 0x80 && strings.ContainsRune("-_./:@%+=", r) || isAlphanumeric(r) }
+	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+func isAlphanumeric(r rune) bool {
+	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 }

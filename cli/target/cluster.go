@@ -2,24 +2,32 @@ package target
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/eventbridge/identity"
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/skew"
 )
 
-// What is read and changed in a cluster.
+// The resources of a cluster that commands use.
 func functionsResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "serverless.kyma-project.io", Version: "v1alpha2", Resource: "functions"}
 }
@@ -44,7 +52,7 @@ func slicesResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 }
 
-// cluster is a Rouse in a Kubernetes.
+// cluster is a Rouse in a Kubernetes cluster.
 type cluster struct {
 	options Options
 	name    string // for people
@@ -128,7 +136,7 @@ func (c *cluster) Close() error {
 	return nil
 }
 
-// explain adds to an error of the API server what the user may not do with a resource, or what is missing.
+// explain adds to an error of the API server the missing right or object.
 func (c *cluster) explain(err error, verb, resource, namespace string) error {
 	where := "in namespace " + namespace
 	if namespace == "" {
@@ -152,11 +160,161 @@ func (c *cluster) explain(err error, verb, resource, namespace string) error {
 	return exit.Errorf(exit.Unreachable, "%s does not answer: %w", c.name, withoutURL(err))
 }
 
-// into reads an object that came without its type.
+// into converts an unstructured object.
 func into[T any](content map[string]any) (T, error) {
 	var object T
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &object); err != nil {
 		return object, fmt.Errorf("read what the API server sent: %w", err)
 	}
 	return object, nil
+}
+
+// notServed returns the reason that a resource is not found: Rouse is not installed, or its release serves another version.
+func (c *cluster) notServed(ctx context.Context, people string, resource schema.GroupVersionResource) error {
+	served, err := c.served(ctx, resource)
+	if err != nil {
+		return err
+	}
+	if err := skew.Resource(resource.Resource, resource.Version, served); err != nil {
+		return exit.With(exit.Unreachable, err)
+	}
+	return exit.Errorf(exit.Unreachable, "%s has no %s: Rouse is not installed there", c.name, people)
+}
+
+// served returns the versions of a resource that the cluster serves.
+func (c *cluster) served(ctx context.Context, resource schema.GroupVersionResource) ([]string, error) {
+	var group metav1.APIGroup
+	if err := c.discover(ctx, "/apis/"+resource.Group, &group); err != nil {
+		return nil, err
+	}
+	var versions []string
+	for _, version := range group.Versions {
+		var list metav1.APIResourceList
+		if err := c.discover(ctx, "/apis/"+version.GroupVersion, &list); err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource.Resource }) {
+			versions = append(versions, version.Version)
+		}
+	}
+	return versions, nil
+}
+
+// discover reads a discovery document of the API server. A missing one stays empty.
+func (c *cluster) discover(ctx context.Context, path string, into any) error {
+	client, err := discovery.NewDiscoveryClientForConfigAndClient(c.config, c.http)
+	if err != nil {
+		return exit.Errorf(exit.Unreachable, "use the kubeconfig: %w", err)
+	}
+	text, err := client.RESTClient().Get().AbsPath(path).Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return c.explain(err, "get", path, "")
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read what the API server sent: %w", err)
+	}
+	return nil
+}
+
+const (
+	// adminAccount is the chart's ServiceAccount with all rights.
+	adminAccount = "rouse-admin"
+	// tokenSeconds is the shortest lifetime that an API server grants.
+	tokenSeconds = 600
+)
+
+func serviceAccountsResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
+}
+
+// login is the token that the admin API gets: that of the kubeconfig. A client certificate cannot be sent to anybody but the API
+// server, and an impersonation is no property of a token: then, and where the user names a ServiceAccount, it is a token of one,
+// which is good for the admin API alone.
+func (c *cluster) login(ctx context.Context) (string, error) {
+	if c.options.ServiceAccount != "" {
+		return c.accountToken(ctx, c.options.ServiceAccount)
+	}
+	if c.config.Impersonate.UserName == "" {
+		token, err := tokenOf(ctx, c.config)
+		if err != nil {
+			return "", exit.Errorf(exit.Unreachable, "log in to %s: %w", c.name, err)
+		}
+		if token != "" {
+			return token, nil
+		}
+	}
+	return c.accountToken(ctx, c.options.RouseNamespace+"/"+adminAccount)
+}
+
+// tokenOf returns the bearer token of a kubeconfig, empty without one. It reads it from a request, because it may come from a file, a
+// program or another plugin.
+func tokenOf(ctx context.Context, config *rest.Config) (string, error) {
+	wrapped, err := rest.HTTPWrappersForConfig(config, unsent{})
+	if err != nil {
+		return "", err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://unasked.invalid/", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	response, err := wrapped.RoundTrip(request)
+	if err != nil {
+		return "", withoutURL(err)
+	}
+	_ = response.Body.Close()
+	token, _ := daemon.Bearer(response.Request)
+	return token, nil
+}
+
+// unsent returns the request as it would have been sent.
+type unsent struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (unsent) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{
+		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: io.NopCloser(strings.NewReader("")), Request: r,
+	}, nil
+}
+
+// accountToken creates a token of a ServiceAccount, namespace/name.
+func (c *cluster) accountToken(ctx context.Context, account string) (string, error) {
+	namespace, name, ok := strings.Cut(account, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return "", exit.Errorf(exit.Usage, "--service-account %q: use NAMESPACE/NAME", account)
+	}
+	request := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+		"metadata": map[string]any{"namespace": namespace, "name": name},
+		"spec":     map[string]any{"audiences": []any{identity.Audience}, "expirationSeconds": int64(tokenSeconds)},
+	}}
+	answer, err := c.objects.Resource(serviceAccountsResource()).Namespace(namespace).Create(ctx, request, metav1.CreateOptions{}, "token")
+	if err != nil {
+		return "", c.explainLogin(err, namespace, name)
+	}
+	token, _, err := unstructured.NestedString(answer.Object, "status", "token")
+	if err != nil || token == "" {
+		return "", fmt.Errorf("make a token of ServiceAccount %s: the answer has none", account)
+	}
+	return token, nil
+}
+
+func (c *cluster) explainLogin(err error, namespace, name string) error {
+	const remedy = "name a ServiceAccount of yours with --service-account NAMESPACE/NAME, or use a kubeconfig that logs in with a token"
+	why := ""
+	if c.options.ServiceAccount == "" {
+		why = "your kubeconfig has no token that the admin API could be shown, and "
+	}
+	switch {
+	case apierrors.IsForbidden(err):
+		return exit.Errorf(exit.Unreachable, "%syou may not create serviceaccounts/token for %s/%s in %s: %s; "+
+			"kubectl auth can-i create serviceaccounts/%s --subresource=token -n %s says whether you may",
+			why, namespace, name, c.name, remedy, name, namespace)
+	case apierrors.IsNotFound(err):
+		return exit.Errorf(exit.Unreachable, "%sthere is no ServiceAccount %s/%s in %s: %s", why, namespace, name, c.name, remedy)
+	}
+	return c.explain(err, "create", "serviceaccounts/token", namespace)
 }

@@ -1,6 +1,9 @@
 package target
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,8 +17,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/skew"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
+
+// controlPlane starts for the first test that needs it.
+var controlPlane = envtest.New()
+
+func TestMain(m *testing.M) { os.Exit(controlPlane.Main(m)) }
 
 const testTimeout = time.Minute
 
@@ -263,4 +273,92 @@ func TestForbiddenRequestsNameTheMissingPermission(t *testing.T) {
 	}
 	_, err := c.open(t, "stranger").Functions(t.Context(), "")
 	require.ErrorContains(t, err, "does not accept your credentials: log in anew")
+}
+
+func TestAClusterWithOtherVersionsOfTheResourcesSaysWhichSideHasToChange(t *testing.T) {
+	t.Parallel()
+	const group, earlier, later = "/apis/serverless.kyma-project.io", "/v1alpha1", "/v1beta1"
+	list := func(version string) string {
+		return `{"kind":"APIGroup","name":"serverless.kyma-project.io","versions":[{"groupVersion":"serverless.kyma-project.io` + version +
+			`","version":"` + version[1:] + `"}]}`
+	}
+	const functions, repositories = `{"resources":[{"name":"functions"},{"name":"functions/status"}]}`, `{"resources":[{"name":"gitrepositories"}]}`
+	for name, tc := range map[string]struct {
+		answers map[string]string
+		want    error
+		text    string
+	}{
+		"no Rouse":              {text: "Rouse is not installed there"},
+		"another resource only": {answers: map[string]string{group: list(earlier), group + earlier: repositories}, text: "Rouse is not installed there"},
+		"an earlier release": {
+			answers: map[string]string{group: list(earlier), group + earlier: functions}, want: skew.ErrServerTooOld, text: "serves functions in v1alpha1",
+		},
+		"a later release": {
+			answers: map[string]string{group: list(later), group + later: functions}, want: skew.ErrClientTooOld, text: "the cluster serves v1beta1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				answer, found := tc.answers[r.URL.Path]
+				w.Header().Set("Content-Type", "application/json")
+				if !found {
+					w.WriteHeader(http.StatusNotFound)
+					answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+				}
+				_, _ = w.Write([]byte(answer))
+			}))
+			t.Cleanup(server.Close)
+			conn, err := Open(Options{Context: "admin", Kubeconfig: kubeconfig(t, &rest.Config{Host: server.URL}, "default")})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, conn.Close()) })
+			_, err = conn.Functions(t.Context(), "default")
+			require.Equal(t, exit.Unreachable, exit.CodeOf(err))
+			require.ErrorContains(t, err, tc.text)
+			if tc.want != nil {
+				require.ErrorIs(t, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestABridgeThatNoLongerServesThisClientNamesTheVersionToUse(t *testing.T) {
+	t.Parallel()
+	told := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		told <- r.Header.Get(skew.Header)
+		w.Header().Set(skew.Header, skew.Side{Level: skew.Level + 2, Oldest: skew.Level + 1, Version: "v9.1.0"}.String())
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprint(w, `{"error":"no"}`)
+	}))
+	t.Cleanup(server.Close)
+	_, err := New(Admin{URL: server.URL, Token: "t"}).Work(t.Context(), "shop")
+	require.ErrorIs(t, err, skew.ErrClientTooOld)
+	require.ErrorContains(t, err, "use rouse v9.1.0")
+	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
+	require.Equal(t, skew.This(daemon.Version()).String(), <-told)
+}
+
+func TestOnlyWhatAnOlderBridgeDoesNotUnderstandIsExplainedByItsVersion(t *testing.T) {
+	t.Parallel()
+	client := skew.Side{Level: 3, Oldest: 2, Version: "v0.3.0"}
+	older := skew.Side{Level: 2, Oldest: 1, Version: "v0.2.0"}.String()
+	for name, tc := range map[string]struct {
+		header  string
+		status  int
+		message string
+		want    error
+	}{
+		"an unknown parameter":     {older, http.StatusBadRequest, "there is no parameter", skew.ErrServerTooOld},
+		"an unknown path":          {older, http.StatusNotFound, skew.NoSuchPath, skew.ErrServerTooOld},
+		"an unknown method":        {older, http.StatusMethodNotAllowed, "use POST", skew.ErrServerTooOld},
+		"a missing dead letter":    {older, http.StatusNotFound, "there is no such dead letter", nil},
+		"a missing right":          {older, http.StatusForbidden, "no", nil},
+		"the same release":         {client.String(), http.StatusBadRequest, "namespace: no", nil},
+		"a bridge that tells none": {"", http.StatusBadRequest, "namespace: no", nil},
+	} {
+		response := &http.Response{StatusCode: tc.status, Header: http.Header{}}
+		response.Header.Set(skew.Header, tc.header)
+		require.ErrorIs(t, unfit(client, response, tc.message), tc.want, name)
+	}
 }

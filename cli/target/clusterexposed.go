@@ -21,17 +21,17 @@ func gatewaysResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
 }
 
-// maxGateways bounds how many Gateways are asked for.
+// maxGateways bounds how many Gateways are read.
 const maxGateways = 20
 
-// front is a gateway, as far as the URLs at it need it.
+// front holds the properties of a gateway that determine URLs.
 type front struct {
 	apirule.Gateway
 
 	tls bool
 }
 
-// Exposed implements Inventory. What cannot be listed, or is not there, exposes nothing.
+// Exposed implements Inventory. Resources that cannot be listed, or do not exist, expose nothing.
 func (c *cluster) Exposed(ctx context.Context, namespace string) map[types.NamespacedName][]string {
 	apiRules := c.readyAPIRules(ctx, namespace)
 	if len(apiRules) == 0 {
@@ -47,7 +47,7 @@ func (c *cluster) Exposed(ctx context.Context, namespace string) map[types.Names
 	return exposedBy(apiRules, fronts)
 }
 
-// readyAPIRules are those that may expose Functions of a namespace: those of all, where the user may list them.
+// readyAPIRules returns the APIRules that may expose Functions of a namespace: those of all namespaces, if the user may list them.
 func (c *cluster) readyAPIRules(ctx context.Context, namespace string) []v2.APIRule {
 	resource := c.objects.Resource(apiRulesResource())
 	list, err := resource.List(ctx, metav1.ListOptions{})
@@ -67,7 +67,7 @@ func (c *cluster) readyAPIRules(ctx context.Context, namespace string) []v2.APIR
 	return ready
 }
 
-// ownFronts are the gateways that Rouse itself is, as the pods' arguments name them.
+// ownFronts returns the gateways that Rouse implements, from the arguments of its pods.
 func (c *cluster) ownFronts(ctx context.Context) map[types.NamespacedName]front {
 	fronts := map[types.NamespacedName]front{}
 	pods, err := c.pods(ctx, c.options.RouseNamespace, gatewayPods)
@@ -93,7 +93,7 @@ func addFronts(fronts map[types.NamespacedName]front, gateway *corev1.Container)
 	}
 }
 
-// front is a Gateway of Gateway API. One that cannot be seen has no hosts, and is taken to speak TLS, as gateways do.
+// front returns a Gateway of Gateway API. An unreadable one has no hosts, and is assumed to use TLS.
 func (c *cluster) front(ctx context.Context, name types.NamespacedName) front {
 	found, err := c.objects.Resource(gatewaysResource()).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if err != nil {
@@ -125,7 +125,7 @@ func nameOf(text string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// exposedBy lists the URLs that lead to each Service, each once, in the order of the rules.
+// exposedBy returns the URLs that lead to each Service, each once, in the order of the rules.
 func exposedBy(apiRules []v2.APIRule, fronts map[types.NamespacedName]front) map[types.NamespacedName][]string {
 	exposed := map[types.NamespacedName][]string{}
 	for i := range apiRules {
@@ -136,7 +136,7 @@ func exposedBy(apiRules []v2.APIRule, fronts map[types.NamespacedName]front) map
 		at := fronts[gatewayOf(apiRule)]
 		host, ok := apirule.FullHost(apiRule.Spec.Hosts[0], &at.Gateway)
 		if !ok {
-			continue // a short host whose domain is not known
+			continue // a short host with an unknown domain
 		}
 		scheme := "http://"
 		if at.tls {

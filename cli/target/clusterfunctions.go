@@ -1,19 +1,25 @@
 package target
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// The phases, as the local mode has them.
+// The phases of Functions, as in local mode.
 const (
 	phasePreparing = "preparing"
 	phaseAsleep    = "asleep"
@@ -23,7 +29,7 @@ const (
 	phaseFailing   = "failing"
 )
 
-// replicas are those of a Deployment.
+// replicas counts the replicas of a Deployment.
 type replicas struct{ desired, ready int }
 
 // Functions implements Inventory.
@@ -51,7 +57,7 @@ func (c *cluster) Functions(ctx context.Context, namespace string) ([]Function, 
 	return functions, nil
 }
 
-// replicasOf counts those of all Functions by namespace/name. Who may not list Deployments sees none.
+// replicasOf returns the replicas of all Functions by namespace/name; none if the user may not list Deployments.
 func (c *cluster) replicasOf(ctx context.Context, namespace string) (map[string]replicas, error) {
 	list, err := c.objects.Resource(deploymentsResource()).Namespace(namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: v1alpha2.LabelManagedBy + "=" + v1alpha2.ManagedBy,
@@ -75,7 +81,7 @@ func replicasIn(deployment map[string]any) replicas {
 	return replicas{int(desired), int(ready)}
 }
 
-// describe is the state of a Function.
+// describe returns the status of a Function.
 func describe(fn *v1alpha2.Function, count replicas) Function {
 	shown := Function{
 		Namespace: fn.Namespace, Name: fn.Name, Runtime: string(fn.Spec.Runtime), Desired: count.desired, Ready: count.ready,
@@ -111,7 +117,7 @@ func phaseOf(fn *v1alpha2.Function, count replicas, failing bool) string {
 	return phaseReady
 }
 
-// mustExist fails with the Functions that there are when this one is missing.
+// mustExist fails when the Function does not exist, and lists those that do.
 func (c *cluster) mustExist(ctx context.Context, namespace, name string) (types.UID, error) {
 	found, err := c.objects.Resource(functionsResource()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
@@ -126,4 +132,191 @@ func (c *cluster) mustExist(ctx context.Context, namespace, name string) (types.
 	}
 	_, err = choose(all, namespace, name, namespace)
 	return "", err
+}
+
+// podPollInterval is the interval at which a starting pod is checked.
+const podPollInterval = 250 * time.Millisecond
+
+// functionContainer runs the handler.
+const functionContainer = "function"
+
+// Function implements Target. It returns the URL of an activator, which forwards requests whether the Function sleeps or not, or else that of
+// a pod, for which it wakes the Function.
+func (c *cluster) Function(ctx context.Context, namespace, name string) (string, error) {
+	uid, err := c.mustExist(ctx, namespace, name)
+	if err != nil {
+		return "", err
+	}
+	url, missing := c.activator(ctx, types.NamespacedName{Namespace: namespace, Name: name}, uid)
+	if missing == nil {
+		return url, nil
+	}
+	url, err = c.awakePod(ctx, namespace, name)
+	if exit.CodeOf(err) == exit.Unreachable {
+		return "", exit.Errorf(exit.Unreachable, "%w; nor can a gateway be asked: %w", err, missing)
+	}
+	return url, err
+}
+
+// awakePod returns the URL of a ready pod. It wakes a Function that sleeps; KEDA scales it to zero when it is idle.
+func (c *cluster) awakePod(ctx context.Context, namespace, name string) (string, error) {
+	for {
+		pods, err := c.pods(ctx, namespace, functionPods(name))
+		if err != nil {
+			return "", err
+		}
+		pod, waiting, err := pick(pods)
+		switch {
+		case err != nil:
+			return "", err
+		case pod != nil:
+			return c.forward(ctx, namespace, pod.Name, functionPort(pod))
+		case waiting != "":
+			c.options.Note(fmt.Sprintf("waiting for Function %s: %s", name, waiting))
+		default:
+			if err := c.wake(ctx, namespace, name); err != nil {
+				return "", err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(podPollInterval):
+		}
+	}
+}
+
+func functionPods(name string) string {
+	return v1alpha2.LabelFunctionName + "=" + name + "," + v1alpha2.LabelResource + "=" + v1alpha2.ResourceDeployment
+}
+
+// pick returns a ready pod, or what to wait for; neither without pods.
+func pick(pods []corev1.Pod) (ready *corev1.Pod, waiting string, err error) {
+	for i := range pods {
+		pod := &pods[i]
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		if isReady(pod) {
+			return pod, "", nil
+		}
+		reason, message, stuck := stateOf(pod)
+		if stuck {
+			err = exit.Errorf(exit.Failed, "pod %s does not start: %s: %s; rouse logs shows what it printed", pod.Name, reason, message)
+		}
+		waiting = "pod " + pod.Name + " is " + reason
+	}
+	return nil, waiting, err
+}
+
+// stateOf returns the reason that a pod is not ready; stuck reports that it will not become ready by itself.
+func stateOf(pod *corev1.Pod) (reason, message string, stuck bool) {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			if waiting := statuses[i].State.Waiting; waiting != nil && waiting.Reason != "" {
+				switch waiting.Reason {
+				case "CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError":
+					return waiting.Reason, waiting.Message, true
+				}
+				return waiting.Reason, waiting.Message, false
+			}
+		}
+	}
+	if pod.Status.Phase == corev1.PodRunning {
+		return "starting", "", false
+	}
+	return string(pod.Status.Phase), "", false
+}
+
+// functionPort returns the port of the handler.
+func functionPort(pod *corev1.Pod) int32 {
+	const usual = 8080
+	for _, container := range pod.Spec.Containers {
+		if container.Name == functionContainer && len(container.Ports) > 0 {
+			return container.Ports[0].ContainerPort
+		}
+	}
+	return usual
+}
+
+// wake scales the Deployment from 0 to 1. A Deployment with replicas will have a pod soon.
+func (c *cluster) wake(ctx context.Context, namespace, name string) error {
+	deployments := c.objects.Resource(deploymentsResource()).Namespace(namespace)
+	scale, err := deployments.Get(ctx, name, metav1.GetOptions{}, "scale")
+	if apierrors.IsNotFound(err) {
+		return exit.Errorf(exit.Failed, "Function %s has no Deployment yet: kubectl describe function %s -n %s says why", name, name, namespace)
+	}
+	if err != nil {
+		return c.explain(err, "get", "deployments/scale", namespace)
+	}
+	if wanted, _, _ := unstructured.NestedInt64(scale.Object, "spec", "replicas"); wanted > 0 {
+		c.options.Note(fmt.Sprintf("waiting for Function %s: its pod is being made", name))
+		return nil
+	}
+	c.options.Note(fmt.Sprintf("Function %s sleeps: waking it", name))
+	_, err = deployments.Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"replicas":1}}`), metav1.PatchOptions{}, "scale")
+	return c.explain(err, "patch", "deployments/scale", namespace)
+}
+
+// statePaused stands beside the phases that Subscriptions share with Functions.
+const statePaused = "paused"
+
+// Subscriptions implements Inventory.
+func (c *cluster) Subscriptions(ctx context.Context, namespace string) ([]Subscription, error) {
+	list, err := c.objects.Resource(subscriptionsResource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, c.notServed(ctx, "Subscriptions", subscriptionsResource())
+	}
+	if err != nil {
+		return nil, c.explain(err, "list", "subscriptions", namespace)
+	}
+	subscriptions := make([]Subscription, 0, len(list.Items))
+	for _, item := range list.Items {
+		sub, err := into[eventingv1alpha2.Subscription](item.Object)
+		if err != nil {
+			return nil, err
+		}
+		subscriptions = append(subscriptions, describeSubscription(&sub))
+	}
+	slices.SortFunc(subscriptions, func(a, b Subscription) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return subscriptions, nil
+}
+
+// Namespaces implements Inventory.
+func (c *cluster) Namespaces(ctx context.Context) ([]string, error) {
+	list, err := c.objects.Resource(namespacesResource()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, c.explain(err, "list", "namespaces", "")
+	}
+	names := make([]string, 0, len(list.Items))
+	for _, item := range list.Items {
+		names = append(names, item.GetName())
+	}
+	return names, nil
+}
+
+// describeSubscription returns the status of a Subscription. A ready one may have a message about its dead letters.
+func describeSubscription(sub *eventingv1alpha2.Subscription) Subscription {
+	shown := Subscription{
+		Namespace: sub.Namespace, Name: sub.Name, Source: sub.Spec.Source, Types: sub.Spec.Types,
+		TypeMatching: string(sub.Spec.TypeMatching), Sink: routing.ShownSink(sub.Spec.Sink),
+	}
+	for _, condition := range sub.Status.Conditions {
+		if condition.Status == corev1.ConditionFalse && shown.Message == "" {
+			shown.Message = condition.Message
+		}
+	}
+	switch {
+	case !sub.Status.Ready && shown.Message != "":
+		shown.State = phaseFailing
+	case !sub.Status.Ready:
+		shown.State = phasePreparing
+	case sub.Spec.Paused:
+		shown.State = statePaused
+	default:
+		shown.State = phaseReady
+	}
+	return shown
 }

@@ -22,10 +22,10 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 )
 
-// join is how often new pods of a followed Function are searched for.
+// join is the interval at which a follower looks for new pods.
 const join = time.Second
 
-// errNotStarted means that a container has printed nothing yet.
+// errNotStarted is returned for a container that has not started.
 var errNotStarted = errors.New("the container has not started")
 
 // Log implements Target.
@@ -52,7 +52,7 @@ type follower struct {
 	busy   map[string]bool      // pods that are being read
 }
 
-// once collects what there is and brings it into order.
+// once reads the existing lines and sorts them by time.
 func (f *follower) once(ctx context.Context) error {
 	pods, err := f.cluster.pods(ctx, f.namespace, functionPods(f.function))
 	if err != nil {
@@ -75,7 +75,7 @@ func (f *follower) once(ctx context.Context) error {
 	return nil
 }
 
-// follow reads each pod as soon as it is there.
+// follow reads each pod as soon as it starts.
 func (f *follower) follow(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -110,7 +110,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// begin reports whether a pod has a log that is not read yet. A container that has ended is read once.
+// begin reports whether a pod has an unread log. The log of a terminated container is read once.
 func (f *follower) begin(pod *corev1.Pod) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +125,7 @@ func (f *follower) begin(pod *corev1.Pod) bool {
 	return true
 }
 
-// reader reads a pod until its container ends.
+// reader reads the log of a pod until its container ends.
 func (f *follower) reader(ctx context.Context, pod string) error {
 	err := f.stream(ctx, pod, func(line Line) {
 		f.mu.Lock()
@@ -144,7 +144,7 @@ func (f *follower) reader(ctx context.Context, pod string) error {
 	return err
 }
 
-// stream reads the log of one container.
+// stream reads the log of a container.
 func (f *follower) stream(ctx context.Context, pod string, handle func(Line)) error {
 	response, err := f.open(ctx, pod)
 	if err != nil {
@@ -166,7 +166,7 @@ func (f *follower) stream(ctx context.Context, pod string, handle func(Line)) er
 	}
 }
 
-// line cuts off the time that the API server puts before each.
+// line parses the timestamp that the API server adds to each line.
 func (f *follower) line(pod, text string) Line {
 	line := Line{Namespace: f.namespace, Function: f.function, Replica: pod, Stream: "stdout", Text: text}
 	stamp, rest, found := strings.Cut(text, " ")
@@ -214,7 +214,7 @@ func (f *follower) open(ctx context.Context, pod string) (*http.Response, error)
 	return nil, exit.Errorf(exit.Failed, "read the log of pod %s: %d %s", pod, response.StatusCode, status.Message)
 }
 
-// query goes on where the pod's log was left.
+// query returns a query that continues after the last line that was read.
 func (f *follower) query(pod string) url.Values {
 	query := url.Values{"container": {functionContainer}, "timestamps": {"true"}, "follow": {strconv.FormatBool(f.options.Follow)}}
 	f.mu.Lock()

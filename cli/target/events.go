@@ -22,7 +22,7 @@ import (
 
 const maxRecord = 1 << 20
 
-// Wanted selects records of what happened to events. What is empty asks for all.
+// Wanted selects records of events. An empty field selects all.
 type Wanted struct {
 	ID, Trace, Cause string
 	Type, Source     string
@@ -30,7 +30,7 @@ type Wanted struct {
 	Subscription     string
 	Sink             string // namespace/name or name
 	Kinds            []journal.Kind
-	Since            time.Duration // how far back; negative: as far as it is remembered
+	Since            time.Duration // how far back; negative for everything
 	Follow           bool
 
 	// Within is the namespace that is asked about where not all may be. Note is called then; it may be nil.
@@ -39,7 +39,7 @@ type Wanted struct {
 	narrowed bool // to Within
 }
 
-// query is the part of it that the bridge answers.
+// query returns the part of the selection that the bridge applies.
 func (w Wanted) query() url.Values {
 	query := url.Values{}
 	for name, value := range map[string]string{
@@ -64,7 +64,7 @@ func (w Wanted) query() url.Values {
 	return query
 }
 
-// fits judges the part that the bridge does not.
+// fits applies the rest of the selection.
 func (w Wanted) fits(r journal.Record) bool {
 	if r.Kind == journal.Skipped {
 		return true
@@ -75,7 +75,7 @@ func (w Wanted) fits(r journal.Record) bool {
 	return w.Sink == "" || r.Sink == w.Sink || r.Sink == r.Namespace+"/"+w.Sink
 }
 
-// Events calls handle with each record, until there are no more or ctx ends.
+// Events calls handle with each record, until the last one or until ctx ends.
 func (c *Client) Events(ctx context.Context, wanted Wanted, handle func(journal.Record)) error {
 	response, err := c.events(ctx, wanted)
 	if errors.Is(err, errForbidden) && wanted.Within != "" {
@@ -93,7 +93,7 @@ func (c *Client) Events(ctx context.Context, wanted Wanted, handle func(journal.
 	lines.Buffer(nil, maxRecord)
 	for lines.Scan() {
 		if len(lines.Bytes()) == 0 {
-			continue // that it is alive
+			continue // a heartbeat
 		}
 		var record journal.Record
 		if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
@@ -109,7 +109,7 @@ func (c *Client) Events(ctx context.Context, wanted Wanted, handle func(journal.
 	return ctx.Err()
 }
 
-// events asks for records. The caller closes the body.
+// events requests records. The caller closes the body.
 func (c *Client) events(ctx context.Context, wanted Wanted) (*http.Response, error) {
 	response, err := c.ask(ctx, http.MethodGet, "/v1/events", wanted.query(), nil)
 	if err == nil && response.StatusCode != http.StatusOK {
@@ -119,7 +119,7 @@ func (c *Client) events(ctx context.Context, wanted Wanted) (*http.Response, err
 	return response, err
 }
 
-// Recent is what all bridges remember, by time.
+// Recent returns the records of all bridges, by time.
 func Recent(ctx context.Context, admins []Admin, wanted Wanted) ([]journal.Record, error) {
 	wanted.Follow = false
 	var mu sync.Mutex
@@ -141,8 +141,8 @@ func Recent(ctx context.Context, admins []Admin, wanted Wanted) ([]journal.Recor
 	return all, nil
 }
 
-// Follow calls handle with the records of all bridges, one at a time. It ends with ctx, or when the last bridge is gone;
-// lost is called for each that is gone before.
+// Follow calls handle with the records of all bridges, one at a time. It returns when ctx ends, or when the last bridge is lost; it calls
+// lost for each one before.
 func Follow(ctx context.Context, admins []Admin, wanted Wanted, handle func(journal.Record), lost func(error)) error {
 	wanted.Follow = true
 	var mu sync.Mutex

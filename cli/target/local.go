@@ -20,13 +20,13 @@ import (
 	"github.com/rouse-run/rouse/dev/instance"
 )
 
-// maxLine bounds one line of a log.
+// maxLine bounds a line of a log.
 const maxLine = 4 << 20
 
-// allLines is more than a local mode keeps.
+// allLines is more than a local mode holds.
 const allLines = 100_000
 
-// local is a local mode.
+// local is the Target of a local mode.
 type local struct {
 	instance instance.Instance
 	client   *http.Client
@@ -57,7 +57,7 @@ func (l *local) Functions(ctx context.Context, namespace string) ([]Function, er
 	return functions, nil
 }
 
-// Exposed implements Inventory. What cannot be listed exposes nothing.
+// Exposed implements Inventory. It returns nothing when the list fails.
 func (l *local) Exposed(ctx context.Context, namespace string) map[types.NamespacedName][]string {
 	functions, err := l.Functions(ctx, namespace)
 	if err != nil {
@@ -102,7 +102,7 @@ func (l *local) Namespaces(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// read asks the control API for one JSON object.
+// read gets a JSON object from the control API.
 func (l *local) read(ctx context.Context, path string, into any) error {
 	body, err := l.get(ctx, path, nil)
 	if err != nil {
@@ -155,7 +155,7 @@ func (l *local) Log(ctx context.Context, namespace, name string, o LogOptions, h
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		if len(lines.Bytes()) == 0 {
-			continue // that it is alive
+			continue // a heartbeat
 		}
 		var line Line
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
@@ -177,7 +177,7 @@ func (l *local) Close() error {
 	return nil
 }
 
-// find searches all namespaces when none is named.
+// find returns a Function. It searches all namespaces when none is named.
 func (l *local) find(ctx context.Context, namespace, name string) (Function, error) {
 	all, err := l.Functions(ctx, "")
 	if err != nil {
@@ -186,7 +186,7 @@ func (l *local) find(ctx context.Context, namespace, name string) (Function, err
 	return choose(all, namespace, name, l.instance.Namespace)
 }
 
-// choose finds the one that is meant. Of several with the name in different namespaces it is that of the usual one.
+// choose returns the Function with the name. Of several in different namespaces it prefers the usual namespace.
 func choose(all []Function, namespace, name, usual string) (Function, error) {
 	var fits []Function
 	var names, namespaces []string
@@ -215,7 +215,7 @@ func choose(all []Function, namespace, name, usual string) (Function, error) {
 	return Function{}, exit.Errorf(exit.NotFound, "%s; there are %s", text, strings.Join(names, ", "))
 }
 
-// get asks the control API.
+// get sends a request to the control API.
 func (l *local) get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
 	control := Admin{URL: l.instance.Control, Token: l.instance.Token}
 	response, err := control.Ask(ctx, l.client, http.MethodGet, path, query, http.NoBody)
@@ -229,7 +229,7 @@ func (l *local) get(ctx context.Context, path string, query url.Values) (io.Read
 		return response.Body, nil
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // the status is enough without it
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // optional: the status suffices
 	code := exit.Failed
 	if response.StatusCode == http.StatusNotFound {
 		code = exit.NotFound

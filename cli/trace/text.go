@@ -30,7 +30,7 @@ type printer struct {
 
 type line struct{ at, text string }
 
-// firstTime is the first that is known of a tree.
+// firstTime returns the earliest known time of a tree.
 func firstTime(n Node) time.Time {
 	if !n.Stored.IsZero() {
 		return n.Stored
@@ -76,7 +76,7 @@ func (p *printer) add(at time.Time, text string) {
 	p.lines = append(p.lines, line{since, text})
 }
 
-// event writes a node; below is what stands in front of what belongs to it.
+// event prints a node; below is the prefix of its deliveries and children.
 func (p *printer) event(n Node, here, below string) {
 	p.add(n.Stored, here+titleOf(n))
 	last := len(n.Deliveries) + len(n.Children)
@@ -151,7 +151,7 @@ func headOf(d Delivery) string {
 	return head
 }
 
-// stateOf is the state of a delivery, and how the attempt went if there was one only.
+// stateOf describes the state of a delivery, with the result of a single attempt.
 func (p *printer) stateOf(d Delivery) string {
 	var parts []string
 	switch d.State {
@@ -178,7 +178,7 @@ func (p *printer) stateOf(d Delivery) string {
 	return strings.Join(parts, ", ")
 }
 
-// attemptsOf counts them; a redrive is none.
+// attemptsOf describes the number of attempts, without redrives.
 func attemptsOf(d Delivery) string {
 	n := 0
 	for _, a := range d.Attempts {
@@ -214,7 +214,7 @@ func (p *printer) outcome(a Attempt, why bool) []string {
 	return parts
 }
 
-// shown has as many digits as people read.
+// shown rounds a duration for people.
 func shown(d time.Duration) string {
 	switch {
 	case d < 10*time.Millisecond:

@@ -3,6 +3,7 @@ package autoscale
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
@@ -10,21 +11,46 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Target is a Function to scale.
+type Target struct {
+	// Function is its name.
+	Function types.NamespacedName
+	// Min and Max bound its replicas.
+	Min, Max int
+	// LagThreshold is the target backlog per replica; 0 derives it from the Subscriptions.
+	LagThreshold int64
+}
+
+// Options set the timing of the decisions.
+type Options struct {
+	// Cooldown is the time without work after which a Function scales to zero.
+	Cooldown time.Duration
+	// Polling is the interval between polls.
+	Polling time.Duration
+	// ScaleDown is the stabilization window before replicas are removed, all but one.
+	ScaleDown time.Duration
+}
+
+// DefaultOptions returns shorter intervals than a cluster's, because the scaler is in this process and a user watches.
+func DefaultOptions() Options {
+	return Options{Cooldown: 5 * time.Second, Polling: 500 * time.Millisecond, ScaleDown: 3 * time.Second}
+}
+
 // Autoscaler scales the Functions that are applied.
 type Autoscaler struct {
 	client  pb.ExternalScalerClient
 	scale   func(fn types.NamespacedName, replicas int)
 	options Options
 	log     logr.Logger
-	renewed chan struct{} // a note that there are objects to start or to end
+	renewed chan struct{} // signals objects to start or to end
 
 	mu      sync.Mutex
 	objects map[types.NamespacedName]*object
-	changed chan struct{} // closed and replaced when a backlog has changed
+	changed chan struct{} // closed and replaced when a backlog changes
 }
 
-// New makes an Autoscaler that polls over conn. It calls scale whenever a Function shall have another number of replicas,
-// one call at a time for each.
+// New returns an Autoscaler that polls over conn. It calls scale for each change of the desired replicas, one call at a time for each
+// Function.
 func New(
 	conn grpc.ClientConnInterface, scale func(fn types.NamespacedName, replicas int), o Options, log logr.Logger,
 ) *Autoscaler {
@@ -34,7 +60,7 @@ func New(
 	}
 }
 
-// Apply sets which Functions there are. Those that were there before keep their replicas, within their new bounds.
+// Apply sets the Functions to scale. Known ones keep their replicas, within the new bounds.
 func (a *Autoscaler) Apply(targets []Target) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,7 +85,7 @@ func (a *Autoscaler) Apply(targets []Target) {
 	}
 }
 
-// Run works until ctx ends.
+// Run polls and scales until ctx ends.
 func (a *Autoscaler) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -89,7 +115,7 @@ func (a *Autoscaler) all() []*object {
 	return all
 }
 
-// Hold keeps a Function awake until release is called, and wakes it when it sleeps.
+// Hold wakes a Function and keeps it awake until release is called.
 func (a *Autoscaler) Hold(fn types.NamespacedName) (release func()) {
 	a.mu.Lock()
 	o := a.objects[fn]
@@ -100,7 +126,7 @@ func (a *Autoscaler) Hold(fn types.NamespacedName) (release func()) {
 	return o.hold()
 }
 
-// Backlog is how much waited for a Function at the last poll; it is not known before the first answer.
+// Backlog returns the backlog of a Function at the last poll; it is unknown before the first response.
 func (a *Autoscaler) Backlog(fn types.NamespacedName) (backlog int, known bool) {
 	a.mu.Lock()
 	o := a.objects[fn]
@@ -111,7 +137,7 @@ func (a *Autoscaler) Backlog(fn types.NamespacedName) (backlog int, known bool) 
 	return o.lastBacklog()
 }
 
-// Changed is closed when a backlog is another than when Changed was called.
+// Changed returns a channel that is closed when a backlog changes.
 func (a *Autoscaler) Changed() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()

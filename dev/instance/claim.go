@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// claimTimeout outlasts Find, which checks a lock by holding it for a moment.
+	// claimTimeout is longer than Find holds a lock to check it.
 	claimTimeout = 300 * time.Millisecond
 	claimPause   = 20 * time.Millisecond
 	ownerOnly    = 0o600
 	ownersFolder = 0o700
 )
 
-// RunningError means that another local mode serves the folder.
+// RunningError reports that another local mode serves the folder.
 type RunningError struct {
 	// Directory is the folder.
 	Directory string
-	// PID is the process that serves it, 0 when that is not known.
+	// PID is the process that serves it, 0 when unknown.
 	PID int
 }
 
@@ -36,14 +36,14 @@ func (e *RunningError) Error() string {
 	return fmt.Sprintf("another rouse dev (PID %d) serves %s: stop it with Ctrl-C or kill %d, or use it as it is", e.PID, e.Directory, e.PID)
 }
 
-// Claim is the right to serve a folder. It ends with Release or with the process.
+// Claim is the exclusive right to serve a folder. It ends with Release or with the process.
 type Claim struct {
 	directory string
 	folder    string
 	lock      *os.File
 }
 
-// Acquire claims a directory, whose state is below the root. It fails with a RunningError when another process has it.
+// Acquire claims a directory, whose state is below root. It fails with a RunningError when another process holds the claim.
 func Acquire(ctx context.Context, root, directory string) (*Claim, error) {
 	folder, err := Folder(root, directory)
 	if err != nil {
@@ -54,7 +54,7 @@ func Acquire(ctx context.Context, root, directory string) (*Claim, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(folder, ownersFolder); err != nil {
-		return nil, fmt.Errorf("make the state folder: %w", err)
+		return nil, fmt.Errorf("create the state folder: %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(folder, lockFile), os.O_RDWR|os.O_CREATE, ownerOnly) //nolint:gosec // below the state root
 	if err != nil {
@@ -89,7 +89,7 @@ func awaitLock(ctx context.Context, lock *os.File) error {
 	}
 }
 
-// sign writes which process holds the lock, and removes the file that a killed process left behind.
+// sign writes the PID into the lock file, and removes the instance file that a killed process left behind.
 func (c *Claim) sign() error {
 	err := os.Remove(filepath.Join(c.folder, file))
 	if errors.Is(err, os.ErrNotExist) {
@@ -102,7 +102,7 @@ func (c *Claim) sign() error {
 
 func holder(lock *os.File) int {
 	content := make([]byte, 20)
-	n, _ := lock.ReadAt(content, 0) // what cannot be read names no process
+	n, _ := lock.ReadAt(content, 0) // an unreadable file names no process
 	pid, err := strconv.Atoi(strings.TrimSpace(string(content[:n])))
 	if err != nil {
 		return 0
@@ -110,13 +110,13 @@ func holder(lock *os.File) int {
 	return pid
 }
 
-// Directory is what is claimed, absolute.
+// Directory returns the claimed directory as an absolute path.
 func (c *Claim) Directory() string { return c.directory }
 
-// Folder is where its state is kept.
+// Folder returns the state folder.
 func (c *Claim) Folder() string { return c.folder }
 
-// Empty deletes the state but for the files that are named.
+// Empty deletes the state except the named files.
 func (c *Claim) Empty(keep ...string) error {
 	entries, err := os.ReadDir(c.folder)
 	if err != nil {
@@ -133,13 +133,13 @@ func (c *Claim) Empty(keep ...string) error {
 	return nil
 }
 
-// Announce lets others find the instance.
+// Announce publishes the instance for Find.
 func (c *Claim) Announce(i Instance) error {
 	i.Directory, i.PID = c.directory, os.Getpid()
 	return write(c.folder, i)
 }
 
-// Release removes the announcement and lets others claim the folder.
+// Release removes the announcement and ends the claim.
 func (c *Claim) Release() error {
 	err := os.Remove(filepath.Join(c.folder, file))
 	if errors.Is(err, os.ErrNotExist) {

@@ -104,5 +104,5 @@ func TestEmptyLeavesOnlyTheLock(t *testing.T) {
 func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
 	t.Parallel()
 	_, err := Acquire(t.Context(), t.TempDir(), "no/such/folder")
-	require.EqualError(t, err, "there is no folder no/such/folder")
+	require.EqualError(t, err, "folder no/such/folder does not exist")
 }

@@ -5,13 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/version"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	gatewayv2 "github.com/rouse-run/rouse/api/gateway/v2"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/admission"
 	"github.com/rouse-run/rouse/internal/crdschema"
@@ -27,17 +36,17 @@ const (
 	kindSecret       = "Secret"
 )
 
-// decoder makes a Set of objects.
+// decoder decodes objects into a Set.
 type decoder struct {
 	known map[schema.GroupVersionKind]*crdschema.Definition
 	sinks routing.Policy
 
 	set      Set
 	problems []Problem
-	// seen is where each object stands, declared which Services there would be, also those of Functions with problems.
+	// seen holds the position of each object, declared the Services that exist, including those of Functions with problems.
 	seen     map[string]Position
 	declared map[types.NamespacedName]bool
-	// subscribed are the objects of set.Subscriptions.
+	// subscribed holds the objects of set.Subscriptions.
 	subscribed []object
 	reported   map[string]bool
 }
@@ -49,7 +58,7 @@ func newDecoder(known map[schema.GroupVersionKind]*crdschema.Definition, sinks r
 	}
 }
 
-// add adds an object to the Set, or reports why not.
+// add adds an object to the Set, or a problem.
 func (d *decoder) add(ctx context.Context, o object) {
 	if !d.named(&o) || d.ignored(&o) {
 		return
@@ -124,7 +133,7 @@ func (d *decoder) named(o *object) bool {
 	return false
 }
 
-// addCustom adds a Function, a Subscription or an APIRule that its CRD accepts.
+// addCustom adds a Function, Subscription or APIRule that its CRD accepts.
 func (d *decoder) addCustom(o *object) {
 	switch o.GetKind() {
 	case kindFunction:
@@ -194,7 +203,7 @@ func (d *decoder) addSubscription(o *object, sub *eventingv1alpha2.Subscription)
 	d.subscribed = append(d.subscribed, *o)
 }
 
-// checkSinks warns of Subscriptions whose sink is not in the folder.
+// checkSinks adds warnings for Subscriptions whose sink is not in the folder.
 func (d *decoder) checkSinks() {
 	for i, sub := range d.set.Subscriptions {
 		d.checkSink(&d.subscribed[i], "spec.sink", sub.Route)
@@ -212,4 +221,134 @@ func (d *decoder) checkSink(o *object, path string, route routing.Route) {
 		strings.TrimSpace("add the Function "+route.Service.String()+", or correct the sink"))
 	problem.Warning = true
 	d.note(problem)
+}
+
+// ignored reports whether local mode does not support the object's kind, and warns if the user could miss it.
+func (d *decoder) ignored(o *object) bool {
+	kind := o.GroupVersionKind()
+	core := kind.Kind == kindConfigMap || kind.Kind == kindSecret
+	if d.known[kind] != nil || core && o.GetAPIVersion() == "v1" {
+		return false
+	}
+	if core || kind.Kind == kindFunction || kind.Kind == kindSubscription || kind.Kind == kindAPIRule {
+		d.note(o.problem("apiVersion", fmt.Sprintf("no matches for kind %q in version %q", kind.Kind, o.GetAPIVersion()), d.versionOf(kind.Kind)))
+		return true
+	}
+	if d.reported[kind.Kind] || isUnneededLocally(kind.Kind) {
+		return true
+	}
+	d.reported[kind.Kind] = true
+	problem := o.problem("kind", fmt.Sprintf("local mode has no %s: it is left out", kind.Kind), "")
+	problem.Warning = true
+	d.note(problem)
+	return true
+}
+
+// versionOf returns advice to use the newest version of a kind.
+func (d *decoder) versionOf(kind string) string {
+	newest := schema.GroupVersion{Version: "v1"}
+	for known := range d.known {
+		if known.Kind == kind && (newest.Group == "" || version.CompareKubeAwareVersionStrings(known.Version, newest.Version) > 0) {
+			newest = known.GroupVersion()
+		}
+	}
+	return "use " + newest.String()
+}
+
+// isUnneededLocally reports whether Functions run the same without objects of the kind.
+func isUnneededLocally(kind string) bool {
+	return slices.Contains([]string{
+		"Namespace", "Kustomization", "NetworkPolicy", "PodDisruptionBudget", "ResourceQuota", "LimitRange",
+		"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
+	}, kind)
+}
+
+// addCore adds a ConfigMap or a Secret.
+func (d *decoder) addCore(o *object) {
+	before := len(d.problems)
+	if o.GetKind() == kindConfigMap {
+		config := &corev1.ConfigMap{}
+		if d.strictly(o, config, config) {
+			d.checkKeys(o, "data", slices.Sorted(maps.Keys(config.Data)))
+			d.checkKeys(o, "binaryData", slices.Sorted(maps.Keys(config.BinaryData)))
+		}
+		if !d.broken(before) {
+			d.set.ConfigMaps = append(d.set.ConfigMaps, config)
+		}
+		return
+	}
+	secret := &corev1.Secret{}
+	if d.strictly(o, secret, secret) {
+		d.checkKeys(o, "data", slices.Sorted(maps.Keys(secret.Data)))
+		d.checkKeys(o, "stringData", slices.Sorted(maps.Keys(secret.StringData)))
+	}
+	if d.broken(before) {
+		return
+	}
+	// As in an API server, stringData takes precedence.
+	for key, value := range secret.StringData {
+		if secret.Data == nil {
+			secret.Data = map[string][]byte{}
+		}
+		secret.Data[key] = []byte(value)
+	}
+	secret.StringData = nil
+	d.set.Secrets = append(d.set.Secrets, secret)
+}
+
+// strictly decodes the object, and reports its unknown fields.
+func (d *decoder) strictly(o *object, typed any, meta metav1.Object) bool {
+	if !d.into(o, typed) {
+		return false
+	}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, typed, true)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok {
+		for _, wrong := range strict.Errors() {
+			d.note(o.problem(unknownField(wrong), wrong.Error(), "check its spelling and its indentation, or remove it"))
+		}
+	}
+	d.noteFields(o, apivalidation.ValidateObjectMetaAccessor(meta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")))
+	return true
+}
+
+// unknownField returns the path in the error of a strict decoder.
+func unknownField(err error) string {
+	var path string
+	if _, scanErr := fmt.Sscanf(err.Error(), "unknown field %q", &path); scanErr != nil {
+		return ""
+	}
+	return path
+}
+
+func (d *decoder) checkKeys(o *object, path string, keys []string) {
+	for _, key := range keys {
+		for _, text := range validation.IsConfigMapKey(key) {
+			d.noteFields(o, field.ErrorList{field.Invalid(field.NewPath(path).Key(key), key, text)})
+		}
+	}
+}
+
+// APIRule is an APIRule with the CRD's defaults, whichever version it is written in.
+type APIRule struct {
+	*gatewayv2.APIRule
+	// At is the position of the object.
+	At Position
+
+	object object
+}
+
+// Problem returns a problem about a field of the APIRule, such as ".spec.rules[0].service".
+func (r APIRule) Problem(path, message, remedy string) Problem {
+	return r.object.problem(strings.TrimPrefix(path, "."), message, remedy)
+}
+
+func (d *decoder) addAPIRule(o *object) {
+	rule := &gatewayv2.APIRule{}
+	if !d.into(o, rule) {
+		return
+	}
+	// A cluster sets these fields, and ignores them in files.
+	rule.UID, rule.Generation, rule.CreationTimestamp, rule.DeletionTimestamp = "", 0, metav1.Time{}, nil
+	rule.Status = gatewayv2.APIRuleStatus{}
+	d.set.APIRules = append(d.set.APIRules, APIRule{APIRule: rule, At: o.position(), object: *o})
 }

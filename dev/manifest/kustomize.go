@@ -13,10 +13,10 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 )
 
-// originAnnotation is where kustomize keeps the file of a resource.
+// originAnnotation is the annotation in which kustomize records the file of a resource.
 const originAnnotation = "config.kubernetes.io/origin"
 
-// build is what kustomize made of a folder.
+// build is the output of kustomize for a folder.
 type build struct {
 	folder   string
 	objects  []object
@@ -24,7 +24,7 @@ type build struct {
 	files    map[string][]byte
 }
 
-// buildAll builds each folder that is not part of another one: a base is read through its overlays, as with kubectl.
+// buildAll builds each folder that no other one includes: a base is read through its overlays, as with kubectl.
 func buildAll(folders []string) []build {
 	builds := make([]build, len(folders))
 	for i, folder := range folders {
@@ -48,7 +48,7 @@ func isBase(builds []build, i int) bool {
 	return false
 }
 
-// kustomizationIn is the folder's kustomization, empty if it has none.
+// kustomizationIn returns the folder's kustomization file, or an empty string.
 func kustomizationIn(folder string) string {
 	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
 		path := filepath.Join(folder, name)
@@ -85,7 +85,7 @@ func kustomize(folder string) build {
 	return built
 }
 
-// kustomizeProblem points at the entry that the error is about, if it names one.
+// kustomizeProblem returns a problem at the entry that the error names, if any.
 func kustomizeProblem(root string, content []byte, err error) Problem {
 	text := err.Error()
 	problem := Problem{Position: Position{File: root}, Message: "kustomize: " + text}
@@ -111,7 +111,7 @@ func kustomizeProblem(root string, content []byte, err error) Problem {
 	return problem
 }
 
-// toObject finds the document that a resource was made of. One that was generated stands in the kustomization.
+// toObject finds the document of a resource. A generated resource is at the kustomization.
 func toObject(
 	folder, root string, made *resource.Resource, files map[string][]byte, documents map[string][]document,
 ) (*object, *Problem) {
@@ -141,7 +141,7 @@ func toObject(
 	return &object{Unstructured: unstructured.Unstructured{Object: value}, doc: doc, files: files}, nil
 }
 
-// documentOf finds the document of an object whose name may have changed on the way.
+// documentOf finds the document of an object that kustomize may have renamed.
 func documentOf(documents []document, value map[string]any) *document {
 	var best *document
 	wanted := unstructured.Unstructured{Object: value}
@@ -161,12 +161,12 @@ func documentOf(documents []document, value map[string]any) *document {
 	return best
 }
 
-// recorder keeps what kustomize reads, and asks it for the origin of resources without a change to any file.
+// recorder is a file system that records the files that kustomize reads, and adds origin annotations without changing a file.
 type recorder struct {
 	filesys.FileSystem
 
 	folder, root string
-	// absolute is folder as kustomize names it.
+	// absolute is the folder's path in kustomize.
 	absolute string
 	read     map[string][]byte
 }
@@ -180,7 +180,7 @@ func newRecorder(folder, root string) *recorder {
 	return made
 }
 
-// ReadFile reads a file for kustomize.
+// ReadFile implements filesys.FileSystem.
 func (r *recorder) ReadFile(path string) ([]byte, error) {
 	content, err := readFile(path)
 	if err != nil {
@@ -197,7 +197,7 @@ func (r *recorder) ReadFile(path string) ([]byte, error) {
 	return content, nil
 }
 
-// withOrigins has a kustomization annotate origins. What is none is kustomize's to refuse.
+// withOrigins enables origin annotations in a kustomization. It returns an invalid one unchanged, which kustomize refuses.
 func withOrigins(content []byte) []byte {
 	fields := map[string]any{}
 	if err := kyaml.Unmarshal(content, &fields); err != nil {

@@ -2,7 +2,13 @@ package manifest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,18 +21,18 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Reader reads folders. It compiles the CRDs once, so a caller that reads repeatedly keeps it.
+// Reader reads folders. It compiles the CRDs once, so it should be reused.
 type Reader struct {
-	// Sinks are those that are allowed besides Services.
+	// Sinks are the allowed sinks besides Services.
 	Sinks routing.Policy
 
 	definitions func() (map[schema.GroupVersionKind]*crdschema.Definition, error)
 }
 
-// NewReader makes a Reader.
+// NewReader returns a Reader.
 func NewReader() *Reader { return &Reader{definitions: sync.OnceValues(definitions)} }
 
-// definitions are those of the chart's CRDs.
+// definitions returns the definitions of the chart's CRDs.
 func definitions() (map[schema.GroupVersionKind]*crdschema.Definition, error) {
 	files, err := charts.CRDs()
 	if err != nil {
@@ -35,11 +41,11 @@ func definitions() (map[schema.GroupVersionKind]*crdschema.Definition, error) {
 	return crdschema.Definitions(files)
 }
 
-// Read reads all objects of a folder. Objects with a Problem that is no warning are left out, and the rest goes on;
-// the error is for a folder that cannot be read at all.
+// Read reads all objects of a folder. It leaves out objects with a Problem that is not a warning, and fails only when the folder cannot be
+// read.
 func Read(dir string) (Set, []Problem, error) { return NewReader().Read(dir) }
 
-// Read is as the function Read.
+// Read reads all objects of a folder, as the function Read does.
 func (r *Reader) Read(dir string) (Set, []Problem, error) {
 	known, err := r.definitions()
 	if err != nil {
@@ -65,3 +71,118 @@ func (r *Reader) Read(dir string) (Set, []Problem, error) {
 }
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// maxFile bounds the size of a file: an API server accepts no larger request.
+const maxFile = 3 << 20
+
+// collection holds the unchecked content of a folder.
+type collection struct {
+	objects  []object
+	problems []Problem
+	// read holds every file that was read.
+	read map[string]bool
+}
+
+func (c *collection) names() []string { return slices.Sorted(maps.Keys(c.read)) }
+
+// collect reads the folder: it builds folders with a kustomization and reads the YAML files of all others.
+func collect(dir string) (*collection, error) {
+	found := &collection{read: map[string]bool{}}
+	kustomizations, files, err := found.walk(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, built := range buildAll(kustomizations) {
+		found.objects = append(found.objects, built.objects...)
+		found.problems = append(found.problems, built.problems...)
+		for name := range built.files {
+			found.read[name] = true
+		}
+	}
+	for _, file := range files {
+		if !found.read[file] { // unless a kustomization elsewhere includes it
+			found.addFile(file)
+		}
+	}
+	return found, nil
+}
+
+// walk returns the folders with a kustomization and the YAML files outside of them.
+func (c *collection) walk(dir string) (kustomizations, files []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil && path == dir:
+			return err
+		case err != nil:
+			c.unreadable(path, err)
+			return fs.SkipDir
+		case path != dir && ignored(entry.Name()):
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+		case entry.IsDir() && kustomizationIn(path) != "":
+			kustomizations = append(kustomizations, path)
+			return fs.SkipDir
+		case !entry.IsDir() && isYAML(path):
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err == nil {
+		_, err = os.ReadDir(dir) // fails for a file
+	}
+	return kustomizations, files, err
+}
+
+// ignored reports whether a file or folder is hidden, or installed by npm.
+func ignored(name string) bool { return strings.HasPrefix(name, ".") || name == "node_modules" }
+
+func isYAML(path string) bool {
+	extension := strings.ToLower(filepath.Ext(path))
+	return extension == ".yaml" || extension == ".yml"
+}
+
+func (c *collection) unreadable(path string, err error) {
+	if whole, ok := errors.AsType[*fs.PathError](err); ok {
+		err = whole.Err
+	}
+	c.problems = append(c.problems, Problem{Position: Position{File: path}, Message: "cannot be read: " + err.Error()})
+}
+
+func (c *collection) addFile(path string) {
+	c.read[path] = true
+	content, err := readFile(path)
+	if err != nil {
+		c.unreadable(path, err)
+		return
+	}
+	documents, problems := parse(path, content)
+	c.problems = append(c.problems, problems...)
+	for i := range documents {
+		c.objects = append(c.objects, documents[i].objects()...)
+	}
+}
+
+// readFile reads a file of at most maxFile bytes.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
+	}
+	file, err := os.Open(path) //nolint:gosec // the user's own folder
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > maxFile {
+		return nil, fmt.Errorf("it is larger than %d MiB, the most that an API server takes", maxFile>>20)
+	}
+	return content, nil
+}

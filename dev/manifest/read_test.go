@@ -412,3 +412,42 @@ func TestBrokenKustomizationHasItsPosition(t *testing.T) {
 	require.Contains(t, problems[0], "missing.yaml")
 	require.Len(t, set.Functions, 1)
 }
+
+func TestAProblemConcernsWhatItMayHide(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		problem Problem
+		want    bool
+	}{
+		"the object itself":                 {Problem{Object: "Function orders/pricing"}, true},
+		"a file that cannot be read":        {Problem{}, true},
+		"another object":                    {Problem{Object: "Function orders/price"}, false},
+		"another kind":                      {Problem{Object: "Subscription orders/pricing"}, false},
+		"a warning about it hides nothing":  {Problem{Object: "Function orders/pricing", Warning: true}, false},
+		"a warning about a file hides none": {Problem{Warning: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, tc.problem.Concerns("Function", "orders", "pricing"))
+		})
+	}
+}
+
+// BenchmarkRead reads the sample: the first time, with the CRDs to compile, and again.
+func BenchmarkRead(b *testing.B) {
+	b.Run("first", func(b *testing.B) {
+		for b.Loop() {
+			if _, _, err := Read("../../samples/orders"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("again", func(b *testing.B) {
+		reader := NewReader()
+		for b.Loop() {
+			if _, _, err := reader.Read("../../samples/orders"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

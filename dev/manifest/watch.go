@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// quiet is how long nothing must change before changed is called: editors write a file in several steps.
+	// quiet is the time without a change before changed is called: editors write a file in several steps.
 	quiet = 100 * time.Millisecond
-	// maxDelay is the longest that changed waits when changes do not end.
+	// maxDelay bounds the delay of changed while changes go on.
 	maxDelay = time.Second
-	// comeback is how often it is checked whether a folder that vanished is back.
+	// comeback is the interval at which a folder that vanished is looked for.
 	comeback = 500 * time.Millisecond
 )
 
-// Watch calls changed after files below the folder have changed and then stayed as they are for a moment. It follows
-// new folders, and a folder that vanishes until it is there again. It returns when the context ends.
+// Watch calls changed after changes of files below the folder, debounced. It follows new folders, and waits for a folder that vanished to
+// reappear. It returns when the context ends.
 func Watch(ctx context.Context, dir string, changed func()) error {
 	w, err := newWatch(dir, changed)
 	if err != nil {
@@ -31,7 +31,7 @@ func Watch(ctx context.Context, dir string, changed func()) error {
 	return w.run(ctx)
 }
 
-// newWatch follows the folder; what changes from here on is reported once run is called.
+// newWatch begins to watch the folder; run reports the changes from then on.
 func newWatch(dir string, changed func()) (*watch, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -48,7 +48,7 @@ type watch struct {
 	watcher *fsnotify.Watcher
 	dir     string
 	changed func()
-	// since is when the changes began that were not reported yet; zero if there are none.
+	// since is the time of the first unreported change; zero without one.
 	since time.Time
 	gone  bool
 }
@@ -64,23 +64,23 @@ func (w *watch) run(ctx context.Context) error {
 			return nil
 		case event, open := <-w.watcher.Events:
 			if !open {
-				return errors.New("watch: the watcher has closed")
+				return errors.New("watch the folder: the watcher was closed")
 			}
 			if w.handle(event) {
 				timer.Reset(w.wait())
 			}
 		case _, open := <-w.watcher.Errors:
 			if !open {
-				return errors.New("watch: the watcher has closed")
+				return errors.New("watch the folder: the watcher was closed")
 			}
-			timer.Reset(w.wait()) // events may be lost, so everything may have changed
+			timer.Reset(w.wait()) // events may be lost, so anything may have changed
 		case <-timer.C:
 			w.fire(timer)
 		}
 	}
 }
 
-// handle reports whether the event is a change, and follows what is new.
+// handle reports whether the event is a change, and watches new folders.
 func (w *watch) handle(event fsnotify.Event) bool {
 	if event.Name == w.dir && event.Has(fsnotify.Remove|fsnotify.Rename) {
 		w.gone = true
@@ -91,12 +91,12 @@ func (w *watch) handle(event fsnotify.Event) bool {
 		return false
 	}
 	if event.Has(fsnotify.Create) {
-		_ = w.follow(event.Name) // gone again already, or a file
+		_ = w.follow(event.Name) // it is gone again, or a file
 	}
 	return true
 }
 
-// wait is how long to wait for further changes.
+// wait returns the time to wait for further changes.
 func (w *watch) wait() time.Duration {
 	if w.since.IsZero() {
 		w.since = time.Now()
@@ -104,7 +104,7 @@ func (w *watch) wait() time.Duration {
 	return max(0, min(quiet, maxDelay-time.Since(w.since)))
 }
 
-// fire reports the changes. A folder that vanished is reported once, and once more when it is back.
+// fire reports the changes. It reports a folder that vanished once, and again when it is back.
 func (w *watch) fire(timer *time.Timer) {
 	if w.gone {
 		_ = w.watcher.Remove(w.dir)
@@ -121,7 +121,7 @@ func (w *watch) fire(timer *time.Timer) {
 	w.changed()
 }
 
-// follow watches a folder and all below it. What is no folder is not followed.
+// follow watches a folder and all folders below it. It ignores files.
 func (w *watch) follow(path string) error {
 	return filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
 		switch {

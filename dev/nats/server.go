@@ -14,29 +14,29 @@ import (
 const (
 	host = "127.0.0.1"
 	name = "rouse-dev"
-	// startTimeout leaves time to read a large store.
+	// startTimeout bounds the start, with time to read a large store.
 	startTimeout = 30 * time.Second
-	// maxMemory is for streams in memory, of which there are none.
+	// maxMemory bounds streams in memory, of which there are none.
 	maxMemory    = 64 << 20
 	ownersFolder = 0o700
 )
 
-// Options of a server.
+// Options are the options of a Server.
 type Options struct {
-	// Folder of the streams. It is made when it is not there.
+	// Folder is the folder of the streams. Start creates it.
 	Folder string
-	// Token that clients have to bring.
+	// Token is the token that clients have to send.
 	Token string
-	// MaxBytes that streams may reserve on disk.
+	// MaxBytes bounds the disk space that streams reserve.
 	MaxBytes int64
-	// Log gets the messages of the server.
+	// Log receives the messages of the server.
 	Log logr.Logger
 }
 
-// Server is one that runs.
+// Server is a running nats-server.
 type Server struct{ running *server.Server }
 
-// Start returns when clients can connect.
+// Start starts a server. It returns when clients can connect.
 func Start(o Options) (*Server, error) {
 	if err := os.MkdirAll(o.Folder, ownersFolder); err != nil {
 		return nil, fmt.Errorf("start NATS: %w", err)
@@ -54,15 +54,15 @@ func Start(o Options) (*Server, error) {
 	if !running.ReadyForConnections(startTimeout) || !running.JetStreamEnabled() {
 		running.Shutdown()
 		running.WaitForShutdown()
-		return nil, errors.New("start NATS: JetStream did not come up; its log says why")
+		return nil, errors.New("start NATS: JetStream did not start; see its messages in the log")
 	}
 	return &Server{running: running}, nil
 }
 
-// URL is where clients connect, without the token.
+// URL returns the URL for clients, without the token.
 func (s *Server) URL() string { return s.running.ClientURL() }
 
-// Close writes down what is in memory and ends the server. It returns when that is done, or when ctx ends.
+// Close flushes the streams to disk and stops the server. It returns when that is done, or when ctx ends.
 func (s *Server) Close(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { // ends with the server
@@ -76,4 +76,29 @@ func (s *Server) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("stop NATS: %w", ctx.Err())
 	}
+}
+
+// logger writes the messages of a nats-server to logr.
+type logger struct{ log logr.Logger }
+
+// Noticef implements server.Logger.
+func (l logger) Noticef(format string, args ...any) { l.log.V(1).Info(fmt.Sprintf(format, args...)) }
+
+// Warnf implements server.Logger.
+func (l logger) Warnf(format string, args ...any) { l.log.Info(fmt.Sprintf(format, args...)) }
+
+// Errorf implements server.Logger.
+func (l logger) Errorf(format string, args ...any) { l.fail(format, args...) }
+
+// Fatalf implements server.Logger. The server stops itself.
+func (l logger) Fatalf(format string, args ...any) { l.fail(format, args...) }
+
+// Debugf implements server.Logger.
+func (l logger) Debugf(format string, args ...any) { l.log.V(1).Info(fmt.Sprintf(format, args...)) }
+
+// Tracef implements server.Logger.
+func (l logger) Tracef(string, ...any) {}
+
+func (l logger) fail(format string, args ...any) {
+	l.log.Error(fmt.Errorf(format, args...), "NATS failed")
 }

@@ -8,13 +8,9 @@
 //     programs, and everywhere a keeper, a second process of the own binary, kills their groups;
 //   - lines are handed on whole, but for very long ones, and a program never blocks because they are not read.
 //
-// A binary that uses it calls Keep first thing in main.
+// Main has to call Keep before anything else in a binary that uses it.
 //
-// Package feed keeps what Functions print: what a cluster's container logs are to kubectl logs.
-//
-// It owns the lines of every Function, in bounded memory, and guarantees that
-//   - a Function that prints much drives out none of another's lines;
-//   - a Function that prints never waits for a follower;
-//   - a follower sees lines in the order in which they were added, each at most once, and gets a notice where lines were
-//     driven out before it came to them.
+// A Feed holds the last lines of every Function in bounded memory, as container logs do for kubectl logs. It guarantees that
+//   - a Function never displaces the lines of another, and never waits for a follower;
+//   - a follower gets lines in order, each at most once, and a notice in place of lines that were dropped.
 package process

@@ -10,7 +10,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Feed has the last lines of each Function. It is safe for use by several goroutines.
+// The streams of a Line.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
+	Rouse  = "rouse" // messages of local mode about a Function
+)
+
+// Line is a line that a Function printed, or a message of local mode about it.
+type Line struct {
+	Time      time.Time `json:"time"`
+	Namespace string    `json:"namespace"`
+	Function  string    `json:"function"`
+	// Replica is the name of the process, such as "pricing-2"; empty when the line concerns none.
+	Replica string `json:"replica"`
+	// Stream is Stdout, Stderr or Rouse.
+	Stream string `json:"stream"`
+	Text   string `json:"text"`
+	// Problem marks a message about why a Function does not run.
+	Problem bool `json:"-"`
+}
+
+// Feed holds the last lines of each Function. It is safe for concurrent use.
 type Feed struct {
 	limit int
 
@@ -20,12 +41,12 @@ type Feed struct {
 	change chan struct{} // closed when a line is added
 }
 
-// NewFeed makes a Feed that keeps limit lines of each Function, at least one.
+// NewFeed returns a Feed that holds limit lines of each Function, at least one.
 func NewFeed(limit int) *Feed {
 	return &Feed{limit: max(limit, 1), rings: map[types.NamespacedName]*ring{}, change: make(chan struct{})}
 }
 
-// Add adds a line. One without a time gets the present.
+// Add adds a line. The time defaults to now.
 func (f *Feed) Add(line Line) {
 	if line.Time.IsZero() {
 		line.Time = time.Now()
@@ -42,14 +63,14 @@ func (f *Feed) Add(line Line) {
 	f.change = make(chan struct{})
 }
 
-// Forget drops the lines of a Function that is no more.
+// Forget drops the lines of a deleted Function.
 func (f *Feed) Forget(fn types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.rings, fn)
 }
 
-// Recent lists the last n lines of a Function, oldest first; of all of them for the zero name.
+// Recent returns the last n lines of a Function, oldest first; of all Functions for the zero name.
 func (f *Feed) Recent(fn types.NamespacedName, n int) []Line {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,9 +82,9 @@ func (f *Feed) Recent(fn types.NamespacedName, n int) []Line {
 	return lines
 }
 
-// Follow calls handle with the last tail lines of a Function, of all of them for the zero name, and then with each new
-// one, until the context ends. Calls come one at a time. A handle that is slower than the Function misses lines, and
-// gets a line of stream Rouse in their place.
+// Follow calls handle with the last tail lines of a Function, of all Functions for the zero name, and then with each new one, until the
+// context ends. Calls are sequential. A handle that is slower than the Function misses lines, and gets a line of stream Rouse in their
+// place.
 func (f *Feed) Follow(ctx context.Context, fn types.NamespacedName, tail int, handle func(Line)) {
 	seen, backlog := uint64(0), true
 	for {
@@ -95,7 +116,7 @@ func (f *Feed) Follow(ctx context.Context, fn types.NamespacedName, tail int, ha
 	}
 }
 
-// since lists what came after a number in the order in which it came, and reports whether some of it is gone.
+// since returns the lines after a number in order, and reports whether some of them were dropped.
 func (f *Feed) since(fn types.NamespacedName, number uint64) (found []entry, missed bool) {
 	if fn != (types.NamespacedName{}) {
 		if r := f.rings[fn]; r != nil {
@@ -109,4 +130,42 @@ func (f *Feed) since(fn types.NamespacedName, number uint64) (found []entry, mis
 	}
 	slices.SortFunc(found, func(a, b entry) int { return cmp.Compare(a.number, b.number) })
 	return found, missed
+}
+
+// entry is a line with its position in the order of all lines.
+type entry struct {
+	number uint64
+	line   Line
+}
+
+// ring holds the last lines of one Function.
+type ring struct {
+	entries []entry // entries[next] is the oldest once the ring is full
+	next    int
+	gone    uint64 // number of the last line that was dropped
+}
+
+func (r *ring) add(e entry, limit int) {
+	if len(r.entries) < limit {
+		r.entries = append(r.entries, e)
+		return
+	}
+	r.gone = r.entries[r.next].number
+	r.entries[r.next] = e
+	r.next = (r.next + 1) % limit
+}
+
+// since returns the lines after a number, oldest first.
+func (r *ring) since(number uint64) []entry {
+	ordered := slices.Concat(r.entries[r.next:], r.entries[:r.next])
+	first, _ := slices.BinarySearchFunc(ordered, number+1, func(e entry, n uint64) int {
+		switch {
+		case e.number < n:
+			return -1
+		case e.number > n:
+			return 1
+		}
+		return 0
+	})
+	return ordered[first:]
 }

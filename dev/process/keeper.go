@@ -15,30 +15,29 @@ import (
 )
 
 const (
-	// keeperArgument makes a process the keeper. It is a flag that no command has, so that a binary that does not call
-	// Keep ends at once.
+	// keeperArgument makes a process the keeper. No command has such a flag, so that a binary that does not call Keep fails at once.
 	keeperArgument = "--keep-process-groups"
 	keeperGreeting = "keeping\n"
 	greetingWithin = 30 * time.Second
 )
 
-// Keep makes this process the keeper and does not return, when it was started as that. Otherwise it does nothing.
+// Keep runs the keeper and does not return when the process was started as the keeper. Otherwise it does nothing.
 func Keep() {
 	if len(os.Args) != 2 || os.Args[1] != keeperArgument {
 		return
 	}
-	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) // it ends with the pipe, not before
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) // it exits when the pipe is closed
 	if _, err := io.WriteString(os.Stdout, keeperGreeting); err == nil {
 		keep(os.Stdin, func(group int) { _ = syscall.Kill(-group, syscall.SIGKILL) })
 	}
 	os.Exit(0)
 }
 
-// keep notes groups, one a line: "+7" has begun, "-7" has ended. When the orders end, so does every group that is left.
+// keep reads process groups, one per line: "+7" started, "-7" ended. At the end of orders it kills every group that is left.
 func keep(orders io.Reader, kill func(group int)) {
 	groups := map[int]struct{}{}
 	for lines := bufio.NewScanner(orders); lines.Scan(); {
-		group, err := strconv.Atoi(lines.Text()) // which takes the sign
+		group, err := strconv.Atoi(lines.Text()) // parses the sign, too
 		switch {
 		case err != nil || group == 1: // kill would signal every process
 		case group > 1:
@@ -52,7 +51,7 @@ func keep(orders io.Reader, kill func(group int)) {
 	}
 }
 
-// keeper is the keeper as the Supervisor sees it.
+// keeper is the Supervisor's handle of the keeper process.
 type keeper struct {
 	command *exec.Cmd
 	mu      sync.Mutex
@@ -62,14 +61,14 @@ type keeper struct {
 func startKeeper() (*keeper, error) {
 	own, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find the own program: %w", err)
+		return nil, fmt.Errorf("find this program's path: %w", err)
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("make a pipe: %w", err)
+		return nil, fmt.Errorf("create a pipe: %w", err)
 	}
 	defer func() { _ = read.Close() }()
-	// A group of its own keeps Ctrl-C from it, and / is a folder that no user wants to remove.
+	// A process group of its own shields it from Ctrl-C, and / is a folder that is never removed.
 	command := &exec.Cmd{
 		Path: own, Args: []string{own, keeperArgument}, Dir: "/", Stdout: write,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
@@ -77,7 +76,7 @@ func startKeeper() (*keeper, error) {
 	orders, err := command.StdinPipe()
 	if err != nil {
 		_ = write.Close()
-		return nil, fmt.Errorf("make a pipe: %w", err)
+		return nil, fmt.Errorf("create a pipe: %w", err)
 	}
 	err = command.Start()
 	_ = write.Close()
@@ -95,18 +94,18 @@ func startKeeper() (*keeper, error) {
 
 func awaitGreeting(from *os.File) error {
 	if err := from.SetReadDeadline(time.Now().Add(greetingWithin)); err != nil {
-		return fmt.Errorf("bound the wait: %w", err)
+		return fmt.Errorf("set the read deadline: %w", err)
 	}
 	greeting := make([]byte, len(keeperGreeting))
 	if _, err := io.ReadFull(from, greeting); err != nil || string(greeting) != keeperGreeting {
-		return errors.Join(errors.New("it does not answer: the program has to call process.Keep first"), err)
+		return errors.Join(errors.New("it did not respond: main has to call process.Keep first"), err)
 	}
 	return nil
 }
 
 func (k *keeper) guard(group int) error { return k.order("+", group) }
 
-// release fails only when the keeper is gone, which then has nothing to forget.
+// release ignores the error: it fails only when the keeper is gone.
 func (k *keeper) release(group int) { _ = k.order("-", group) }
 
 func (k *keeper) order(what string, group int) error {
@@ -116,13 +115,13 @@ func (k *keeper) order(what string, group int) error {
 	return err
 }
 
-// end lets the keeper go, which has no group left.
+// end stops the keeper, which has no group left.
 func (k *keeper) end() error {
 	k.mu.Lock()
 	err := k.orders.Close()
 	k.mu.Unlock()
 	var exit *exec.ExitError
-	if waited := k.command.Wait(); waited != nil && !errors.As(waited, &exit) { // that it was killed does not matter now
+	if waited := k.command.Wait(); waited != nil && !errors.As(waited, &exit) { // being killed is no failure at this point
 		err = errors.Join(err, waited)
 	}
 	return err

@@ -3,19 +3,135 @@ package process
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
+
+// The test binary plays the programs that the tests start.
+const (
+	envRole = "PROCESS_TEST_ROLE"
+	envCall = "PROCESS_TEST_CALL" // where a role connects to; the connection ends with it
+)
+
+func TestMain(m *testing.M) {
+	Keep()
+	if role := os.Getenv(envRole); role != "" {
+		os.Exit(play(role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// play does what a role does; the first word is the role, the others its parameters.
+func play(role string) int {
+	word, rest, _ := strings.Cut(role, " ")
+	if word != "print" {
+		signal.Ignore(syscall.SIGHUP)
+	}
+	switch word {
+	case "print": // and end with a status
+		_, _ = io.WriteString(os.Stdout, "out 1\nout 2\npartial")
+		_, _ = io.WriteString(os.Stderr, "err 1\n")
+		status, _ := strconv.Atoi(rest)
+		return status
+	case "serve":
+		asked := make(chan os.Signal, 2)
+		signal.Notify(asked, syscall.SIGTERM)
+		sendPort(rest)
+		_, _ = fmt.Fprintln(os.Stdout, "told")
+		<-asked
+		_, _ = fmt.Fprintln(os.Stdout, "asked to end")
+		return 0
+	case "deaf":
+		signal.Ignore(syscall.SIGTERM)
+		sendPort(`4711\n`)
+		select {}
+	case "guarded": // belongs to a group that the Supervisor did not start
+		call(role)
+		select {}
+	case "tree": // lives with a child and a grandchild
+		generations, _ := strconv.Atoi(rest)
+		call(role)
+		if generations > 1 {
+			startChild(fmt.Sprintf("tree %d", generations-1))
+		}
+		select {}
+	case "leave": // ends at once and leaves a child
+		startChild("tree 1")
+		return 0
+	case "supervise": // starts a tree and waits to be killed
+		supervise()
+		select {}
+	}
+	return 2
+}
+
+func supervise() {
+	supervisor, err := New()
+	if err == nil {
+		_, err = supervisor.Start(roleCommand("tree 3", os.Getenv(envCall)), func(string, string) {})
+	}
+	if err == nil {
+		foreign := roleCommand("guarded", os.Getenv(envCall))
+		cmd := &exec.Cmd{Path: foreign.Path, Env: foreign.Env, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+		if err = cmd.Start(); err == nil {
+			supervisor.Guard(cmd.Process.Pid)
+		}
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	call("keeper is " + strconv.Itoa(supervisor.keeper.command.Process.Pid))
+}
+
+// startChild starts a child that is not waited for.
+func startChild(role string) {
+	own, _ := os.Executable()
+	child := exec.Command(own)
+	child.Env = roleCommand(role, os.Getenv(envCall)).Env
+	child.Stdout, child.Stderr = os.Stdout, os.Stderr
+	if err := child.Start(); err != nil {
+		os.Exit(3)
+	}
+}
+
+func roleCommand(role, call string) Command {
+	own, _ := os.Executable()
+	return Command{Path: own, Env: []string{envRole + "=" + role, envCall + "=" + call}, Dir: "/"}
+}
+
+func sendPort(port string) {
+	descriptor, _ := strconv.Atoi(os.Getenv(envReady))
+	pipe := os.NewFile(uintptr(descriptor), "ready")
+	_, _ = io.WriteString(pipe, strings.ReplaceAll(port, `\n`, "\n"))
+	_ = pipe.Close()
+}
+
+// call shows that this process lives, over a connection that stays open as long as it does.
+func call(name string) {
+	conn, err := net.Dial("tcp", os.Getenv(envCall))
+	if err == nil {
+		_, err = fmt.Fprintf(conn, "%s\n%d\n", name, os.Getpid())
+	}
+	if err != nil {
+		os.Exit(4)
+	}
+	go func() { _, _ = io.Copy(io.Discard, conn) }() // keeps the connection from the garbage collector
+}
 
 // testTimeout is how long a test waits for what will happen; only a test that fails waits so long.
 const testTimeout = time.Minute
@@ -283,4 +399,60 @@ func (l *life) accept(conn net.Conn) {
 	l.calls <- c
 	_, _ = io.Copy(io.Discard, reader) // ends with the process, by whatever error
 	close(c.gone)
+}
+
+func TestOutputIsSplitIntoLines(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", maxLine)
+	for name, tc := range map[string]struct {
+		text string
+		want []string
+	}{
+		"none of nothing":                  {text: ""},
+		"whole ones":                       {text: "a\nb\n", want: []string{"a", "b"}},
+		"empty ones":                       {text: "\n\na\n", want: []string{"", "", "a"}},
+		"the last one without an end":      {text: "a\nb", want: []string{"a", "b"}},
+		"with the ends of other systems":   {text: "a\r\nb\r\n", want: []string{"a", "b"}},
+		"a long one in pieces":             {text: long + "yz\nb\n", want: []string{long, "yz", "b"}},
+		"bytes that are no text, replaced": {text: "a\xffb\n", want: []string{"a\uFFFDb"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reader := newLineReader(strings.NewReader(tc.text))
+			var got []string
+			for {
+				line, err := reader.next()
+				if err != nil {
+					require.ErrorIs(t, err, io.EOF)
+					break
+				}
+				got = append(got, line)
+			}
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestTheKeeperKillsTheGroupsThatHaveNotEnded(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		orders string
+		want   []int
+	}{
+		"none when nothing was started":        {orders: ""},
+		"those that go on":                     {orders: "+7\n+8\n+9\n-8\n", want: []int{7, 9}},
+		"one that has begun again":             {orders: "+7\n-7\n+7\n", want: []int{7}},
+		"none for an end without a beginning":  {orders: "-7\n"},
+		"never all processes":                  {orders: "+1\n+0\n-0\n-1\n"},
+		"none for what it does not know":       {orders: "\n+\nx\n+x\n"},
+		"also when the last order was cut off": {orders: "+7\n+8", want: []int{7, 8}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var killed []int
+			keep(strings.NewReader(tc.orders), func(group int) { killed = append(killed, group) })
+			slices.Sort(killed)
+			require.Equal(t, tc.want, killed)
+		})
+	}
 }

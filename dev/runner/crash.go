@@ -1,30 +1,33 @@
 package runner
 
 import (
+	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/toolchain"
 )
 
 const (
-	// keptLines of a replica are searched for an error when it ends, and shownLines of them are reported.
+	// keptLines bounds the lines that are searched for an error when a replica ends, shownLines those that are reported.
 	keptLines  = 40
 	shownLines = 12
-	// notLoaded is how a runtime begins to say why a handler does not load.
+	// notLoaded begins a runtime's message about a handler that does not load.
 	notLoaded = "handler did not load:"
 )
 
-// crash is how a replica ended by itself.
+// crash describes a replica that ended by itself.
 type crash struct {
 	fn    manifest.Function
 	how   string   // such as "exit status 1"
-	lines []string // as they are shown
+	lines []string // as shown to the user
 }
 
-// describe gives the reason in one line, with the position in the user's file, and below it what the replica printed last.
+// describe returns the reason in one line, with the position in the user's file, followed by the last lines of the replica.
 func (c crash) describe() string {
 	lines := c.lines
 	for i, line := range slices.Backward(lines) {
@@ -45,7 +48,7 @@ func (c crash) describe() string {
 	return text
 }
 
-// position is the last line of the source that a stack trace names: its first frame in Node.js and Go, its last in Python.
+// position returns the innermost line of the source in a stack trace: its first frame in Node.js and Go, its last in Python.
 func (c crash) position(lines []string) manifest.Position {
 	source := c.fn.Source
 	if source.Line == 0 {
@@ -68,8 +71,7 @@ func (c crash) position(lines []string) manifest.Position {
 	return manifest.Position{File: source.File, Line: n}
 }
 
-// errorLine is the line that names the error: that of the exception, or else what follows the runtime's prefix, or else
-// the last one.
+// errorLine returns the line with the error: the exception, or else the text after the runtime's prefix, or else the last line.
 func errorLine(lines []string) string {
 	named := regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Exit|Interrupt|Warning)\b|(?:panic|fatal error): )`)
 	last := ""
@@ -89,10 +91,164 @@ func errorLine(lines []string) string {
 	return last
 }
 
-// placed puts the position before a text that does not name the file yet.
+// placed prefixes a text with the position unless it names the file.
 func placed(at manifest.Position, text string) string {
 	if at.File == "" || strings.Contains(text, at.File) {
 		return text
 	}
 	return at.String() + ": " + text
+}
+
+var (
+	// The frames of Node.js, Python and Go, and the line that Node.js prints above a syntax error.
+	scriptFrame = regexp.MustCompile(`^\s+at `)
+	moduleFrame = regexp.MustCompile(`^(\s*)File "[^"]*", line \d+`)
+	binaryFrame = regexp.MustCompile(`^\t\S+\.go:\d+`)
+	syntaxFrame = regexp.MustCompile(`^(?:` + notLoaded + ` )?handler\.[cm]?js:\d+$`)
+	// The handler of a Function in frames, as its server names it.
+	script = regexp.MustCompile(`(^|[\s(])handler\.[cm]?js:(\d+)(:\d+)?`)
+	module = regexp.MustCompile(`File "handler\.py", line (\d+)`)
+	binary = regexp.MustCompile(`^\thandler\.go:(\d+)`)
+	// compiled is the prefix of source files in Go, where the source is a dependency of the built module.
+	compiled = regexp.MustCompile(`^\t\S+@v(?:0|[2-9]\d*)\.0\.0/`)
+)
+
+// ofServer is part of the path of all files of the runtimes' servers.
+const ofServer = "/usr/src/app/"
+
+// stack maps the paths of a Function's process to the user's: a Function runs a copy of its source, with packages and the server from the
+// cache.
+type stack struct {
+	fn      manifest.Function
+	own     []string       // the folder with the copy
+	packed  *regexp.Regexp // the path in the cache above node_modules or the like; nil without one
+	cache   []string
+	wrapped bool // handler.py only compiles the text of the manifest
+}
+
+func newStack(fn manifest.Function, launch toolchain.Launch) *stack {
+	s := &stack{fn: fn, own: namesOf(launch.Dir), cache: namesOf(launch.Cache)}
+	if len(s.cache) > 0 {
+		quoted := make([]string, 0, len(s.cache))
+		for _, name := range s.cache {
+			quoted = append(quoted, regexp.QuoteMeta(name))
+		}
+		s.packed = regexp.MustCompile(`(?:file://)?(?:` + strings.Join(quoted, "|") + `)/[^/\s"]+/[^/\s"]+/(?:\.local/lib/python[\d.]+/)?`)
+	}
+	s.wrapped = launch.DebugAddress != "" && fn.Source.Line > 0
+	return s
+}
+
+// namesOf returns the paths of a folder with symbolic links and without.
+func namesOf(folder string) []string {
+	if folder == "" || folder == string(filepath.Separator) {
+		return nil
+	}
+	names := []string{folder}
+	if resolved, err := filepath.EvalSymlinks(folder); err == nil && resolved != folder {
+		names = append(names, resolved)
+	}
+	return names
+}
+
+// trace rewrites the lines of one stream to the user's files and lines, and drops the frames of the server.
+type trace struct {
+	*stack
+
+	frame int // indentation of the frame that is being dropped; -1 without one
+}
+
+func (s *stack) trace() *trace { return &trace{stack: s, frame: -1} }
+
+// show returns a line as the user sees it, and false for a line to drop.
+func (t *trace) show(line string) (string, bool) {
+	indent := len(line) - len(strings.TrimLeft(line, " "))
+	if t.frame >= 0 && indent >= t.frame+2 {
+		return "", false // the text of a dropped frame
+	}
+	t.frame = -1
+	if t.hides(line) {
+		if moduleFrame.MatchString(line) {
+			t.frame = indent
+		}
+		return line[:indent] + "{", strings.HasSuffix(line, " {") // the fields of an error follow
+	}
+	shown := t.renamed(line)
+	if binaryFrame.MatchString(shown) {
+		shown = compiled.ReplaceAllLiteralString(shown, "\t")
+	}
+	if shown != line || scriptFrame.MatchString(line) || moduleFrame.MatchString(line) || syntaxFrame.MatchString(line) {
+		shown = t.placed(shown)
+	}
+	return shown, true
+}
+
+// hides reports whether a line is a frame in the files of the server or of Node.js.
+func (t *trace) hides(line string) bool {
+	if scriptFrame.MatchString(line) {
+		return strings.Contains(line, "(node:") || strings.Contains(line, " at node:") || t.ofServer(line)
+	}
+	if moduleFrame.MatchString(line) {
+		return t.ofServer(line) || t.wrapped && module.MatchString(t.renamed(line))
+	}
+	return strings.HasPrefix(line, "- ") && t.ofServer(line) // who required a module
+}
+
+func (t *trace) ofServer(line string) bool {
+	return strings.Contains(line, ofServer) && slices.ContainsFunc(t.cache, func(cache string) bool { return strings.Contains(line, cache) })
+}
+
+// renamed returns the line without paths of the copy and the cache.
+func (t *trace) renamed(line string) string {
+	if !strings.Contains(line, "/") {
+		return line
+	}
+	base := ""
+	if repository := t.fn.Spec.Source.GitRepository; repository != nil {
+		base = strings.TrimPrefix(path.Clean("/"+repository.BaseDir), "/")
+		if base != "" {
+			base += "/"
+		}
+	}
+	for _, own := range t.own {
+		line = strings.ReplaceAll(strings.ReplaceAll(line, "file://"+own+"/", base), own+"/", base)
+	}
+	if t.packed != nil {
+		line = t.packed.ReplaceAllLiteralString(line, "")
+	}
+	if origin, err := filepath.Abs(t.fn.Source.File); err == nil && t.fn.Source.File != "" {
+		line = strings.ReplaceAll(strings.ReplaceAll(line, "file://"+origin, t.fn.Source.File), origin, t.fn.Source.File)
+	}
+	return line
+}
+
+// placed replaces a known position by that in the manifest, or in the file that Kustomize read the source from.
+func (t *trace) placed(line string) string {
+	source := t.fn.Source
+	if source.Line == 0 {
+		return line
+	}
+	line = script.ReplaceAllStringFunc(line, func(match string) string {
+		parts := script.FindStringSubmatch(match)
+		column := parts[3]
+		if source.Line > 1 {
+			column = "" // the text is indented there
+		}
+		return parts[1] + source.File + ":" + moved(parts[2], source.Line) + column
+	})
+	line = binary.ReplaceAllStringFunc(line, func(match string) string {
+		return "\t" + source.File + ":" + moved(binary.FindStringSubmatch(match)[1], source.Line)
+	})
+	return module.ReplaceAllStringFunc(line, func(match string) string {
+		return `File "` + source.File + `", line ` + moved(module.FindStringSubmatch(match)[1], source.Line)
+	})
+}
+
+// moved returns a line number in a file whose part begins at line first.
+func moved(line string, first int) string {
+	n, err := strconv.Atoi(line)
+	if err != nil {
+		return line
+	}
+	return strconv.Itoa(first + n - 1)
 }

@@ -2,29 +2,40 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/dev/process"
+	"github.com/rouse-run/rouse/gateway/activator"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 const (
 	loopbackHost = "127.0.0.1"
 	lastPort     = 65535
-	// headersWithin bounds how long a client may take for its headers.
+	// headersWithin bounds how long a client may take to send its headers.
 	headersWithin = 30 * time.Second
-	// answersWithin is how long the last answers may take when a port is closed.
+	// answersWithin bounds how long requests in flight may take when a port is closed.
 	answersWithin = 200 * time.Millisecond
 )
 
-// front is the HTTP port of a Function on this machine. It stays the same however many replicas there are.
+// front is the HTTP port of a Function on this machine. It does not depend on the replicas.
 type front struct {
 	listener net.Listener
 	server   *http.Server
@@ -32,7 +43,7 @@ type front struct {
 
 func (f *front) url() string { return "http://" + f.listener.Addr().String() }
 
-// close ends the port. What is in flight has no replica any more and ends at once, or is cut off.
+// close closes the port. Requests in flight have no replica any more, so that they fail at once or are cut off.
 func (f *front) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), answersWithin)
 	defer cancel()
@@ -41,7 +52,7 @@ func (f *front) close() {
 	}
 }
 
-// serve opens the port of a Function that has none yet, and closes that of one which is gone.
+// serve opens the port of a new Function, and closes the port of a deleted one.
 func (f *Functions) serve(u *unit) {
 	switch {
 	case u.removed && u.front != nil:
@@ -64,19 +75,18 @@ func (f *Functions) serve(u *unit) {
 	opened := &front{listener: listener, server: &http.Server{
 		Handler:           f.handler(name),
 		ReadHeaderTimeout: headersWithin,
-		ErrorLog:          log.New(io.Discard, "", 0), // of clients that went away
+		ErrorLog:          log.New(io.Discard, "", 0), // errors of clients that disconnected
 	}}
 	u.front = opened
 	f.running.Go(func() {
 		if err := opened.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			f.deps.Log.Error(err, "a front port has ended", "namespace", name.Namespace, "function", name.Name)
+			f.deps.Log.Error(err, "cannot serve a front port", "namespace", name.Namespace, "function", name.Name)
 		}
 	})
 	f.announce()
 }
 
-// listen gives a Function the port that it had before, or else the next one that is free and given to no other, which is its
-// own from then on.
+// listen listens on the port that a Function had before, or else on the next free port that is assigned to no other, and assigns it.
 func (f *Functions) listen(u *unit) (net.Listener, error) {
 	before, had := f.ports.of(u.name)
 	if had {
@@ -95,7 +105,7 @@ func (f *Functions) listen(u *unit) (net.Listener, error) {
 		err = f.ports.give(u.name, address.Port, f.units)
 	}
 	if err != nil {
-		f.deps.Log.Error(err, "front ports may change with the next start")
+		f.deps.Log.Error(err, "cannot store the front ports, which may change with the next start")
 	}
 	return listener, nil
 }
@@ -119,4 +129,209 @@ func (f *Functions) listenOnFree() (net.Listener, error) {
 
 func listenOn(port int) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(loopbackHost, strconv.Itoa(port)))
+}
+
+// isLoopback reports whether a Host header is a loopback name. A web page whose name resolves to this machine (DNS rebinding) sends that
+// name.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), "."))
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.Unmap().IsLoopback()
+}
+
+const (
+	ownerOnly = 0o600
+	// mostPorts bounds the ports that are kept for deleted Functions.
+	mostPorts = 1000
+)
+
+// ports holds the front ports of Functions, including deleted ones, which may come back. A file holds them, so that a Function keeps its
+// port over restarts. Without a file they are lost.
+type ports struct {
+	file  string
+	given map[string]int // by namespace/name
+}
+
+// readPorts reads the file. Ports that cannot be read are assigned again.
+func readPorts(file string) (*ports, error) {
+	p := &ports{file: file, given: map[string]int{}}
+	if file == "" {
+		return p, nil
+	}
+	content, err := os.ReadFile(file) //nolint:gosec // of the state folder
+	if errors.Is(err, os.ErrNotExist) {
+		return p, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &p.given)
+	}
+	if err != nil {
+		p.given = map[string]int{}
+		return p, fmt.Errorf("read the ports of Functions: %w", err)
+	}
+	maps.DeleteFunc(p.given, func(_ string, port int) bool { return port < 1 || port > lastPort })
+	return p, nil
+}
+
+// give assigns a port to a Function. Above mostPorts it forgets those of deleted Functions.
+func (p *ports) give(fn types.NamespacedName, port int, all map[types.NamespacedName]*unit) error {
+	name := fn.String()
+	if p.given[name] == port {
+		return nil
+	}
+	p.given[name] = port
+	if len(p.given) > mostPorts {
+		there := map[string]bool{name: true}
+		for other := range all {
+			there[other.String()] = true
+		}
+		maps.DeleteFunc(p.given, func(other string, _ int) bool { return !there[other] })
+	}
+	if p.file == "" {
+		return nil
+	}
+	if err := p.write(); err != nil {
+		return fmt.Errorf("store the ports of Functions: %w", err)
+	}
+	return nil
+}
+
+// write replaces the file atomically.
+func (p *ports) write() error {
+	content, err := json.Marshal(p.given)
+	if err != nil {
+		return err
+	}
+	draft := filepath.Join(filepath.Dir(p.file), "."+filepath.Base(p.file))
+	if err := os.WriteFile(draft, content, ownerOnly); err != nil {
+		return err
+	}
+	return os.Rename(draft, p.file)
+}
+
+// of returns the port of a Function, if it ever had one.
+func (p *ports) of(fn types.NamespacedName) (port int, had bool) {
+	port, had = p.given[fn.String()]
+	return port, had
+}
+
+// taken reports whether a port is assigned to a Function.
+func (p *ports) taken(port int) bool {
+	for _, other := range p.given {
+		if other == port {
+			return true
+		}
+	}
+	return false
+}
+
+// newActivators returns the activators that serve front ports as the gateways of a cluster serve Functions that sleep.
+func newActivators(f *Functions) *activator.Activator {
+	options := activator.DefaultOptions()
+	options.AllowLoopback, options.StayOnPath, options.FreshConnections = true, true, true
+	return activator.New(activator.Deps{Endpoints: f, Functions: f, Begin: f.begin, Log: f.deps.Log}, options)
+}
+
+// Serve forwards a request that did not arrive at a front port, and waits up to the given time for a replica. The caller has checked the
+// request's host.
+func (f *Functions) Serve(w http.ResponseWriter, r *http.Request, function types.NamespacedName, wait time.Duration) {
+	f.activators.Serve(w, r, function, activator.Call{Wait: wait, Stay: true})
+}
+
+// handler returns the handler of a front port.
+func (f *Functions) handler(name types.NamespacedName) http.Handler {
+	activator := f.activators.Handler(name, "")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isLoopback(r.Host) {
+			http.Error(w, fmt.Sprintf("this port is for this machine alone and does not answer as %q; use localhost", r.Host), http.StatusForbidden)
+			return
+		}
+		activator.ServeHTTP(w, r)
+	})
+}
+
+// call is a request that keeps its Function awake until it ends.
+type call struct{ release func() }
+
+func (f *Functions) begin(name types.NamespacedName) activator.Request {
+	if f.deps.Waker == nil {
+		return call{func() {}}
+	}
+	return call{f.deps.Waker.Hold(name)}
+}
+
+// Run implements activator.Request.
+func (c call) Run() {}
+
+// Wait implements activator.Request.
+func (c call) Wait() {}
+
+// End implements activator.Request.
+func (c call) End() { c.release() }
+
+// Condition returns the condition of a Function without a ready replica.
+func (f *Functions) Condition(name types.NamespacedName) activator.Condition {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := activator.Condition{Wait: f.options.StartWithin, Changed: f.change}
+	u := f.units[name]
+	switch {
+	case f.isOver():
+		known.Broken = "the local mode is being stopped"
+		return known
+	case u == nil || u.removed:
+		known.Broken = "there is no such Function any more"
+		return known
+	}
+	known.Broken, known.Reason = u.broken(time.Now()), u.progress()
+	if _, given := u.spec.Annotations[v1alpha2.AnnotationHTTPWait]; given {
+		if tuning, err := workload.TuningOf(u.spec.Annotations, workload.Tuning{}); err == nil {
+			known.Wait = time.Duration(tuning.HTTPWaitSeconds) * time.Second
+		}
+	}
+	return known
+}
+
+func (f *Functions) isOver() bool {
+	select {
+	case <-f.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// broken returns why no replica will be ready soon; empty when one is, or may be.
+func (u *unit) broken(now time.Time) string {
+	for _, r := range u.replicas {
+		if r.serves() {
+			return ""
+		}
+	}
+	if u.hopeless() || now.Before(u.retryAt) {
+		return u.lastError()
+	}
+	return ""
+}
+
+// hopeless reports whether there is no prepared version, and no preparation is running or due.
+func (u *unit) hopeless() bool {
+	return u.launch == nil && u.unprepared != "" && u.preparation.cancel == nil && !u.preparation.due
+}
+
+// progress describes the state of a Function's start in one line.
+func (u *unit) progress() string {
+	status := u.status()
+	text := fmt.Sprintf("it is %s, with %d of %d replicas ready", status.Phase, status.Ready, status.Desired)
+	if status.LastError != "" {
+		short, _, _ := strings.Cut(status.LastError, "\n")
+		text += "; " + short
+	}
+	return text
 }

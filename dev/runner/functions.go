@@ -2,39 +2,107 @@ package runner
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/gateway/activator"
 )
+
+// Launcher prepares the command that starts a Function; *toolchain.Toolchain implements it.
+type Launcher interface {
+	Launch(ctx context.Context, fn manifest.Function, in toolchain.Inputs) (toolchain.Launch, error)
+}
+
+// Waker wakes Functions that clients call.
+type Waker interface {
+	// Hold wakes a Function and keeps it awake until release is called.
+	Hold(fn types.NamespacedName) (release func())
+}
+
+// Deps holds the dependencies of Functions.
+type Deps struct {
+	Launcher   Launcher
+	Supervisor *process.Supervisor
+	Feed       *process.Feed
+	// Waker may be nil; requests to a front port then wake no Function.
+	Waker Waker
+	Log   logr.Logger
+}
+
+// Options are the options of Functions. The zero value of each has a default.
+type Options struct {
+	// FirstPort is the first front port; ports that are taken are skipped. 0 means any free ports.
+	FirstPort int
+	// Ports is the file with the ports of Functions; empty for none.
+	Ports string
+	// PublisherAddress and State are passed to the Launcher.
+	PublisherAddress, State string
+	// Debug reports whether a Function is started for a debugger; nil for none.
+	Debug func(fn types.NamespacedName) bool
+	// StartWithin bounds how long a Function may take until it is ready, and how long a request waits for it.
+	StartWithin time.Duration
+	// SilentAfter is the time without a response after which a replica is reported as hung.
+	SilentAfter time.Duration
+	// Steady is the uptime after which crashes no longer count.
+	Steady time.Duration
+	// Backoff is the delay after the first crash. It doubles with each crash up to MaxBackoff.
+	Backoff, MaxBackoff time.Duration
+	// EndWithin bounds the graceful shutdown of Functions when Run ends.
+	EndWithin time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	for _, entry := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{
+		{&o.StartWithin, time.Minute},
+		{&o.SilentAfter, 5 * time.Second},
+		{&o.Steady, 10 * time.Second},
+		{&o.Backoff, time.Second},
+		{&o.MaxBackoff, 30 * time.Second},
+		{&o.EndWithin, 1200 * time.Millisecond},
+	} {
+		if *entry.value == 0 {
+			*entry.value = entry.standard
+		}
+	}
+	if o.Debug == nil {
+		o.Debug = func(types.NamespacedName) bool { return false }
+	}
+	return o
+}
 
 // Functions runs the Functions of a folder.
 type Functions struct {
 	deps       Deps
 	options    Options
-	slots      chan struct{} // one for each preparation that may run
-	wake       chan struct{} // a note that there may be something to do
+	slots      chan struct{} // limits concurrent preparations
+	wake       chan struct{} // signals possible work
 	running    sync.WaitGroup
 	activators *activator.Activator
 
 	mu       sync.Mutex
 	units    map[types.NamespacedName]*unit
-	scales   map[types.NamespacedName]int // also of Functions that come later
+	scales   map[types.NamespacedName]int // includes Functions that do not exist yet
 	ports    *ports
 	inputs   toolchain.Inputs
 	over     chan struct{} // closed when Run ends
-	change   chan struct{} // closed and replaced with every change
+	change   chan struct{} // closed and replaced at every change
 	version  uint64        // of the endpoints
 	watchers map[*watcher]struct{}
-	applied  chan struct{} // closed and replaced when a watcher has applied a version
+	applied  chan struct{} // closed and replaced when a watcher applied a version
 }
 
-// New makes Functions that do nothing until Run.
+// New returns Functions that do nothing until Run.
 func New(deps Deps, options Options) *Functions {
 	given, err := readPorts(options.Ports)
 	if err != nil {
@@ -51,7 +119,7 @@ func New(deps Deps, options Options) *Functions {
 	return f
 }
 
-// update changes something and has the loop check it.
+// update changes the state and triggers the loop.
 func (f *Functions) update(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,7 +128,7 @@ func (f *Functions) update(change func()) {
 	f.poke()
 }
 
-// poke has the loop check everything.
+// poke triggers the loop.
 func (f *Functions) poke() {
 	select {
 	case f.wake <- struct{}{}:
@@ -68,14 +136,14 @@ func (f *Functions) poke() {
 	}
 }
 
-// announce is called with the lock held.
+// announce notifies those who wait for a change. The caller holds the lock.
 func (f *Functions) announce() {
 	close(f.change)
 	f.change = make(chan struct{})
 }
 
-// Apply sets what the folder asks for now. A Function that is not in the set is stopped, unless a problem in its
-// file may be why: then it goes on as it was, and its status has the problem. Launches that failed are retried.
+// Apply sets the Functions of the folder. A Function that is not in the set is stopped, unless a problem in its file may be the reason: then
+// it stays as it was, and its status has the problem. Failed launches are retried.
 func (f *Functions) Apply(set manifest.Set, problems []manifest.Problem) {
 	f.update(func() {
 		f.inputs = toolchain.Inputs{
@@ -116,7 +184,7 @@ func (f *Functions) applyOne(name types.NamespacedName, spec manifest.Function) 
 	u.setDesired(u.exclusive(), time.Now())
 }
 
-// problemOf is what may be why a Function is no longer in its file.
+// problemOf returns the problem that may be the reason that a Function is no longer in its file.
 func problemOf(name types.NamespacedName, at manifest.Position, problems []manifest.Problem) string {
 	inFile := ""
 	for _, problem := range problems {
@@ -131,7 +199,7 @@ func problemOf(name types.NamespacedName, at manifest.Position, problems []manif
 	return inFile
 }
 
-// Scale sets how many replicas a Function that scales has, within its bounds.
+// Scale sets the replicas of a Function, within its bounds.
 func (f *Functions) Scale(fn types.NamespacedName, replicas int) {
 	f.update(func() {
 		f.scales[fn] = replicas
@@ -142,7 +210,7 @@ func (f *Functions) Scale(fn types.NamespacedName, replicas int) {
 	})
 }
 
-// Status lists all Functions by name.
+// Status returns the status of all Functions, by name.
 func (f *Functions) Status() []Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,9 +234,77 @@ func (f *Functions) sorted() []*unit {
 	return units
 }
 
-// Changed is closed when something has changed since the call.
+// Changed returns a channel that is closed at the next change.
 func (f *Functions) Changed() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.change
+}
+
+// The phases of a Function.
+const (
+	Preparing = "preparing" // its source or its dependencies are being fetched
+	Asleep    = "asleep"    // no replicas are wanted
+	Waking    = "waking"    // replicas are wanted and none is ready yet
+	Ready     = "ready"
+	Reloading = "reloading" // the previous version serves while the new one starts
+	Failing   = "failing"   // it does not start, or it crashes; LastError has the reason
+)
+
+// Status is the status of a Function.
+type Status struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Runtime   string `json:"runtime"`
+	// URL of the front port, which wakes the Function.
+	URL   string `json:"url"`
+	Phase string `json:"phase"`
+	// LastError is the reason that the newest version does not run, summarized in its first line; empty when
+	// it runs.
+	LastError string `json:"lastError,omitempty"`
+	// Unprepared reports that there is no version to start: its source, a reference or a dependency is missing.
+	Unprepared bool `json:"-"`
+	// FailedStarts counts how often in a row the newest version ended before it was ready.
+	FailedStarts int `json:"-"`
+	// Doing is what its preparation waits for, Since when; empty for nothing.
+	Doing string    `json:"doing,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+	// Debug is the address for a debugger, host:port; empty without one.
+	Debug   string `json:"debug,omitempty"`
+	Desired int    `json:"desired"`
+	Ready   int    `json:"ready"`
+	// Wakes counts its cold starts, Restarts its crashes.
+	Wakes    int `json:"wakes"`
+	Restarts int `json:"restarts"`
+	// LastWake is the duration of the last cold start until a replica was ready.
+	LastWake time.Duration     `json:"lastWake"`
+	At       manifest.Position `json:"at"`
+}
+
+// outlook holds the inputs of phaseOf.
+type outlook struct {
+	desired           int
+	current, old      int // replicas that are ready
+	prepared, blocked bool
+	failures          int
+}
+
+// phaseOf returns the phase of a Function. A Function whose newest version does not run is failing, also while an older version serves.
+func phaseOf(o outlook) string {
+	switch {
+	case o.blocked:
+		return Failing
+	case !o.prepared:
+		return Preparing
+	case o.desired == 0:
+		return Asleep
+	case o.current > 0:
+		return Ready
+	case o.failures > 0:
+		return Failing
+	case o.old > 0:
+		return Reloading
+	default:
+		return Waking
+	}
 }

@@ -1,14 +1,21 @@
 package runner
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/toolchain"
+	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // replica is one process of a Function.
@@ -21,13 +28,13 @@ type replica struct {
 	started time.Time
 	readyAt time.Time
 	fn      manifest.Function // what it runs
-	overdue bool              // it was killed because it took too long to start
-	ended   string            // why it was killed later; empty when it was not
-	silent  string            // that it does not answer; empty while it does
+	overdue bool              // it was killed because it was not ready in time
+	ended   string            // why it was killed later; empty otherwise
+	silent  string            // the message about missing responses; empty while it responds
 	lines   tail
 }
 
-// tail has the last lines of a replica.
+// tail holds the last lines of a replica.
 type tail struct {
 	mu    sync.Mutex
 	lines []string
@@ -48,7 +55,7 @@ func (t *tail) all() []string {
 	return slices.Clip(t.lines)
 }
 
-// start adds a replica to a Function, and watches it.
+// start starts a replica of a Function, and watches it.
 func (f *Functions) start(u *unit, now time.Time) error {
 	u.counter++
 	r := &replica{id: u.counter, name: fmt.Sprintf("%s-%d", u.name.Name, u.counter), launch: *u.launch, fn: u.launched, started: now}
@@ -89,14 +96,14 @@ func (f *Functions) becomeReady(u *unit, r *replica) {
 	}
 	r.stage, r.readyAt = ready, time.Now()
 	if u.current(r) {
-		u.unready, u.crashed = 0, "" // it runs again; how often it crashed counts until it has done so for a while
+		u.unready, u.crashed = 0, "" // it runs again; its crashes count until it was up for a while
 	}
 	if !u.wokenAt.IsZero() {
 		u.lastWake, u.wokenAt = r.readyAt.Sub(u.wokenAt), time.Time{}
 	}
 }
 
-// drain removes a replica from the endpoints, and stops it once all watchers have applied that.
+// drain removes a replica from the endpoints, and stops it once all watchers applied the change.
 func (f *Functions) drain(u *unit, r *replica) {
 	r.stage = draining
 	f.version++
@@ -107,13 +114,13 @@ func (f *Functions) drain(u *unit, r *replica) {
 	})
 }
 
-// abandon kills a replica that takes too long to start.
+// abandon kills a replica that is not ready in time.
 func (f *Functions) abandon(r *replica) {
 	r.overdue = true
 	f.running.Go(func() { r.process.Stop(0) })
 }
 
-// logProblem adds the reason why a Function does not run to the feed.
+// logProblem adds the reason that a Function does not run to the feed.
 func (f *Functions) logProblem(u *unit, text string) {
 	f.deps.Feed.Add(process.Line{Namespace: u.name.Namespace, Function: u.name.Name, Stream: process.Rouse, Text: text, Problem: true})
 }
@@ -121,4 +128,208 @@ func (f *Functions) logProblem(u *unit, text string) {
 // logLine adds a line to the feed.
 func (f *Functions) logLine(u *unit, replica, stream, text string) {
 	f.deps.Feed.Add(process.Line{Namespace: u.name.Namespace, Function: u.name.Name, Replica: replica, Stream: stream, Text: text})
+}
+
+const (
+	// checkInterval is the interval between health checks of a replica.
+	checkInterval = time.Second
+	// healthPath is served by the runtime's server itself, on the event loop that handlers share.
+	healthPath = "/healthz"
+	// afterwards delays the kill, so that a delivery reaches its own timeout first.
+	afterwards = time.Second
+)
+
+// watch kills a replica that does not respond for longer than a call may take, where a handler that loops blocks all others and the
+// server's own timers. Other servers watch their workers themselves, and a debugger may stop a replica.
+func (f *Functions) watch(u *unit, r *replica) {
+	known, err := languages.Of(r.fn.Spec.Runtime)
+	if err != nil || !known.Local.Watched || r.launch.DebugAddress != "" {
+		return
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		select {
+		case <-r.process.Done():
+			return
+		case <-time.After(checkInterval):
+			if !f.awaitAnswer(client, u, r) {
+				return
+			}
+		}
+	}
+}
+
+// awaitAnswer makes one health check and waits for the response. It returns false when there is nothing left to watch.
+func (f *Functions) awaitAnswer(client *http.Client, u *unit, r *replica) bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	answered := make(chan struct{})
+	f.running.Go(func() {
+		defer close(answered)
+		ask(ctx, client, "http://"+r.process.Address()+healthPath)
+	})
+	defer func() { <-answered }()
+	defer cancel()
+	limit := r.fn.Silence() + afterwards
+	notice, end := time.NewTimer(f.options.SilentAfter), time.NewTimer(limit)
+	defer notice.Stop()
+	defer end.Stop()
+	for noticed := false; ; {
+		select {
+		case <-answered:
+			if noticed {
+				f.update(func() { f.clearSilent(u, r) })
+			}
+			return true
+		case <-r.process.Done():
+			return false
+		case <-notice.C:
+			noticed = true
+			f.update(func() { f.markSilent(u, r, f.options.SilentAfter, limit) })
+		case <-end.C:
+			f.update(func() { f.killSilent(u, r, limit) })
+			return false
+		}
+	}
+}
+
+// ask sends a request. It returns when there is a response of any status, or no connection.
+func ask(ctx context.Context, client *http.Client, url string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return
+	}
+	if answer, err := client.Do(request); err == nil {
+		_ = answer.Body.Close() // its content does not matter
+	}
+}
+
+// markSilent reports that a replica does not respond.
+func (f *Functions) markSilent(u *unit, r *replica, since, limit time.Duration) {
+	if r.stage != ready {
+		return
+	}
+	r.silent = fmt.Sprintf("%s: %s does not answer since %s: handler %s seems to loop; it is ended and replaced after %s",
+		u.position(), r.name, since, u.name.Name, limit)
+	f.logLine(u, r.name, process.Rouse, r.silent)
+}
+
+// clearSilent reports that the replica responds again.
+func (f *Functions) clearSilent(u *unit, r *replica) {
+	if r.silent == "" {
+		return
+	}
+	r.silent = ""
+	f.logLine(u, r.name, process.Rouse, "answers again")
+}
+
+// killSilent kills a replica that did not respond for too long. A draining replica has its own timeout.
+func (f *Functions) killSilent(u *unit, r *replica, limit time.Duration) {
+	if r.stage != ready {
+		return
+	}
+	r.silent = ""
+	r.ended = fmt.Sprintf("%s: handler %s did not answer within %s and was ended: it seems to loop", u.position(), u.name.Name, limit)
+	f.running.Go(func() { r.process.Stop(0) })
+}
+
+// watchTimeout bounds how long a draining replica waits for watchers to apply its removal.
+const watchTimeout = time.Second
+
+// watcher follows the endpoints of a Service.
+type watcher struct {
+	service types.NamespacedName
+	applied uint64 // the version that apply returned from
+}
+
+// Watch calls apply with the endpoints of a Function's Service, at once and after each change, one call at a time,
+// until ctx ends. A replica is among them from when it is ready until it drains.
+func (f *Functions) Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error {
+	w := &watcher{service: service}
+	f.mu.Lock()
+	f.watchers[w] = struct{}{}
+	f.mu.Unlock()
+	defer f.forget(w)
+	var before []routing.Endpoint
+	for first := true; ; first = false {
+		f.mu.Lock()
+		endpoints, version, change := f.endpoints(service, port), f.version, f.change
+		f.mu.Unlock()
+		if first || !slices.Equal(before, endpoints) {
+			apply(slices.Clone(endpoints))
+			before = endpoints
+		}
+		f.note(w, version)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-change:
+		}
+	}
+}
+
+// endpoints returns the ready replicas of a Service. The caller holds the lock.
+func (f *Functions) endpoints(service types.NamespacedName, port int32) []routing.Endpoint {
+	u := f.units[service]
+	if u == nil || port != activation.ServicePort {
+		return nil
+	}
+	var endpoints []routing.Endpoint
+	for _, r := range u.replicas {
+		if r.serves() {
+			endpoints = append(endpoints, routing.Endpoint{Address: r.process.Address(), Ready: true, Function: true})
+		}
+	}
+	return endpoints
+}
+
+func (r *replica) serves() bool { return r.stage == ready && !r.givenUp() }
+
+// givenUp reports whether the replica was killed and has not ended yet.
+func (r *replica) givenUp() bool { return r.overdue || r.ended != "" }
+
+// note records that a watcher applied a version.
+func (f *Functions) note(w *watcher, version uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if w.applied != version {
+		w.applied = version
+		f.announceApplied()
+	}
+}
+
+func (f *Functions) forget(w *watcher) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.watchers, w)
+	f.announceApplied()
+}
+
+func (f *Functions) announceApplied() {
+	close(f.applied)
+	f.applied = make(chan struct{})
+}
+
+// awaitWatchers returns when all watchers of a Service applied a version, or after watchTimeout.
+func (f *Functions) awaitWatchers(service types.NamespacedName, version uint64) {
+	timer := time.NewTimer(watchTimeout)
+	defer timer.Stop()
+	for {
+		f.mu.Lock()
+		behind, applied := false, f.applied
+		for w := range f.watchers {
+			behind = behind || (w.service == service && w.applied < version)
+		}
+		f.mu.Unlock()
+		if !behind {
+			return
+		}
+		select {
+		case <-applied:
+		case <-timer.C:
+			return
+		case <-f.over:
+			return
+		}
+	}
 }

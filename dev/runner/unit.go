@@ -1,7 +1,10 @@
 package runner
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -13,22 +16,22 @@ import (
 	"github.com/rouse-run/rouse/dev/toolchain"
 )
 
-// unit is one Function and all that belongs to it. Functions.mu guards it.
+// unit is a Function with its replicas. Functions.mu guards it.
 type unit struct {
 	name    types.NamespacedName
 	spec    manifest.Function
 	removed bool
-	problem string // why its file is not what runs
+	problem string // why its file does not run
 	scaled  int    // -1 before it was scaled
 
 	preparation preparation
-	launch      *toolchain.Launch // of the wanted version
-	launched    manifest.Function // what it was made of
+	launch      *toolchain.Launch // of the desired version
+	launched    manifest.Function // what it was prepared from
 	unprepared  string            // why there is no newer one
 	refused     manifest.Function // which could not be prepared
 
-	failures int // crashes of the wanted version, one after the other
-	unready  int // those of them before it was ready, none having been since
+	failures int // crashes of the desired version in a row
+	unready  int // those of them before it was ready, if none was ready since
 	crashed  string
 	retryAt  time.Time
 
@@ -37,14 +40,14 @@ type unit struct {
 	desired  int
 
 	wakes, restarts int
-	wokenAt         time.Time // zero when it is not waking
+	wokenAt         time.Time // zero unless it is waking
 	lastWake        time.Duration
 
 	front     *front
 	frontless string // why there is no front port
 }
 
-// setDesired follows what is wanted, and notes a wake.
+// setDesired updates the desired replicas, and records a wake.
 func (u *unit) setDesired(exclusive bool, now time.Time) {
 	before := u.desired
 	u.desired = 0
@@ -70,7 +73,7 @@ func (u *unit) replica(id int) *replica {
 
 func (u *unit) exclusive() bool { return u.launch != nil && u.launch.DebugAddress != "" }
 
-// settle forgets crashes once a replica of the wanted version has run for a while.
+// settle resets the crash count once a replica of the desired version was up for Options.Steady.
 func (f *Functions) settle(u *unit, now time.Time) (recheckAt time.Time) {
 	if u.failures == 0 {
 		return time.Time{}
@@ -101,7 +104,7 @@ func (u *unit) view(now time.Time, startWithin time.Duration) view {
 	}
 	for _, r := range u.replicas {
 		seen := replicaView{id: r.id, current: u.current(r), stage: r.stage, started: r.started}
-		if r.givenUp() { // it counts as starting until it is gone and the failure is counted
+		if r.givenUp() { // it counts as starting until its end counts as a failure
 			seen.stage, seen.started = starting, now
 		}
 		v.replicas = append(v.replicas, seen)
@@ -109,7 +112,7 @@ func (u *unit) view(now time.Time, startWithin time.Duration) view {
 	return v
 }
 
-// fail notes that the wanted version did not start, or ended by itself.
+// fail records that the desired version did not start, or crashed.
 func (f *Functions) fail(u *unit, text string) {
 	u.failures++
 	wait := backoff(u.failures, f.options.Backoff, f.options.MaxBackoff)
@@ -118,7 +121,7 @@ func (f *Functions) fail(u *unit, text string) {
 	f.logProblem(u, fmt.Sprintf("%s; it is started again in %s", short, wait))
 }
 
-// removeReplica removes a replica that has ended, and records why it did.
+// removeReplica removes a replica that ended, and records the reason.
 func (f *Functions) removeReplica(u *unit, r *replica) {
 	u.replicas = slices.DeleteFunc(u.replicas, func(other *replica) bool { return other == r })
 	f.version++
@@ -149,7 +152,7 @@ func (f *Functions) removeReplica(u *unit, r *replica) {
 	}
 }
 
-// position is where the user has to look first.
+// position returns the position in the user's file that messages refer to.
 func (u *unit) position() manifest.Position {
 	if u.spec.Source.Line > 0 {
 		return u.spec.Source
@@ -157,7 +160,7 @@ func (u *unit) position() manifest.Position {
 	return u.spec.At
 }
 
-// lastError is why the newest version does not run; empty when it does.
+// lastError returns the reason that the newest version does not run; empty when it runs.
 func (u *unit) lastError() string {
 	for _, text := range []string{u.problem, u.unprepared, u.crashed, u.frontless} {
 		if text != "" {
@@ -202,4 +205,93 @@ func (u *unit) status() Status {
 	}
 	s.Ready, s.Phase = o.current+o.old, phaseOf(o)
 	return s
+}
+
+// preparations bounds how many Functions are prepared concurrently.
+const preparations = 4
+
+// preparation is the preparation of a Function's Launch.
+type preparation struct {
+	due    bool
+	cancel context.CancelFunc // of the running preparation; nil without one
+	doing  string             // what it waits for
+	since  time.Time
+}
+
+// requestPreparation requests the preparation of a spec. It cancels one that runs for an older spec.
+func (u *unit) requestPreparation(spec manifest.Function) {
+	if u.preparation.cancel != nil && !reflect.DeepEqual(u.spec, spec) {
+		u.preparation.cancel()
+	}
+	u.spec = spec
+	u.preparation.due = true
+}
+
+// prepare starts the preparation that is due, unless one runs.
+func (f *Functions) prepare(ctx context.Context, u *unit) {
+	if !u.preparation.due || u.preparation.cancel != nil || u.removed {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	u.preparation = preparation{cancel: cancel}
+	spec, inputs := u.spec, f.inputs
+	inputs.Debug = f.options.Debug(u.name)
+	f.running.Go(func() {
+		launch, err := f.launch(ctx, spec, inputs)
+		stale := ctx.Err() != nil
+		cancel()
+		f.update(func() {
+			u.preparation.cancel = nil
+			if !stale {
+				f.prepared(u, spec, launch, err)
+			}
+		})
+	})
+}
+
+func (f *Functions) launch(ctx context.Context, spec manifest.Function, in toolchain.Inputs) (toolchain.Launch, error) {
+	select {
+	case f.slots <- struct{}{}:
+		defer func() { <-f.slots }()
+		return f.deps.Launcher.Launch(ctx, spec, in)
+	case <-ctx.Done():
+		return toolchain.Launch{}, ctx.Err()
+	}
+}
+
+// Doing records what the preparation of a Function waits for, empty for nothing.
+func (f *Functions) Doing(fn types.NamespacedName, text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	u := f.units[fn]
+	if u == nil || u.preparation.doing == text {
+		return
+	}
+	u.preparation.doing, u.preparation.since = text, time.Now()
+	f.announce()
+}
+
+// prepared handles the result. A version that cannot be prepared leaves the previous one running.
+func (f *Functions) prepared(u *unit, spec manifest.Function, launch toolchain.Launch, err error) {
+	if err != nil {
+		text := placed(u.spec.At, err.Error())
+		var failure *toolchain.Failure
+		if errors.As(err, &failure) && failure.Log != "" {
+			text += "\n" + strings.TrimSpace(failure.Log)
+		}
+		if u.unprepared == text && reflect.DeepEqual(u.refused, spec) {
+			return // each read of the folder retries, and the error is the same
+		}
+		u.unprepared, u.refused = text, spec
+		for line := range strings.SplitSeq(text, "\n") {
+			f.logProblem(u, line)
+		}
+		return
+	}
+	if u.launch != nil && u.launch.Identity != launch.Identity {
+		f.logLine(u, "", process.Rouse, "changed")
+	}
+	u.launch, u.launched, u.unprepared = &launch, spec, ""
+	u.resetFailures() // the cause of the crashes may be gone
+	u.setDesired(u.exclusive(), time.Now())
 }

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
 func TestAFunctionOfEachRuntimeAnswers(t *testing.T) {
@@ -190,4 +192,135 @@ func TestRuntimeOfAnotherVersionIsReportedOnce(t *testing.T) {
 		want = 0
 	}
 	require.Equal(t, want, strings.Count(w.progress(), "runtime nodejs26 runs with Node.js "+known.version))
+}
+
+func TestFailureOfALaunchHasAReasonAndAdvice(t *testing.T) {
+	t.Parallel()
+	refersTo := func(source corev1.EnvVarSource) func(*v1alpha2.Function) {
+		return func(fn *v1alpha2.Function) { fn.Spec.Env = []corev1.EnvVar{{Name: "KEY", ValueFrom: &source}} }
+	}
+	for name, tc := range map[string]struct {
+		change func(*v1alpha2.Function)
+		reason Reason
+		says   string
+	}{
+		"no such Secret": {
+			refersTo(corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "a", LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}),
+			ReferenceMissing, "shop/price.yaml:3: there is no Secret shop/s among the files; add it to the folder, or correct spec.env[KEY].valueFrom",
+		},
+		"a field of a pod": {
+			refersTo(corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}),
+			ReferenceMissing, "there is no spec.nodeName without a pod",
+		},
+		"a Secret to mount": {
+			func(fn *v1alpha2.Function) {
+				fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "s", MountPath: "/a"}}
+			},
+			ReferenceMissing, "there is no Secret shop/s among the files",
+		},
+		"a package.json that is none": {depends("{"), "InvalidDependencies", "spec.source.inline.dependencies is not JSON"},
+		"no such package": {
+			depends(`{"dependencies": {"@rouse-private/nothing": "1.0.0"}}`), "PackageNotFound", "there is no package @rouse-private/nothing",
+		},
+		"no such runtime": {func(fn *v1alpha2.Function) { fn.Spec.Runtime = "ruby3" }, "InstallFailed", "there is no runtime ruby3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failed := newFixture(t).refused(t, inline("nodejs22", "exports.main = () => 1", tc.change))
+			require.Equal(t, tc.reason, failed.Reason, failed.Message)
+			require.Contains(t, failed.Message, tc.says)
+		})
+	}
+}
+
+func TestAnInterpreterThatCannotBeUsedIsNamedWithWhatToInstall(t *testing.T) {
+	t.Parallel()
+	program := func(text string) string {
+		file := filepath.Join(t.TempDir(), "interpreter")
+		require.NoError(t, envtest.Script(file, text))
+		return file
+	}
+	old, broken, gone := program(`echo '["/usr/bin/python3.9", "3.9.2", "x"]'`), program("echo no display >&2; exit 3"), "/no/such/node"
+	for name, tc := range map[string]struct {
+		runtime string
+		option  func(*Options)
+		says    []string
+	}{
+		"gone":    {"nodejs22", func(o *Options) { o.Programs = map[string]string{"nodejs": gone} }, []string{"there is no Node.js at /no/such/node", "install Node.js 20.19"}},
+		"too old": {"python312", func(o *Options) { o.Programs = map[string]string{"python": old} }, []string{old + " is Python 3.9.2, which is too old", "install Python 3.11"}},
+		"broken":  {"nodejs22", func(o *Options) { o.Programs = map[string]string{"nodejs": broken} }, []string{"does not run as Node.js: no display", "install Node.js"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failed := newFixture(t, tc.option).refused(t, inline(tc.runtime, "x"))
+			require.Equal(t, InterpreterMissing, failed.Reason)
+			for _, text := range tc.says {
+				require.Contains(t, failed.Message, text)
+			}
+		})
+	}
+}
+
+func TestMissingInterpreterIsReported(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	require.Contains(t, newFixture(t).refused(t, inline("python312", "x")).Message, "there is no python3 on the PATH; install Python 3.11")
+}
+
+func TestACacheThatCannotBeWrittenIsNamed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "a-file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	failed := newFixture(t, func(o *Options) { o.Cache = filepath.Join(file, "cache") }).refused(t, inline("nodejs22", "x"))
+	require.Equal(t, CacheUnusable, failed.Reason)
+	require.Contains(t, failed.Message, file)
+	require.Contains(t, failed.Message, "XDG_CACHE_HOME")
+}
+
+const greets = `package handler
+
+import (
+	"io"
+	"net/http"
+)
+
+func Handle(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }
+`
+
+func TestASourceIsCompiledOnceForAllThatItIsMadeOf(t *testing.T) {
+	t.Parallel()
+	source := greets + "// " + t.TempDir() + "\n" // no other run of this test has compiled it
+	w := newFixture(t)
+	first := w.launch(t, inline("go126", source))
+	require.Contains(t, w.progress(), "shop/price: compiling the source\n")
+	require.Equal(t, "hello", start(t, first).get(t))
+
+	again := newFixture(t)
+	require.Equal(t, first.Path, again.launch(t, inline("go126", source)).Path)
+	require.NotContains(t, again.progress(), "compiling")
+
+	other := again.launch(t, inline("go126", source+"// changed\n"))
+	require.NotEqual(t, first.Path, other.Path)
+	require.NotEqual(t, first.Identity, other.Identity, "a replica has to be replaced")
+}
+
+func TestASourceThatDoesNotCompileNamesTheLineAndTheFunction(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]string{
+		"package handler\n\nfunc Handle(":                               "shop/price.yaml:3: handler.go:3:13: expected",
+		"package handler\n\nfunc Main() {}\n":                           "shop/price.yaml:3: there is no func Handle in handler.go",
+		greets + "\nvar _ = missing\n":                                  "handler.go:10:9: undefined: missing",
+		"package handler\n\nfunc Handle(a, b int) {}\n":                 "handler.go: Handle is a func(a int, b int); write one of",
+		"package handler\n\nimport _ \"example.com/x\"\n" + greets[16:]: "no module in spec.source.inline.dependencies provides example.com/x",
+	} {
+		failed := newFixture(t).refused(t, inline("go126", source))
+		require.Equal(t, Reason(buildplan.SourceInvalid), failed.Reason)
+		require.Contains(t, failed.Message, want)
+	}
+}
+
+func TestAFunctionOfALanguageWithoutADebuggerSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.in.Debug = true
+	require.Contains(t, w.refused(t, inline("go126", greets)).Message, "local mode starts no debugger for Go; leave --debug away")
 }

@@ -11,15 +11,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/internal/dialguard"
+	"github.com/rouse-run/rouse/internal/git"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
-// keptSources is how many earlier sources of a Function stay for processes that still run them.
+// keptSources is the number of earlier sources of a Function that are kept for processes that still run them.
 const keptSources = 8
 
-// source puts the Function's own files into a folder of its own and links its packages to it, and those of the server
-// above it where the language finds packages there.
+// source writes the Function's files into a folder of its own and links its packages there, and those of the server above it where the
+// language searches for packages.
 func (l *launching) source(ctx context.Context) (string, error) {
 	from, manifest, err := l.fetched(ctx)
 	if err != nil {
@@ -38,7 +41,7 @@ func (l *launching) source(ctx context.Context) (string, error) {
 	if installing.end(err); err != nil {
 		return "", err
 	}
-	// The source links to the server, so its path is a part of the name.
+	// The source links to the server, so the name includes its path.
 	server, err := l.server(ctx)
 	if err != nil {
 		return "", err
@@ -56,7 +59,7 @@ func (l *launching) source(ctx context.Context) (string, error) {
 	return function, forget(sources, keptSources)
 }
 
-// writeSource makes a source's folder. One that was left half made is replaced.
+// writeSource creates the folder of a source. It replaces an incomplete one.
 func (l *launching) writeSource(from, packages, server, dir string) error {
 	function := filepath.Join(dir, "function")
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700), os.CopyFS(function, os.DirFS(from))); err != nil {
@@ -85,7 +88,7 @@ func (l *launching) writeSource(from, packages, server, dir string) error {
 	return nil
 }
 
-// fetched is a folder in the cache with the source as it was written, and what its user calls the file of dependencies.
+// fetched returns a folder in the cache with the original source, and the name of its dependencies file for messages.
 func (l *launching) fetched(ctx context.Context) (dir, manifest string, err error) {
 	name := l.interpreter.Packages.Manifest
 	if repository := l.fn.Spec.Source.GitRepository; repository != nil {
@@ -112,7 +115,7 @@ func (l *launching) fetched(ctx context.Context) (dir, manifest string, err erro
 	return dir, "spec.source.inline.dependencies", err
 }
 
-// check finds the handler under the paths where the runtime searches for it.
+// check searches for the handler in the paths that the runtime searches.
 func (l *launching) check(dir string) error {
 	file := filepath.Join(dir, l.interpreter.Packages.Manifest)
 	manifest, _ := os.ReadFile(file) //nolint:gosec // of the source; what cannot be read is the server's to report
@@ -123,7 +126,7 @@ func (l *launching) check(dir string) error {
 		return nil
 	}
 	if named := l.variable("MOD_NAME", "HANDLER_PATH", "HANDLER_MOD_NAME"); named {
-		return nil // the server reports what it does not find
+		return nil // the server reports a missing handler
 	}
 	if repository := l.fn.Spec.Source.GitRepository; repository != nil {
 		return fail(Reason(buildplan.SourceInvalid), "%s: there is no %s; add it, or correct spec.source.gitRepository.baseDir",
@@ -141,11 +144,11 @@ func (l *launching) variable(names ...string) bool {
 	return false
 }
 
-// forget removes all but the latest folders.
+// forget removes all but the newest folders.
 func forget(dir string, keep int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("look at earlier sources: %w", err)
+		return fmt.Errorf("list earlier sources: %w", err)
 	}
 	slices.SortFunc(entries, func(a, b os.DirEntry) int { return changed(b).Compare(changed(a)) })
 	for i, entry := range entries {
@@ -157,4 +160,92 @@ func forget(dir string, keep int) error {
 		}
 	}
 	return nil
+}
+
+// clone returns the folder of a commit in the cache. It resolves a branch or a tag once per process, and again when the annotation that
+// requests a fetch changes. When the repository does not respond, it uses the last known commit.
+func (l *launching) clone(ctx context.Context, source *v1alpha2.GitRepositorySource) (string, error) {
+	credentials, err := l.gitCredentials(source.Auth)
+	if err != nil {
+		return "", err
+	}
+	// The user chooses the repositories, which may be on this machine.
+	client, err := git.New(git.Options{Guard: dialguard.Guard{AllowLoopback: true}})
+	if err != nil {
+		return "", err
+	}
+	repository := git.Repository{URL: source.URL, Credentials: credentials}
+	commit, err := l.commit(ctx, client, repository, strings.TrimSpace(source.Reference))
+	if err != nil {
+		return "", l.explain(err)
+	}
+	base := buildplan.CleanDir(source.BaseDir)
+	fetching := l.step("waiting for the source of the repository")
+	dir, err := l.t.store.entry(ctx, "git", keyOf(source.URL, commit, base), func() {
+		fetching.begin(fmt.Sprintf("fetching commit %.10s of the repository", commit))
+	}, func(dir, _ string) error {
+		return l.explain(client.Fetch(ctx, repository, git.Commit{Hash: commit, Reference: source.Reference, BaseDir: base}, dir))
+	})
+	fetching.end(err)
+	return dir, err
+}
+
+func (l *launching) commit(ctx context.Context, client *git.Client, repository git.Repository, reference string) (string, error) {
+	if git.IsCommit(reference) {
+		return reference, nil
+	}
+	question := keyOf(repository.URL, reference, l.fn.Annotations[v1alpha2.AnnotationCheckGit])
+	if commit := l.t.resolvedTo(question); commit != "" {
+		return commit, nil
+	}
+	file := filepath.Join(l.t.store.dir, "commits", keyOf(repository.URL, reference))
+	asking := l.step("asking the repository what " + reference + " stands for")
+	found, err := client.List(ctx, repository, reference)
+	asking.end(err)
+	if err != nil {
+		last, readErr := os.ReadFile(file) //nolint:gosec // in our own cache
+		if git.IsTransient(err) && ctx.Err() == nil && readErr == nil && git.IsCommit(string(last)) {
+			l.reportProgress(fmt.Sprintf("the repository does not answer; %s is taken for the commit that it was last, %.10s (%v)", reference, last, err))
+			return string(last), nil
+		}
+		return "", err
+	}
+	commit, err := found.Resolve(reference)
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(commit), 0o600)); err != nil {
+		return "", fmt.Errorf("store the commit: %w", err)
+	}
+	l.t.resolve(question, commit)
+	return commit, nil
+}
+
+func (l *launching) explain(err error) error {
+	known, ok := errors.AsType[*git.Error](err)
+	if !ok {
+		return err
+	}
+	reason := buildplan.SourceUnavailable
+	if git.IsTransient(known) {
+		reason = buildplan.SourceUnreachable
+	}
+	return fail(Reason(reason), "%s: %s", l.fn.At, known.Message)
+}
+
+func (l *launching) gitCredentials(auth *v1alpha2.RepositoryAuth) (git.Credentials, error) {
+	if auth == nil {
+		return git.Credentials{}, nil
+	}
+	for _, secret := range l.in.Secrets {
+		if secret.Namespace != l.fn.Namespace || secret.Name != auth.SecretName {
+			continue
+		}
+		found, err := git.ParseSecret(string(auth.Type), string(secret.Type), l.secret(secret.Name))
+		if err != nil {
+			return git.Credentials{}, fail(ReferenceMissing, "%s: %v; correct Secret %s, or spec.source.gitRepository.auth", l.fn.At, err, auth.SecretName)
+		}
+		return found, nil
+	}
+	return git.Credentials{}, l.missing("Secret", auth.SecretName, "spec.source.gitRepository.auth.secretName")
 }

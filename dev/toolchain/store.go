@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// listing is the file beside an entry that lists what belongs to it.
+	// listing is the file next to an entry that lists its content.
 	listing = ".files"
-	// lockWait is how long to wait before the lock of another process is tried again.
+	// lockWait is the interval at which a lock of another process is tried again.
 	lockWait = 25 * time.Millisecond
 )
 
-// store is a folder of entries that are made once. Several processes may use it.
+// store is a folder of entries that are created once. Several processes may share it.
 type store struct {
 	dir string
 
 	mu    sync.Mutex
-	whole map[string]bool // what this process has checked
+	whole map[string]bool // entries that this process checked
 }
 
-// filler makes an entry in dir. At the end the entry is moved to final.
+// filler creates an entry in dir, which is then moved to final.
 type filler func(dir, final string) error
 
-// entry gives the folder of an entry, which make fills if it is not there or not whole. begun is called before that.
+// entry returns the folder of an entry. When it does not exist or is incomplete, entry calls begun, and make to fill it.
 func (s *store) entry(ctx context.Context, kind, key string, begun func(), fill filler) (string, error) {
 	final := filepath.Join(s.dir, kind, key)
 	if s.isWhole(final) {
@@ -41,7 +41,7 @@ func (s *store) entry(ctx context.Context, kind, key string, begun func(), fill 
 	making, locks := filepath.Join(s.dir, "making"), filepath.Join(s.dir, "locks")
 	for _, dir := range []string{filepath.Dir(final), making, locks} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return "", fmt.Errorf("make the cache folder: %w", err)
+			return "", fmt.Errorf("create the cache folder: %w", err)
 		}
 	}
 	unlock, err := lock(ctx, filepath.Join(locks, kind+"-"+key))
@@ -50,12 +50,12 @@ func (s *store) entry(ctx context.Context, kind, key string, begun func(), fill 
 	}
 	defer unlock()
 	if s.isWhole(final) {
-		return final, nil // another process has made it meanwhile
+		return final, nil // another process created it meanwhile
 	}
 	begun()
 	temporary := filepath.Join(making, kind+"-"+key)
 	if err := s.make(temporary, final, fill); err != nil {
-		_ = os.RemoveAll(temporary) // the failure before counts
+		_ = os.RemoveAll(temporary) // the first error counts
 		return "", err
 	}
 	s.mu.Lock()
@@ -65,31 +65,31 @@ func (s *store) entry(ctx context.Context, kind, key string, begun func(), fill 
 }
 
 func (s *store) make(temporary, final string, fill filler) error {
-	// What a process that was killed left there.
+	// A process that was killed may have left files there.
 	if err := errors.Join(os.RemoveAll(temporary), os.RemoveAll(final), os.RemoveAll(final+listing)); err != nil {
 		return fmt.Errorf("clear the cache: %w", err)
 	}
 	if err := os.Mkdir(temporary, 0o700); err != nil {
-		return fmt.Errorf("make a folder in the cache: %w", err)
+		return fmt.Errorf("create a folder in the cache: %w", err)
 	}
 	if err := fill(temporary, final); err != nil {
 		return err
 	}
 	sum, err := list(temporary)
 	if err != nil {
-		return fmt.Errorf("list what was made: %w", err)
+		return fmt.Errorf("list a new entry of the cache: %w", err)
 	}
 	if err := os.Rename(temporary, final); err != nil {
-		return fmt.Errorf("put it into the cache: %w", err)
+		return fmt.Errorf("move an entry into the cache: %w", err)
 	}
-	// An entry counts from here on.
+	// The entry is valid from here on.
 	if err := os.WriteFile(final+listing, []byte(sum), 0o600); err != nil {
-		return fmt.Errorf("put it into the cache: %w", err)
+		return fmt.Errorf("move an entry into the cache: %w", err)
 	}
 	return nil
 }
 
-// isWhole checks all of an entry once in the life of this process, and later whether it is there.
+// isWhole checks the files of an entry once per process, and only its existence after that.
 func (s *store) isWhole(final string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *store) isWhole(final string) bool {
 	return s.whole[final]
 }
 
-// list is a hash of the names and sizes of all files of a tree.
+// list returns a hash of the names and sizes of all files in a tree.
 func list(dir string) (string, error) {
 	hash := sha256.New()
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -127,7 +127,7 @@ func list(dir string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), err
 }
 
-// lock waits until no other process has the lock; it ends with the process that holds it.
+// lock waits for an exclusive lock, which ends with the process that holds it.
 func lock(ctx context.Context, file string) (unlock func(), err error) {
 	opened, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // in our own cache
 	if err != nil {
@@ -139,19 +139,19 @@ func lock(ctx context.Context, file string) (unlock func(), err error) {
 			return func() { _ = opened.Close() }, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			_ = opened.Close() // the failure before counts
+			_ = opened.Close() // the first error counts
 			return nil, fmt.Errorf("lock %s: %w", file, err)
 		}
 		select {
 		case <-ctx.Done():
-			_ = opened.Close() // nothing was written
+			_ = opened.Close() // it was not written to
 			return nil, ctx.Err()
 		case <-time.After(lockWait):
 		}
 	}
 }
 
-// keyOf names what is made of these parts.
+// keyOf returns the cache key of the parts.
 func keyOf(parts ...string) string {
 	hash := sha256.New()
 	for _, part := range parts {

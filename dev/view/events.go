@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,16 +13,189 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
+// mostHops bounds the hops of events that are kept.
+const mostHops = 2000
+
+// flow holds recent events, each delivery below the event that caused it.
+type flow struct {
+	chains []*chain // oldest first
+	events map[eventKey]*event
+	byID   map[string]*event // causes refer to an id alone
+	hops   int
+
+	stored, delivered, retries int
+}
+
+type eventKey struct{ source, id string }
+
+type event struct {
+	eventKey
+	kind  string // the event's type
+	depth int
+	chain *chain
+}
+
+// chain is an event without a cause, with all events that it caused: its hops in the order of the tree.
+type chain struct{ hops []*hop }
+
+// hop is the delivery of an event to a Subscription, or an event that is only stored.
+type hop struct {
+	event  *event
+	last   journal.Record
+	waited time.Duration // from the store to the first attempt, 0 when unknown
+}
+
+// lines returns the number of lines of the hop: a failing one has two.
+func (h *hop) lines() int {
+	if h.last.Kind == journal.Retry || h.last.Kind == journal.DeadLettered || unwanted(h.last) {
+		return 2
+	}
+	return 1
+}
+
+// unwanted reports whether an event is stored although no Subscription matches it.
+func unwanted(r journal.Record) bool { return r.Kind == journal.Stored && r.Message != "" }
+
+func newFlow() *flow {
+	return &flow{events: map[eventKey]*event{}, byID: map[string]*event{}}
+}
+
+// add adds a record with cleaned texts.
+func (f *flow) add(r journal.Record) {
+	f.count(r.Kind)
+	h := f.hop(f.event(r), r)
+	if r.Kind == journal.Stored && h.last.Kind != "" {
+		return // known, as an event that was published twice
+	}
+	if h.waited == 0 && !r.Stored.IsZero() && !r.Began.IsZero() {
+		h.waited = max(0, r.Began.Sub(r.Stored))
+	}
+	h.last = r
+	f.trim()
+}
+
+func (f *flow) count(kind journal.Kind) {
+	switch kind {
+	case journal.Stored:
+		f.stored++
+	case journal.Delivered:
+		f.delivered++
+	case journal.Retry:
+		f.retries++
+	default:
+	}
+}
+
+// event returns the event of a record. It adds a new one to the chain of its cause, or to one of its own.
+func (f *flow) event(r journal.Record) *event {
+	key := eventKey{source: r.Source, id: r.ID}
+	if known, ok := f.events[key]; ok {
+		return known
+	}
+	e := &event{eventKey: key, kind: r.Type}
+	if cause, ok := f.byID[r.Cause]; ok && r.Cause != "" {
+		e.chain, e.depth = cause.chain, cause.depth+1
+	} else {
+		e.chain = &chain{}
+		f.chains = append(f.chains, e.chain)
+	}
+	first := &hop{event: e}
+	e.chain.insert(first, f.byID[r.Cause])
+	f.hops++
+	f.events[key], f.byID[r.ID] = e, e
+	return e
+}
+
+// hop returns the hop of a record. The first delivery reuses the hop of the stored event.
+func (f *flow) hop(e *event, r journal.Record) *hop {
+	last := 0
+	for i, h := range e.chain.hops {
+		if h.event != e {
+			continue
+		}
+		last = i
+		same := h.last.Namespace == r.Namespace && h.last.Subscription == r.Subscription && h.last.DeadLetter == r.DeadLetter
+		if same || h.last.Subscription == "" || r.Subscription == "" {
+			return h
+		}
+	}
+	h := &hop{event: e}
+	e.chain.hops = slices.Insert(e.chain.hops, last+1, h)
+	f.hops++
+	return h
+}
+
+// insert inserts the first hop of an event after its cause and the events that the cause caused before.
+func (c *chain) insert(h *hop, cause *event) {
+	if cause == nil || cause.chain != c {
+		c.hops = append(c.hops, h)
+		return
+	}
+	at := slices.IndexFunc(c.hops, func(other *hop) bool { return other.event == cause })
+	if at < 0 { // the cause was trimmed
+		c.hops = append(c.hops, h)
+		return
+	}
+	for at < len(c.hops) && (c.hops[at].event == cause || c.hops[at].event.depth > cause.depth) {
+		at++
+	}
+	c.hops = slices.Insert(c.hops, at, h)
+}
+
+// trim removes the oldest chain, or the oldest hop of the only chain.
+func (f *flow) trim() {
+	for f.hops > mostHops {
+		oldest := f.chains[0]
+		keep := 0
+		if len(f.chains) == 1 {
+			keep = len(oldest.hops) - 1
+		}
+		for _, h := range oldest.hops[:len(oldest.hops)-keep] {
+			f.forget(h.event)
+			f.hops--
+		}
+		oldest.hops = slices.Clone(oldest.hops[len(oldest.hops)-keep:])
+		if keep == 0 {
+			f.chains = slices.Delete(f.chains, 0, 1)
+		}
+	}
+}
+
+func (f *flow) forget(e *event) {
+	delete(f.events, e.eventKey)
+	if f.byID[e.id] == e {
+		delete(f.byID, e.id)
+	}
+}
+
+// each calls handle with the hops from the newest to the oldest, until it returns false.
+func (f *flow) each(handle func(*hop) bool) {
+	for _, c := range slices.Backward(f.chains) {
+		for _, h := range slices.Backward(c.hops) {
+			if !handle(h) {
+				return
+			}
+		}
+	}
+}
+
+// clear removes the events; counters stay.
+func (f *flow) clear() {
+	f.chains, f.hops = nil, 0
+	clear(f.events)
+	clear(f.byID)
+}
+
 const (
-	wide         = 100 // cells from which on milliseconds and statuses fit
+	wide         = 100 // the width from which milliseconds and statuses fit
 	statusWidth  = 6
 	timingWidth  = 7
-	deepest      = 8 // indentation of what is caused by what is caused by ...
+	deepest      = 8 // the deepest indentation of chained events
 	shortClock   = "15:04:05"
 	preciseClock = "15:04:05.000"
 )
 
-// hopLine is one line of a hop: the first, or the one with what went wrong.
+// hopLine is a line of a hop: the first, or the one with the error.
 type hopLine struct {
 	*hop
 
@@ -82,7 +256,7 @@ func fitRule(text string, width int) string {
 	return strings.Repeat("─", max(0, width-len(text))) + text
 }
 
-// behind is how far a pane is from what is newest.
+// behind returns how far a pane is scrolled from the newest line.
 func (m *model) behind(p pane) string {
 	if m.scroll[p] == 0 {
 		return ""
@@ -137,7 +311,7 @@ func (m *model) kindLook(r journal.Record) lipgloss.Style {
 	return m.style.bold
 }
 
-// outcome gives the glyph and the colour of what happened.
+// outcome returns the glyph and the colour of a record.
 func (m *model) outcome(r journal.Record) (string, lipgloss.Style) {
 	switch r.Kind {
 	case journal.Delivered:
@@ -155,7 +329,7 @@ func (m *model) outcome(r journal.Record) (string, lipgloss.Style) {
 	}
 }
 
-// status is the answer of a sink.
+// status returns the status of a sink's response.
 func status(r journal.Record) string {
 	switch {
 	case r.Status > 0 && r.Attempt > 1:
@@ -167,7 +341,7 @@ func status(r journal.Record) string {
 	}
 }
 
-// trouble is what went wrong with an event, and what comes next.
+// trouble returns the error of a delivery, and what happens next.
 func trouble(r journal.Record, location *time.Location) string {
 	if unwanted(r) {
 		return r.Message

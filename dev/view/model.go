@@ -1,20 +1,132 @@
 package view
 
 import (
+	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/process"
+	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// mostLines is how many lines of logs are kept.
+// Source is the data source of a view. Each Follow method calls handle sequentially, first with the existing data, and returns when the
+// context ends.
+type Source interface {
+	// FollowState passes the state, and again after each change.
+	FollowState(ctx context.Context, handle func(State))
+	// FollowEvents passes records of events, oldest first. A stored event that no Subscription matches has a Message about that.
+	FollowEvents(ctx context.Context, handle func(journal.Record))
+	// FollowLines passes the lines of Functions, and messages of local mode: lines of the stream "rouse", without a Function where they
+	// concern none.
+	FollowLines(ctx context.Context, handle func(process.Line))
+	// Republish publishes the events of this run again with new ids, and returns a short message.
+	Republish(ctx context.Context) (string, error)
+}
+
+// State holds everything except events and logs: the addresses of local mode, and the status of its Functions. Unknown fields are empty.
+type State struct {
+	Directory string // as the user wrote it
+	Publish   string // the URL of the publish endpoint
+	Admin     string // the URL of the eventbridge's admin API
+	Functions []Function
+	APIRules  []APIRule
+	Problems  []manifest.Problem
+	// DeadLetters counts the dead letters of each Subscription.
+	DeadLetters map[types.NamespacedName]uint64
+}
+
+// APIRule is an APIRule with the URL of its host; empty when it is not served.
+type APIRule struct {
+	Namespace, Name, URL string
+	At                   manifest.Position
+}
+
+// Function is a Function with its backlog, and the time since it is in its phase.
+type Function struct {
+	runner.Status
+
+	Backlog  int
+	DoingFor time.Duration
+}
+
+func (f Function) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: f.Namespace, Name: f.Name}
+}
+
+// mostWaiting bounds the records, and the lines, that wait for the next frame.
+const mostWaiting = 4000
+
+// batch holds the data since the last frame.
+type batch struct {
+	state   *State
+	events  []journal.Record
+	lines   []process.Line
+	skipped int // dropped, because they came faster than frames
+}
+
+// inbox buffers the data of a source, so that its followers do not wait for the screen.
+type inbox struct {
+	ready chan struct{} // has a value while the inbox is not empty
+
+	mutex   sync.Mutex
+	waiting batch
+}
+
+func newInbox() *inbox { return &inbox{ready: make(chan struct{}, 1)} }
+
+func (i *inbox) state(s State) {
+	i.put(func(b *batch) { b.state = &s })
+}
+
+func (i *inbox) event(r journal.Record) {
+	i.put(func(b *batch) {
+		b.events = append(b.events, r)
+		if len(b.events) > mostWaiting {
+			b.events = append(b.events[:0], b.events[mostWaiting/2:]...)
+			b.skipped += mostWaiting / 2
+		}
+	})
+}
+
+func (i *inbox) line(l process.Line) {
+	i.put(func(b *batch) {
+		b.lines = append(b.lines, l)
+		if len(b.lines) > mostWaiting {
+			b.lines = append(b.lines[:0], b.lines[mostWaiting/2:]...)
+			b.skipped += mostWaiting / 2
+		}
+	})
+}
+
+func (i *inbox) put(change func(*batch)) {
+	i.mutex.Lock()
+	change(&i.waiting)
+	i.mutex.Unlock()
+	select {
+	case i.ready <- struct{}{}:
+	default:
+	}
+}
+
+// drain empties the inbox.
+func (i *inbox) drain() batch {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	taken := i.waiting
+	i.waiting = batch{}
+	return taken
+}
+
+// mostLines bounds the log lines that are kept.
 const mostLines = 5000
 
-// pane is a part of the screen that can be scrolled.
+// pane is a scrollable part of the screen.
 type pane int
 
 const (
@@ -25,7 +137,7 @@ const (
 	panes
 )
 
-// model is what the view knows. It is changed by batches and by keys, and has neither clock nor screen.
+// model is the state of the view. Batches and keys change it; it has neither clock nor screen.
 type model struct {
 	location      *time.Location
 	style         style
@@ -39,20 +151,20 @@ type model struct {
 	dead    []journal.Record // the last dead letters, for the problems
 
 	focus    pane
-	beneath  pane                 // what a tall screen shows beneath the events
-	only     types.NamespacedName // the logs of this Function; the zero name: of all
+	beneath  pane                 // what a tall screen shows below the events
+	only     types.NamespacedName // the Function whose logs are shown; zero for all
 	selected int
 	scroll   [panes]int // lines away from the newest, or from the top for functions and problems
-	shift    int        // cells that long lines of logs are moved to the left
+	shift    int        // horizontal scroll of long log lines, in cells
 	help     bool
-	note     string // what the last key led to
+	note     string // result of the last key
 }
 
 func newModel(s style, location *time.Location) *model {
 	return &model{location: location, style: s, flow: newFlow(), focus: paneEvents, beneath: paneLogs}
 }
 
-// receive adds what came in.
+// receive adds a batch.
 func (m *model) receive(b batch) {
 	if b.state != nil {
 		m.state = cleanState(*b.state)
@@ -83,14 +195,14 @@ func (m *model) receive(b batch) {
 	m.skipped += b.skipped
 }
 
-// stay keeps what is shown in place while the user has scrolled up.
+// stay keeps the visible lines in place while the user has scrolled up.
 func (m *model) stay(p pane, added int) {
 	if m.scroll[p] > 0 {
 		m.scroll[p] = max(1, m.scroll[p]+added)
 	}
 }
 
-// shows reports whether a line is among those that the logs show.
+// shows reports whether the logs show a line.
 func (m *model) shows(l process.Line) bool {
 	return m.only == types.NamespacedName{} || m.only == types.NamespacedName{Namespace: l.Namespace, Name: l.Function}
 }
@@ -102,7 +214,7 @@ func lastOf[T any](all []T, most int) []T {
 	return slices.Delete(all, 0, len(all)-most)
 }
 
-// trackDeadLetter keeps a dead letter until it is redriven. The record of that names all of it but the sink.
+// trackDeadLetter holds a dead letter until it is redriven. The record of a redrive has everything but the sink.
 func (m *model) trackDeadLetter(r journal.Record) {
 	switch r.Kind {
 	case journal.DeadLettered:
@@ -115,7 +227,7 @@ func (m *model) trackDeadLetter(r journal.Record) {
 	}
 }
 
-// kept are the dead letters that were not purged: the last ones of each Subscription, as many as it has.
+// kept returns the dead letters that were not purged: the last of each Subscription, as many as it has.
 func (m *model) kept() []journal.Record {
 	left := maps.Clone(m.state.DeadLetters)
 	var kept []journal.Record
@@ -129,7 +241,7 @@ func (m *model) kept() []journal.Record {
 	return kept
 }
 
-// deadLetterCount is how many there are, also of earlier runs.
+// deadLetters counts the dead letters, including those of earlier runs.
 func (m *model) deadLetters() int {
 	n := 0
 	for _, of := range m.state.DeadLetters {

@@ -18,6 +18,82 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
+// begin is when the scripted run begins.
+func begin(after time.Duration) time.Time {
+	return time.Date(2024, 3, 4, 14, 3, 24, 592e6, time.UTC).Add(after)
+}
+
+func functionOf(namespace, name, phase, lastError string) Function {
+	return Function{Status: runner.Status{
+		Namespace: namespace, Name: name, Runtime: "nodejs22", Phase: phase, LastError: lastError,
+		At: manifest.Position{File: name + ".yaml", Line: 2},
+	}}
+}
+
+// orders is a run of the order chain: three Functions, one of them awake, one event through all of them, one
+// that is retried and one that died, and a Function that does not start.
+func orders() batch {
+	pricing := functionOf("orders", "pricing", runner.Ready, "")
+	pricing.URL, pricing.Ready, pricing.Desired, pricing.Wakes, pricing.LastWake = "http://127.0.0.1:8081", 1, 1, 3, 187*time.Millisecond
+	invoicing := functionOf("orders", "invoicing", runner.Waking, "")
+	invoicing.URL, invoicing.Desired, invoicing.Backlog = "http://127.0.0.1:8082", 1, 2
+	recorder := functionOf("orders", "recorder", runner.Asleep, "")
+	recorder.URL, recorder.Wakes, recorder.LastWake = "http://127.0.0.1:8083", 1, 1204*time.Millisecond
+	reports := functionOf("orders", "reports", runner.Failing, "SyntaxError: Unexpected token ')' at reports.yaml:12\n  12 | main())\n")
+	reports.URL = "http://127.0.0.1:8084"
+	return batch{
+		state: &State{
+			Directory: "samples/orders", Publish: "http://127.0.0.1:8080/publish", Admin: "http://127.0.0.1:40231",
+			Functions:   []Function{pricing, invoicing, recorder, reports},
+			DeadLetters: map[types.NamespacedName]uint64{{Namespace: "orders", Name: "pricing"}: 1},
+			Problems: []manifest.Problem{{
+				Position: manifest.Position{File: "reports.yaml", Line: 7}, Object: "Function orders/reports",
+				Message: `spec.runtime: Unsupported value: "nodejs18"`, Remedy: "use nodejs22", Warning: true,
+			}},
+		},
+		events: orderEvents(),
+		lines: []process.Line{
+			{Time: begin(0), Stream: process.Rouse, Text: "publish to http://127.0.0.1:8080/publish"},
+			{Time: begin(200 * time.Millisecond), Namespace: "orders", Function: "pricing", Stream: process.Stdout, Text: "priced 1001"},
+			{Time: begin(600 * time.Millisecond), Namespace: "orders", Function: "invoicing", Stream: process.Stderr, Text: "19 percent of 1130 is \x1b[31m214.7\x1b[0m"},
+		},
+	}
+}
+
+func orderEvents() []journal.Record {
+	due := begin(4 * time.Second)
+	delivery := func(kind journal.Kind, kindOf, id, source, to string, began, took time.Duration) journal.Record {
+		return journal.Record{
+			Time: begin(began + took), Kind: kind, ID: id, Source: source, Type: kindOf, Namespace: "orders", Subscription: to,
+			Sink: "orders/" + to, Attempt: 1, Status: 200, Began: begin(began), Took: took,
+		}
+	}
+	stored := func(kindOf, id, source, cause string, at time.Duration) journal.Record {
+		return journal.Record{Time: begin(at), Kind: journal.Stored, ID: id, Source: source, Type: kindOf, Cause: cause, Took: time.Millisecond}
+	}
+	of := func(r journal.Record, stored time.Duration) journal.Record {
+		r.Stored = begin(stored)
+		return r
+	}
+	retry := of(delivery(journal.Retry, "order.received", "1002", "shop", "pricing", 300*time.Millisecond, 3*time.Millisecond), 280*time.Millisecond)
+	retry.Status, retry.Reason, retry.Message, retry.Due = 503, "SinkOverloaded", "the sink answered 503", &due
+	dead := of(delivery(journal.DeadLettered, "order.received", "1003", "shop", "pricing", 310*time.Millisecond, 4*time.Millisecond), 280*time.Millisecond)
+	dead.Status, dead.Attempt, dead.Reason, dead.Message = 400, 1, "SinkRejected", `the sink refused it with 400: order 1003: unknown product "beer"`
+	return []journal.Record{
+		stored("order.received", "1001", "shop", "", 0),
+		stored("order.received", "1002", "shop", "", 280*time.Millisecond),
+		stored("order.received", "1003", "shop", "", 280*time.Millisecond),
+		stored("order.priced", "1001.priced", "pricing", "1001", 200*time.Millisecond),
+		of(delivery(journal.Delivered, "order.received", "1001", "shop", "pricing", 190*time.Millisecond, 12*time.Millisecond), 0),
+		retry,
+		dead,
+		stored("order.invoiced", "1001.invoiced", "invoicing", "1001.priced", 700*time.Millisecond),
+		of(delivery(journal.Delivered, "order.priced", "1001.priced", "pricing", "invoicing", 690*time.Millisecond, 21*time.Millisecond), 200*time.Millisecond),
+		of(delivery(journal.Delivered, "order.invoiced", "1001.invoiced", "invoicing", "recorder", 1904*time.Millisecond, 5*time.Millisecond), 700*time.Millisecond),
+		stored("order.received", "order-1710000000000-17", "shop", "", 2*time.Second),
+	}
+}
+
 func modelOf(t *testing.T, width, height int, b batch) *model {
 	t.Helper()
 	m := newModel(newStyle(io.Discard, environment{}), time.UTC)
@@ -288,4 +364,106 @@ func body(screen string) string {
 		}
 	}
 	return strings.Join(kept, "\n")
+}
+
+// hopLines writes each kept hop as "depth id subscription kind".
+func hopLines(f *flow) string {
+	var lines []string
+	f.each(func(h *hop) bool {
+		lines = append([]string{fmt.Sprintf("%d %s %s %s", h.event.depth, h.event.id, h.last.Subscription, h.last.Kind)}, lines...)
+		return true
+	})
+	return strings.Join(lines, "\n")
+}
+
+func TestEventsStandBeneathWhatCausedThem(t *testing.T) {
+	t.Parallel()
+	stored := func(id, cause string) journal.Record {
+		return journal.Record{Kind: journal.Stored, ID: id, Cause: cause}
+	}
+	to := func(id, subscription string, kind journal.Kind) journal.Record {
+		return journal.Record{Kind: kind, ID: id, Subscription: subscription, Attempt: 1}
+	}
+	tests := map[string]struct {
+		records []journal.Record
+		want    []string
+	}{
+		"a delivery takes the line of the stored event": {
+			records: []journal.Record{stored("a", ""), to("a", "x", journal.Delivered)},
+			want:    []string{"0 a x delivered"},
+		},
+		"each Subscription has a line": {
+			records: []journal.Record{stored("a", ""), to("a", "x", journal.Delivered), to("a", "y", journal.Retry)},
+			want:    []string{"0 a x delivered", "0 a y retry"},
+		},
+		"attempts of one delivery share a line": {
+			records: []journal.Record{stored("a", ""), to("a", "x", journal.Retry), to("a", "x", journal.Retry), to("a", "x", journal.Delivered)},
+			want:    []string{"0 a x delivered"},
+		},
+		"chains that run at a time stay apart": {
+			records: []journal.Record{stored("a", ""), stored("b", ""), stored("a1", "a"), stored("b1", "b"), stored("a2", "a1")},
+			want:    []string{"0 a  stored", "1 a1  stored", "2 a2  stored", "0 b  stored", "1 b1  stored"},
+		},
+		"siblings stand in the order in which they came": {
+			records: []journal.Record{stored("a", ""), stored("a1", "a"), stored("a1x", "a1"), stored("a2", "a")},
+			want:    []string{"0 a  stored", "1 a1  stored", "2 a1x  stored", "1 a2  stored"},
+		},
+		"a second Subscription of the cause comes before what the first one caused": {
+			records: []journal.Record{stored("a", ""), stored("a1", "a"), to("a", "x", journal.Delivered), to("a", "y", journal.Delivered)},
+			want:    []string{"0 a x delivered", "0 a y delivered", "1 a1  stored"},
+		},
+		"an event without a known cause begins a chain": {
+			records: []journal.Record{stored("b", "a")},
+			want:    []string{"0 b  stored"},
+		},
+		"an event that is published again does not hide its delivery": {
+			records: []journal.Record{stored("a", ""), to("a", "x", journal.Delivered), stored("a", "")},
+			want:    []string{"0 a x delivered"},
+		},
+		"a dead letter on its way to its own sink is another hop": {
+			records: []journal.Record{
+				stored("a", ""), to("a", "x", journal.DeadLettered),
+				{Kind: journal.Delivered, ID: "a", Subscription: "x", DeadLetter: true},
+			},
+			want: []string{"0 a x deadlettered", "0 a x delivered"},
+		},
+		"an event that causes itself is not lost": {
+			records: []journal.Record{stored("a", "a"), stored("a", "a")},
+			want:    []string{"0 a  stored"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFlow()
+			for _, r := range tc.records {
+				f.add(r)
+			}
+			require.Equal(t, strings.Join(tc.want, "\n"), hopLines(f))
+		})
+	}
+}
+
+func TestTheOldestChainsAreForgotten(t *testing.T) {
+	t.Parallel()
+	f := newFlow()
+	for i := range mostHops {
+		f.add(journal.Record{Kind: journal.Stored, ID: strconv.Itoa(i)})
+		f.add(journal.Record{Kind: journal.Stored, ID: strconv.Itoa(i) + ".child", Cause: strconv.Itoa(i)})
+	}
+	require.LessOrEqual(t, f.hops, mostHops)
+	require.Len(t, f.events, f.hops)
+	require.NotContains(t, f.events, eventKey{id: "0"})
+	require.Contains(t, f.events, eventKey{id: strconv.Itoa(mostHops-1) + ".child"})
+}
+
+func TestOneEndlessChainIsBoundedToo(t *testing.T) {
+	t.Parallel()
+	f := newFlow()
+	for i := range 2 * mostHops {
+		f.add(journal.Record{Kind: journal.Stored, ID: strconv.Itoa(i), Cause: strconv.Itoa(i - 1)})
+	}
+	require.LessOrEqual(t, f.hops, mostHops)
+	require.Len(t, f.chains, 1)
+	require.Len(t, f.events, f.hops)
 }

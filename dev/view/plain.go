@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// Plain writes a line for each thing that happens, until the context ends or a write to out fails:
+// Plain prints a line for each change, until the context ends or a write to out fails:
 //
 //	14:03:24.592 function pricing    waking, 1 waits
 //	14:03:24.905 log      pricing    hello
@@ -29,22 +29,22 @@ func Plain(ctx context.Context, source Source, out io.Writer) error {
 	return plain{out: out, location: time.Local, now: time.Now}.run(ctx, source)
 }
 
-// PrintLine writes one line as Plain does, about local mode itself.
+// PrintLine prints a message about local mode in the format of Plain.
 func PrintLine(out io.Writer, text string) error {
 	return plain{out: out, location: time.Local}.write(time.Now(), "rouse", clean(text))
 }
 
-// plain writes the lines of one run.
+// plain prints the lines of a run.
 type plain struct {
 	out      io.Writer
 	location *time.Location
-	now      func() time.Time // when the state changed; records and lines have times of their own
+	now      func() time.Time // for changes of the state; records and lines have timestamps
 }
 
 func (p plain) write(at time.Time, kind, text string) error {
 	line := at.In(p.location).Format(preciseClock) + " " + fit(kind, 8) + " " + strings.TrimRight(text, " ") + "\n"
 	if _, err := io.WriteString(p.out, line); err != nil {
-		return fmt.Errorf("print what happens: %w", err)
+		return fmt.Errorf("print a line: %w", err)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (p plain) run(ctx context.Context, source Source) error {
 	return err
 }
 
-// printer knows what it has printed, so that it prints changes alone.
+// printer prints changes only: it holds what it printed before.
 type printer struct {
 	plain
 
@@ -93,7 +93,7 @@ func newPrinter(p plain, failed func()) *printer {
 	return &printer{plain: p, failed: failed, functions: map[types.NamespacedName]Function{}, problems: map[string]bool{}}
 }
 
-// print writes one line. The mutex is held.
+// print prints a line. The caller holds the lock.
 func (p *printer) print(at time.Time, kind, text string) {
 	if p.err != nil {
 		return
@@ -103,7 +103,7 @@ func (p *printer) print(at time.Time, kind, text string) {
 	}
 }
 
-// named is a text about a Function, with the names of all in one column.
+// named returns a text about a Function, with all names in one column.
 func (p *printer) named(name, text string) string {
 	p.width = min(max(p.width, len(name)), widestName)
 	return name + strings.Repeat(" ", max(0, p.width-len(name))) + "  " + text
@@ -134,7 +134,7 @@ func (p *printer) state(s State) {
 	p.exposed(at, s.APIRules)
 }
 
-// exposed prints where APIRules answer that did not before, or elsewhere.
+// exposed prints new and changed URLs of APIRules.
 func (p *printer) exposed(at time.Time, apiRules []APIRule) {
 	there := map[types.NamespacedName]APIRule{}
 	for _, r := range apiRules {
@@ -163,7 +163,7 @@ func (p *printer) where(at time.Time, s State) {
 	}
 }
 
-// wrong prints the problems that are new, and that there are none any more.
+// wrong prints new problems, and the end of the last one.
 func (p *printer) wrong(at time.Time, problems []manifest.Problem) {
 	there := map[string]bool{}
 	for _, problem := range problems {
@@ -183,7 +183,7 @@ func (p *printer) wrong(at time.Time, problems []manifest.Problem) {
 	p.problems = there
 }
 
-// changed prints what is new about a Function. How many events wait, alone, is nothing new; why one fails comes as a line.
+// changed prints a change of a Function. It ignores the backlog; errors are printed as lines.
 func (p *printer) changed(at time.Time, f Function) {
 	before, known := p.functions[f.key()]
 	name := p.naming.of(f.Namespace, f.Name)
@@ -265,7 +265,7 @@ func (p *printer) event(r journal.Record) {
 	p.print(r.Time, kind, r.Type+" "+r.ID+" "+p.naming.route(r)+": "+text)
 }
 
-// waited is how long an event was stored before its first attempt.
+// waited returns the time between the store of an event and its first attempt.
 func waited(r journal.Record) string {
 	if r.Attempt > 1 || r.Stored.IsZero() || r.Began.IsZero() {
 		return ""

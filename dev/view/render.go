@@ -1,11 +1,145 @@
 package view
 
 import (
+	"hash/fnv"
+	"io"
 	"strings"
 
 	"github.com/charmbracelet/lipgloss"
 	"github.com/charmbracelet/x/ansi"
+	"github.com/muesli/termenv"
 )
+
+// layout holds the number of lines of each part of the screen.
+type layout struct {
+	header, table, events, lower, footer int
+	beneath                              pane
+}
+
+// tall is the number of lines from which two panes fit one above the other.
+const tall = 20
+
+// layout divides the height: the header and the footer first, then the table with up to a third, and the
+// rest for the events and the pane below them, or for the one of them that has the focus.
+func (m *model) layout() layout {
+	l := layout{header: 3, footer: 1, beneath: m.beneath}
+	if len(m.state.APIRules) > 0 {
+		l.header++
+	}
+	left := m.height - l.header - l.footer
+	if left < 6 {
+		l.header = 1
+		left = m.height - l.header - l.footer
+	}
+	l.table = 1 + max(1, min(m.tableRows(), max(3, left/3)))
+	left -= l.table
+	switch {
+	case left >= tall:
+		l.lower = left * 2 / 5
+		l.events = left - l.lower
+	case m.focus == paneLogs || m.focus == paneProblems:
+		l.lower, l.beneath = left, m.focus
+	default:
+		l.events = left
+	}
+	return l
+}
+
+// rows returns the number of lines of a pane without its title.
+func (l layout) rows(p pane) int {
+	switch p {
+	case paneFunctions:
+		return max(0, l.table-1)
+	case paneEvents:
+		return max(0, l.events-1)
+	default:
+		return max(0, l.lower-1)
+	}
+}
+
+// tableRows returns the number of lines of the Functions and their last errors.
+func (m *model) tableRows() int {
+	rows := 0
+	for _, f := range m.state.Functions {
+		rows += linesOf(f)
+	}
+	return rows
+}
+
+func linesOf(f Function) int {
+	if f.LastError != "" || f.Debug != "" || f.Doing != "" {
+		return 2
+	}
+	return 1
+}
+
+// length returns the number of lines of a pane's content.
+func (m *model) length(p pane) int {
+	n := 0
+	switch p {
+	case paneEvents:
+		m.flow.each(func(h *hop) bool {
+			n += h.lines()
+			return true
+		})
+	case paneLogs:
+		for _, l := range m.lines {
+			if m.shows(l) {
+				n++
+			}
+		}
+	case paneProblems:
+		n = len(m.problems())
+	default:
+		n = m.tableRows()
+	}
+	return n
+}
+
+// style holds the colours: the sixteen of the terminal's own theme, none where NO_COLOR or the terminal asks for none.
+type style struct {
+	plain, bold, dim, title, focused, chosen lipgloss.Style
+	good, busy, warn, bad, info              lipgloss.Style
+	names                                    []lipgloss.Style
+}
+
+// newStyle returns the colours that out supports according to the environment.
+func newStyle(out io.Writer, environment termenv.Environ) style {
+	r := lipgloss.NewRenderer(out, termenv.WithEnvironment(environment))
+	// Setting the background avoids a query to the terminal, which none of these colours needs.
+	r.SetHasDarkBackground(true)
+	base := r.NewStyle()
+	colour := func(c string) lipgloss.Style { return base.Foreground(lipgloss.Color(c)) }
+	return style{
+		plain: base, bold: base.Bold(true), dim: colour("8"), title: base.Bold(true),
+		focused: colour("6").Bold(true), chosen: base.Reverse(true),
+		good: colour("2"), busy: colour("6"), warn: colour("3"), bad: colour("1").Bold(true), info: colour("6"),
+		names: []lipgloss.Style{colour("4"), colour("5"), colour("6"), colour("2"), colour("3"), colour("12"), colour("13")},
+	}
+}
+
+// name returns the colour of a Function, which is always the same.
+func (s style) name(name string) lipgloss.Style {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(name))
+	return s.names[sum.Sum32()%uint32(len(s.names))]
+}
+
+// phase returns the glyph and the colour of a phase.
+func (s style) phase(phase string) (string, lipgloss.Style) {
+	switch phase {
+	case "ready":
+		return "●", s.good
+	case "waking":
+		return "◐", s.warn
+	case "preparing", "reloading":
+		return "◌", s.busy
+	case "failing":
+		return "✗", s.bad
+	default:
+		return "○", s.dim
+	}
+}
 
 // view draws the whole screen: m.height lines, none wider than m.width.
 func (m *model) view() string {
@@ -51,7 +185,7 @@ func (m *model) header(l layout) []string {
 	return append(lines, "")
 }
 
-// hosts are the URLs of APIRules, as many as there is room for. What is wrong with others is among the problems.
+// hosts returns the URLs of APIRules, as many as fit. Those that are not served are among the problems.
 func (m *model) hosts() string {
 	var urls []string
 	for _, r := range m.state.APIRules {
@@ -65,7 +199,7 @@ func (m *model) hosts() string {
 	return ansi.Truncate(m.style.dim.Render(" APIRules ")+strings.Join(urls, "   "), m.width, "…")
 }
 
-// counts is what happened so far, most of all what went wrong.
+// counts returns the counters of events, errors first.
 func (m *model) counts() string {
 	parts := []string{m.style.good.Render(count(m.flow.delivered) + " delivered")}
 	if n := m.flow.retries; n > 0 {
@@ -80,7 +214,7 @@ func (m *model) counts() string {
 	return strings.Join(parts, "  ")
 }
 
-// beside puts one text at the left and one at the right. Where both do not fit the left one is cut.
+// beside aligns one text to the left and one to the right. Where both do not fit it cuts the left one.
 func (m *model) beside(left, right string) string {
 	left = ansi.Truncate(left, max(0, m.width-ansi.StringWidth(right)-1), "…")
 	gap := m.width - ansi.StringWidth(left) - ansi.StringWidth(right)
@@ -132,7 +266,7 @@ func (m *model) tab(p pane, shown bool, text string) string {
 	return " " + textStyle.Render(text) + " "
 }
 
-// window gives the part of lines that a pane shows: rows of them, scroll away from the end.
+// window returns the visible lines of a pane: rows of them, scroll lines away from the end.
 func window[T any](newestFirst []T, rows, scroll int) []T {
 	scroll = max(0, min(scroll, len(newestFirst)-rows))
 	part := newestFirst[scroll:min(len(newestFirst), scroll+rows)]
@@ -143,7 +277,7 @@ func window[T any](newestFirst []T, rows, scroll int) []T {
 	return oldestFirst
 }
 
-// filled gives lines as many as rows.
+// filled pads lines to the number of rows.
 func filled(lines []string, rows int) []string {
 	for len(lines) < rows {
 		lines = append(lines, "")
@@ -151,7 +285,7 @@ func filled(lines []string, rows int) []string {
 	return lines[:max(0, rows)]
 }
 
-// cell is a text of a fixed width in a colour.
+// cell renders a text with a fixed width in a style.
 func cell(textStyle lipgloss.Style, text string, width int) string {
 	if width <= 0 {
 		return ""

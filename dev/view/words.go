@@ -5,13 +5,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// widestSource is how much of an event's source is shown.
+// widestSource bounds the shown part of an event's source.
 const widestSource = 24
 
 // duration formats d within seven cells.
@@ -38,7 +40,7 @@ func count(n int) string {
 	return text
 }
 
-// counted is how many of a thing there are, with its name.
+// counted returns a number with the noun in singular or plural.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -46,7 +48,7 @@ func counted(n int, one, many string) string {
 	return count(n) + " " + many
 }
 
-// sentence joins what is there of parts.
+// sentence joins the parts that are not empty.
 func sentence(parts ...string) string {
 	there := parts[:0]
 	for _, part := range parts {
@@ -57,7 +59,7 @@ func sentence(parts ...string) string {
 	return strings.Join(there, ", ")
 }
 
-// naming shows Functions by their names alone while all of them are in one namespace.
+// naming omits the namespace while all Functions are in one namespace.
 type naming struct{ namespace string }
 
 func namingOf(functions []Function) naming {
@@ -83,7 +85,7 @@ func (n naming) of(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// sink is where an event goes, which a record calls namespace/name, or a host.
+// sink formats the sink of a record: namespace/name, or a host.
 func (n naming) sink(sink string) string {
 	namespace, name, found := strings.Cut(sink, "/")
 	if !found {
@@ -92,7 +94,7 @@ func (n naming) sink(sink string) string {
 	return n.of(namespace, name)
 }
 
-// route is where an event comes from and where it goes.
+// route formats the source and the sink of a record.
 func (n naming) route(r journal.Record) string {
 	source := tail(r.Source, widestSource)
 	switch {
@@ -109,10 +111,88 @@ func (n naming) route(r journal.Record) string {
 	}
 }
 
-// tail keeps the end of a text that is too long, where ids and sources differ.
+// tail cuts a text at its beginning, because ids and sources differ at the end.
 func tail(text string, width int) string {
 	if over := ansi.StringWidth(text) - width; over > 0 && width > 0 {
 		return ansi.TruncateLeft(text, over+1, "…")
 	}
 	return text
+}
+
+// longest bounds the length of a text. Log lines may have any length.
+const longest = 2000
+
+// clean sanitizes a text of a Function or a publisher for a terminal: one line of bounded length, with printable characters of known width.
+func clean(text string) string {
+	if plainASCII(text) {
+		return text[:min(len(text), longest)]
+	}
+	// This first cut bounds the work below.
+	if len(text) > 8*longest {
+		text = text[:8*longest]
+	}
+	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	var kept strings.Builder
+	count := 0
+	for _, r := range ansi.Strip(text) {
+		if count == longest {
+			break
+		}
+		if r = harmless(r); r >= 0 {
+			kept.WriteRune(r)
+			count++
+		}
+	}
+	return kept.String()
+}
+
+// cleanLines sanitizes a text of several lines.
+func cleanLines(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i := range lines {
+		lines[i] = clean(strings.TrimRight(lines[i], "\r"))
+	}
+	return strings.Join(lines[:min(len(lines), 50)], "\n")
+}
+
+func plainASCII(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// harmless returns the character to show for r, or -1 for none.
+func harmless(r rune) rune {
+	switch {
+	case r == '\t', r == '\n', r == '\r', unicode.In(r, unicode.Zl, unicode.Zp):
+		return ' '
+	case unicode.IsControl(r):
+		return '·'
+	case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r):
+		// Directions, joiners and selectors: terminals disagree about their width.
+		return -1
+	default:
+		return r
+	}
+}
+
+// fit returns text in exactly width cells: cut with an ellipsis, or padded with spaces.
+func fit(text string, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	text = ansi.Truncate(text, width, "…")
+	return text + strings.Repeat(" ", max(0, width-ansi.StringWidth(text)))
+}
+
+// fitRight is like fit, with the text aligned to the right.
+func fitRight(text string, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	text = ansi.Truncate(text, width, "…")
+	return strings.Repeat(" ", max(0, width-ansi.StringWidth(text))) + text
 }

@@ -1,7 +1,9 @@
 package golang_test
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/dependencies"
@@ -267,4 +270,177 @@ func TestTheHandlerOfThePageCompiles(t *testing.T) {
 	require.Empty(t, golang.Language().Check(language.Source{File: "handler.go", Text: source}, nil))
 	_, err = compiled(t, source)
 	require.NoError(t, err)
+}
+
+// upgraded is a handler that takes the connection, and answers each line of it after the call's time is over.
+func upgraded(w http.ResponseWriter, r *http.Request) {
+	conn, buffered, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
+	answer := func() {
+		defer func() { _ = conn.Close() }()
+		for {
+			line, err := buffered.ReadString('\n')
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, "got "+line)
+		}
+	}
+	switch r.URL.Path {
+	case "/later":
+		go answer()
+	case "/panic":
+		panic("after the answer")
+	case "/slow":
+		time.Sleep(time.Second)
+		if r.Context().Err() == nil {
+			answer()
+		}
+	default:
+		answer()
+	}
+}
+
+// upgrade asks for another protocol, and returns the connection once the Function speaks it.
+func (s *started) upgrade(t *testing.T, path string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn := s.sent(t, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
+	reader := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(reader, nil) //nolint:bodyclose // it has none
+	require.NoError(t, err)
+	require.Equal(t, http.StatusSwitchingProtocols, answer.StatusCode)
+	return conn, reader
+}
+
+func requireAnswer(t *testing.T, conn net.Conn, reader *bufio.Reader) {
+	t.Helper()
+	_, err := io.WriteString(conn, "hello\n")
+	require.NoError(t, err)
+	line, err := reader.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "got hello\n", line)
+}
+
+func TestAnUpgradedConnectionIsUnderWayUntilItIsClosed(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/", "/later"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			server := start(t, "upgraded", map[string]string{})
+			conn, reader := server.upgrade(t, path)
+			requireAnswer(t, conn, reader)
+			requireLoad(t, server, podLoad{Requests: 1, Running: 1})
+			require.NoError(t, conn.Close())
+			requireLoad(t, server, podLoad{Requests: 1})
+		})
+	}
+}
+
+func TestAnUpgradedConnectionLastsLongerThanACallMay(t *testing.T) {
+	t.Parallel()
+	server := start(t, "upgraded", map[string]string{"FUNC_TIMEOUT": "0.5"})
+	conn, reader := server.upgrade(t, "/slow")
+	requireAnswer(t, conn, reader)
+}
+
+func TestAHandlerThatPanicsClosesTheConnectionItHasTaken(t *testing.T) {
+	t.Parallel()
+	server := start(t, "upgraded", map[string]string{})
+	_, reader := server.upgrade(t, "/panic")
+	_, err := reader.ReadString('\n')
+	require.ErrorIs(t, err, io.EOF)
+	requireLoad(t, server, podLoad{Requests: 1})
+}
+
+func TestAnUpgradedConnectionHasTheTimeOfACallToEndWithTheProcess(t *testing.T) {
+	t.Parallel()
+	server := start(t, "upgraded", map[string]string{"FUNC_TIMEOUT": "1"})
+	conn, reader := server.upgrade(t, "/")
+	require.NoError(t, server.process.Signal(syscall.SIGTERM))
+	requireAnswer(t, conn, reader)
+	require.Equal(t, 0, server.wait(t))
+	_, err := reader.ReadString('\n')
+	require.Error(t, err)
+}
+
+// lasting is a handler whose calls last as long as their clients want, or longer.
+func lasting(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/hang" {
+		select {}
+	}
+	_, _ = io.WriteString(w, "x")
+	w.(http.Flusher).Flush()
+	<-r.Context().Done()
+}
+
+type podLoad struct{ Requests, Running, ViaGateway, ViaEventbridge int }
+
+// requireLoad waits until the server says that this is its load.
+func requireLoad(t *testing.T, server *started, want podLoad) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url+"/.well-known/rouse/load", http.NoBody)
+		require.NoError(c, err)
+		answer, err := loopback.Default.Transport.RoundTrip(request)
+		require.NoError(c, err)
+		defer func() { _ = answer.Body.Close() }()
+		var got podLoad
+		require.NoError(c, json.NewDecoder(answer.Body).Decode(&got))
+		require.Equal(c, want, got)
+	}, patience, 10*time.Millisecond)
+}
+
+// sent writes a request to a connection of its own.
+func (s *started) sent(t *testing.T, request string) net.Conn {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = io.WriteString(conn, request)
+	require.NoError(t, err)
+	return conn
+}
+
+func TestAStreamIsUnderWayUntilItEnds(t *testing.T) {
+	t.Parallel()
+	server := start(t, "lasting", map[string]string{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.url, http.NoBody)
+	require.NoError(t, err)
+	request.Header.Set("Rouse-Via", "gateway")
+	answer, err := loopback.Default.Transport.RoundTrip(request)
+	require.NoError(t, err)
+	defer func() { _ = answer.Body.Close() }()
+	requireLoad(t, server, podLoad{Requests: 1, Running: 1, ViaGateway: 1})
+	cancel()
+	requireLoad(t, server, podLoad{Requests: 1})
+}
+
+func TestACallWhoseClientHasGoneIsUnderWayForNoLongerThanItsTimeout(t *testing.T) {
+	t.Parallel()
+	server := start(t, "lasting", map[string]string{"FUNC_TIMEOUT": "0.5"})
+	require.NoError(t, server.sent(t, "GET /hang HTTP/1.1\r\nHost: x\r\n\r\n").Close())
+	requireLoad(t, server, podLoad{Requests: 1})
+	require.NoError(t, server.process.Signal(syscall.SIGTERM))
+	require.Equal(t, 0, server.wait(t))
+}
+
+func TestABodyThatDoesNotComeIsAnsweredForAtTheTimeout(t *testing.T) {
+	t.Parallel()
+	for _, contentType := range []string{"text/plain", "application/cloudevents+json"} {
+		t.Run(contentType, func(t *testing.T) {
+			t.Parallel()
+			server := start(t, "text/event", map[string]string{"FUNC_TIMEOUT": "0.5"})
+			conn := server.sent(t, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nContent-Type: "+contentType+"\r\n\r\n{")
+			first := make([]byte, len("HTTP/1.1 408"))
+			_, err := io.ReadFull(conn, first)
+			require.NoError(t, err)
+			require.Equal(t, "HTTP/1.1 408", string(first))
+			requireLoad(t, server, podLoad{Requests: 1})
+		})
+	}
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
-// Failed is a package manager that failed, or a program that only runs it.
+// Failed is the output of a package manager that failed.
 type Failed struct {
-	// Output is the last that it printed.
+	// Output is the end of its output.
 	Output string
-	// Log is more than that, where it writes one.
+	// Log is its log, if it writes one.
 	Log string
-	// Manifest is what its user calls the manifest.
+	// Manifest is the name of the dependency file in messages.
 	Manifest string
 	Site     Site
 }
@@ -22,7 +22,7 @@ type Failed struct {
 const compilers = `(?:[\w-]*(?:gcc|g\+\+|clang|clang\+\+)|cc|c\+\+|make|cmake|ninja|cargo|rustc)`
 
 var (
-	// What node-gyp, distutils, setuptools, Meson, CMake, Rust and a shell say.
+	// Messages of node-gyp, distutils, setuptools, Meson, CMake, Rust and a shell.
 	compilerMissing = regexp.MustCompile(`Could not find any Python installation to use|not found: make|` +
 		"linker `\\w+` not found|" + `Unknown compiler\(s\)|No CMAKE_CXX?_COMPILER could be found|(?i:can't find rust compiler)|` +
 		`No such file or directory: '(?:[^'\n]*/)?` + compilers + `'|(?:command|execute) '(?:[^'\n]*/)?` + compilers + `'|` +
@@ -34,7 +34,7 @@ var (
 	gitFatal        = regexp.MustCompile(`(?m)(fatal: .*)$`)
 )
 
-// Match is the first group of the expression in text, or empty.
+// Match returns the first group of the expression in text, or an empty string.
 func Match(expression *regexp.Regexp, text string) string {
 	if groups := expression.FindStringSubmatch(text); groups != nil {
 		return strings.TrimSpace(groups[1])
@@ -42,17 +42,16 @@ func Match(expression *regexp.Regexp, text string) string {
 	return ""
 }
 
-// LastLine is the last line of a text that is not blank.
+// LastLine returns the last line of a text that is not blank.
 func LastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// Distrusted reports whether a text is about a certificate that is not trusted.
+// Distrusted reports whether a text is an error about an untrusted certificate.
 func Distrusted(text string) bool { return distrusted.MatchString(text) }
 
-// CompilerMissing is the failure of a package that has to be compiled, where there is no compiler. The name of the
-// package may be empty.
+// CompilerMissing returns the failure of a package that has to be compiled without a compiler. The name of the package may be empty.
 func (f Failed) CompilerMissing(name string) (buildplan.Reason, string, bool) {
 	if !compilerMissing.MatchString(f.Output) {
 		return "", "", false
@@ -63,12 +62,12 @@ func (f Failed) CompilerMissing(name string) (buildplan.Reason, string, bool) {
 	return buildplan.CompilerMissing, fmt.Sprintf("%s has to be compiled, and %s has no compiler; %s", name, f.Site.Name, f.Site.Compiler), true
 }
 
-// GitMissing is the failure of a dependency that comes from a Git repository.
+// GitMissing returns the failure of a dependency in a Git repository where Git is missing.
 func (f Failed) GitMissing() (buildplan.Reason, string) {
 	return buildplan.InstallFailed, "a dependency comes from a Git repository, and " + f.Site.Name + " has no git; depend on an archive's URL instead"
 }
 
-// GitFailure is the failure of a dependency that could not be fetched from a Git repository, by what Git printed.
+// GitFailure returns the failure of a dependency that could not be fetched from a Git repository, from the output of Git.
 func (f Failed) GitFailure(output string) (buildplan.Reason, string, bool) {
 	line := Match(gitFatal, output)
 	switch {

@@ -1,11 +1,15 @@
 package python
 
 import (
+	"cmp"
 	_ "embed"
+	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
 
+	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
@@ -100,4 +104,154 @@ func install(i language.Installation) language.Command {
 		env = []string{"PIP_CONFIG_FILE=" + i.Settings}
 	}
 	return language.Command{Line: append(line, "-r", "requirements.txt"), Env: env, Log: log}
+}
+
+const probe = `import json, sys, sysconfig
+print(json.dumps([sys.executable, "%d.%d.%d" % sys.version_info[:3], sys.version + sysconfig.get_platform()]))`
+
+// versioned is the program with a runtime's version in its name. One without pip could install nothing, where python3 can.
+func versioned(runtime string) (program string, probing []string) {
+	return "python3." + strings.TrimPrefix(runtime, "python3"), []string{"-I", "-c", "import pip\n" + probe}
+}
+
+//go:embed debug.py
+var debugScript string
+
+const debugFile = "debug.py"
+
+func local() language.Local {
+	return language.Local{
+		Program: "python3", Flag: "python", Probe: []string{"-I", "-c", probe}, Least: [2]int{3, 11}, Versioned: versioned,
+		Remedy:        "install Python 3.11 or newer with pip, from https://www.python.org or your system's packages (python3 and python3-pip)",
+		VersionParts:  2,
+		ManagerRemedy: "pip is the package python3-pip of Debian and Ubuntu", TrustVariable: "PIP_CERT",
+		// Entry is that of the runtime's image, and -S: packages of this machine, which no image has, are not to be found,
+		// and looking for them would cost a part of every start.
+		Entry:              func(server string) []string { return []string{"-P", "-s", "-S", filepath.Join(server, "main.py")} },
+		LayerKnowsItsPlace: true,
+		Environment: []language.Variable{
+			{Name: "PYTHONUNBUFFERED", Value: "TRUE"},
+			{Name: "PYTHONDONTWRITEBYTECODE", Value: "1"},
+			// A laptop shares its cores among all Functions; a second process would only make the first start later.
+			{Name: "SERVER_PROCESSES", Value: "1"},
+		},
+		Bytecode: func(dir, final string) []string {
+			return []string{
+				"-I", "-m", "compileall", "-q", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", dir, "-p", final, packagesDir,
+			}
+		},
+		Debugger: language.Debugger{
+			Port: 5678, Name: "debugpy", Manifest: "debugpy>=1.8,<2\n", Script: debugScript, ScriptFile: debugFile,
+			Args: debugArgs, Map: mapSource,
+		},
+	}
+}
+
+func debugArgs(address, installed string, entry []string) []string {
+	flags, main := entry[:len(entry)-1], entry[len(entry)-1]
+	return append(append([]string{"-X", "frozen_modules=off"}, flags...), filepath.Join(installed, debugFile), address, main)
+}
+
+// mapSource compiles the source under the name of its file, and on its lines. A string of JSON is one of Python too.
+func mapSource(source, origin string, line int) (string, error) {
+	text, err := json.Marshal(strings.Repeat("\n", line-1) + source)
+	if err != nil {
+		return "", err
+	}
+	name, err := json.Marshal(origin)
+	return fmt.Sprintf("exec(compile(%s, %s, \"exec\"))\n", text, name), err
+}
+
+var (
+	pipInvalid   = regexp.MustCompile(`(?m)^ERROR: ((?:Invalid requirement|Could not open requirements file|Invalid constraint).*)$`)
+	pipNoMatch   = regexp.MustCompile(`(?m)^\s*ERROR: No matching distribution found for (.+)$`)
+	pipVersions  = regexp.MustCompile(`(?m)ERROR: Could not find a version .*\(from versions: (.+)\)$`)
+	pipFetch     = regexp.MustCompile(`(?m)Could not fetch URL (\S+): (.+?)(?: - skipping)?$`)
+	pipHTTP      = regexp.MustCompile(`(?m)^\s*ERROR: HTTP error (\d+ .*)$`)
+	pipConflict  = regexp.MustCompile(`(?s)The conflict is caused by:\n(.+?)\n\n`)
+	pipWheel     = regexp.MustCompile(`(?m)(?:ERROR: Failed building wheel for |Building wheel for |Preparing metadata \(pyproject\.toml\) for )(\S+)`)
+	pipCollected = regexp.MustCompile(`(?m)^Collecting (\S+)`)
+	pipLast      = regexp.MustCompile(`(?m)^\s+(\S.*)\n\s+\[end of output\]`)
+	pipError     = regexp.MustCompile(`(?m)^\s*(?:ERROR|error): (.+)$`)
+	pipNetwork   = regexp.MustCompile(`(?i)connection error|Max retries exceeded|Read timed out|ReadTimeoutError|ConnectionError|` +
+		`ProtocolError|IncompleteRead|NewConnectionError|5\d\d (?:Server )?Error`)
+	pipForbidden = regexp.MustCompile(`\b40[13] (?:Client )?(?:Error|Unauthorized|Forbidden)|^40[13] `)
+	pipPython    = regexp.MustCompile(`Requires-Python|requires a different Python|require a different python version`)
+)
+
+// classify finds out why pip failed: from what it printed, and from its log, because only that says what
+// kept pip from reading an index.
+func classify(f language.Failed) (buildplan.Reason, string) {
+	output := f.Output
+	if line := language.Match(pipInvalid, output); line != "" {
+		return buildplan.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", f.Manifest, line)
+	}
+	if strings.Contains(output, "ResolutionImpossible") || pipConflict.MatchString(output) {
+		return buildplan.InvalidDependencies, fmt.Sprintf("the dependencies in %s contradict each other: %s; change a version so that they agree",
+			f.Manifest, strings.Join(strings.Fields(language.Match(pipConflict, output)), " "))
+	}
+	if wanted := language.Match(pipNoMatch, output); wanted != "" {
+		return noDistribution(f, wanted)
+	}
+	if answer := language.Match(pipHTTP, output); pipForbidden.MatchString(answer) {
+		return buildplan.PackageForbidden, fmt.Sprintf("the package index refuses access: %s; %s", answer, f.Site.Credentials)
+	}
+	return failedPip(f)
+}
+
+// noDistribution distinguishes a missing package from an index that could not be read.
+func noDistribution(f language.Failed, wanted string) (buildplan.Reason, string) {
+	for _, fetch := range pipFetch.FindAllStringSubmatch(f.Log, -1) {
+		url, cause := fetch[1], fetch[2]
+		switch {
+		case pipForbidden.MatchString(cause):
+			return buildplan.PackageForbidden, fmt.Sprintf("the package index refuses access to %s; %s", url, f.Site.Credentials)
+		case language.Distrusted(cause):
+			return buildplan.PackagesUnreachable, fmt.Sprintf("the certificate of the package index is not trusted (%s); %s", url, f.Site.Trust)
+		case pipNetwork.MatchString(cause):
+			return buildplan.PackagesUnreachable, fmt.Sprintf("the package index does not answer (%s); %s", url, f.Site.Later)
+		}
+	}
+	versions := language.Match(pipVersions, f.Output)
+	switch {
+	case pipPython.MatchString(f.Output):
+		return buildplan.PackageNotFound, fmt.Sprintf("no version of a package fits %s for this version of Python; correct %s or change the runtime",
+			wanted, f.Manifest)
+	case versions == "none" || versions == "":
+		return buildplan.PackageNotFound, fmt.Sprintf("there is no package %s for this version of Python; correct %s or, if it is private, %s",
+			wanted, f.Manifest, f.Site.Credentials)
+	}
+	return buildplan.PackageNotFound, fmt.Sprintf("no version of a package fits %s (the newest is %s); correct %s",
+		wanted, versions[strings.LastIndexByte(versions, ' ')+1:], f.Manifest)
+}
+
+// failedPip is for what went wrong after all packages were found.
+func failedPip(f language.Failed) (buildplan.Reason, string) {
+	output := f.Output
+	name := language.Match(pipWheel, output)
+	if all := pipCollected.FindAllStringSubmatch(output, -1); name == "" && len(all) > 0 {
+		name = all[len(all)-1][1]
+	}
+	if strings.Contains(output, "Cannot find command 'git'") {
+		return f.GitMissing()
+	}
+	if reason, message, ok := f.GitFailure(output); ok {
+		return reason, message
+	}
+	if reason, message, ok := f.CompilerMissing(name); ok {
+		return reason, message
+	}
+	switch {
+	case strings.Contains(output, "DO NOT MATCH THE HASHES"):
+		return buildplan.InstallFailed, "a package is not what its hash says; correct the hash, and find out who changed the package"
+	case language.Distrusted(output):
+		return buildplan.PackagesUnreachable, "the certificate of the package index is not trusted; " + f.Site.Trust
+	case pipNetwork.MatchString(output):
+		return buildplan.PackagesUnreachable, "the package index does not answer; " + f.Site.Later
+	case strings.Contains(output, "No module named pip"):
+		return buildplan.InstallFailed, f.Site.Name + " has no pip; " + f.Site.Manager
+	case pipWheel.MatchString(output):
+		return buildplan.InstallFailed, fmt.Sprintf("%s cannot be built: %s", name, cmp.Or(language.Match(pipLast, output), language.Match(pipError, output)))
+	}
+	return buildplan.InstallFailed, "pip failed: " + cmp.Or(language.Match(pipLast, output), language.Match(pipError, output), language.LastLine(output))
 }

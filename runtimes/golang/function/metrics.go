@@ -2,12 +2,15 @@ package function
 
 import (
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -116,4 +119,76 @@ func resident() int64 {
 		return 0
 	}
 	return pages * int64(os.Getpagesize())
+}
+
+const (
+	// loadPath is where the server says its load, for scaling by HTTP.
+	loadPath = "/.well-known/rouse/load"
+	// headerVia is in requests that are counted by who has sent them, too.
+	headerVia = "Rouse-Via"
+)
+
+// sender is who has sent a request, in as far as it matters to the load.
+type sender int
+
+const (
+	other sender = iota
+	gateway
+	eventbridge
+	senders
+)
+
+func senderOf(header http.Header) sender {
+	via := header[headerVia]
+	switch {
+	case len(via) != 1:
+	case via[0] == "gateway":
+		return gateway
+	case via[0] == "eventbridge":
+		return eventbridge
+	}
+	return other
+}
+
+// load counts the requests that have come, and those that are under way.
+type load struct {
+	requests atomic.Int64
+	running  [senders]atomic.Int64
+}
+
+// begin counts a request until end is called with its sender.
+func (l *load) begin(header http.Header) sender {
+	from := senderOf(header)
+	l.requests.Add(1)
+	l.running[from].Add(1)
+	return from
+}
+
+func (l *load) end(from sender) { l.running[from].Add(-1) }
+
+// answer writes the counts as JSON.
+func (l *load) answer(w http.ResponseWriter) {
+	viaGateway, viaEventbridge := l.running[gateway].Load(), l.running[eventbridge].Load()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	running := l.running[other].Load() + viaGateway + viaEventbridge
+	_, _ = fmt.Fprintf(w, `{"requests":%d,"running":%d,"viaGateway":%d,"viaEventbridge":%d}`, // who has asked may be gone
+		l.requests.Load(), running, viaGateway, viaEventbridge)
+}
+
+// logRequest writes a line of Apache's combined format.
+func logRequest(r *http.Request, status int, size int64) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	_, _ = fmt.Fprintf(os.Stdout, "%s - - [%s] %s %d %d %s %s\n", host, time.Now().Format("02/Jan/2006:15:04:05 -0700"),
+		strconv.QuoteToASCII(r.Method+" "+r.RequestURI+" "+r.Proto), status, size, quoted(r.Referer()), quoted(r.UserAgent()))
+}
+
+func quoted(text string) string {
+	if text == "" {
+		return `"-"`
+	}
+	return strconv.QuoteToASCII(text)
 }

@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,6 +21,105 @@ import (
 
 	"github.com/rouse-run/rouse/runtimes/golang/function/crash"
 )
+
+const (
+	defaultPort    = "8080"
+	defaultTimeout = 180 * time.Second
+	// A body may have defaultLimit bytes, or what memoryShare makes of the container's memory, if that is less; but leastLimit.
+	defaultLimit = 100 * mebibyte
+	leastLimit   = mebibyte
+	memoryShare  = 16
+	mebibyte     = 1 << 20
+)
+
+// cgroupRoot is where a container sees the limits of its own.
+const cgroupRoot = "/sys/fs/cgroup"
+
+// config is read once from the environment that the controller gives a Function's container.
+type config struct {
+	name, namespace, runtime string
+
+	timeout   time.Duration
+	bodyLimit int64
+
+	publisher, tokenFile, collector string
+
+	address    string
+	ready      int // descriptor that the port is written to; -1: none
+	requestLog bool
+}
+
+func fromEnvironment(get func(string) string) config {
+	c := config{
+		name: get("FUNC_NAME"), namespace: get("SERVICE_NAMESPACE"), runtime: get("FUNC_RUNTIME"),
+		timeout:   time.Duration(positive(get("FUNC_TIMEOUT"), defaultTimeout.Seconds()) * float64(time.Second)),
+		bodyLimit: int64(positive(get("FUNC_BODY_MB_LIMIT"), bodyLimit(get)/mebibyte) * mebibyte),
+		publisher: get("PUBLISHER_PROXY_ADDRESS"), tokenFile: get("PUBLISHER_TOKEN_FILE"), collector: get("TRACE_COLLECTOR_ENDPOINT"),
+		ready: -1, requestLog: isOn(get("SERVER_INTERNAL_LOGGER")),
+	}
+	// FUNC_PORT is a reserved name, so no Function can bring this about.
+	if fd, err := strconv.Atoi(get("FUNC_READY_FD")); err == nil && fd >= 0 && get("FUNC_PORT") == "0" {
+		c.ready, c.address = fd, "127.0.0.1:0"
+		return c
+	}
+	host := get("SERVER_HOST")
+	if host == "" {
+		host = "0.0.0.0"
+	}
+	c.address = net.JoinHostPort(host, port(get("SERVER_PORT"), get("FUNC_PORT")))
+	return c
+}
+
+// port is the first text that is one.
+func port(texts ...string) string {
+	for _, text := range texts {
+		if number, err := strconv.ParseUint(text, 10, 16); err == nil {
+			return strconv.FormatUint(number, 10)
+		}
+	}
+	return defaultPort
+}
+
+func positive(text string, otherwise float64) float64 {
+	if value, err := strconv.ParseFloat(text, 64); err == nil && value > 0 && value < 1e9 {
+		return value
+	}
+	return otherwise
+}
+
+// bodyLimit is the limit of a container that names none.
+func bodyLimit(get func(string) string) float64 {
+	cgroup := cgroupRoot
+	if folder := get("FUNC_CGROUP"); folder != "" && get("FUNC_PORT") == "0" {
+		cgroup = folder
+	}
+	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} { // version 2, version 1
+		text, err := os.ReadFile(filepath.Join(cgroup, file)) //nolint:gosec // the kernel's
+		if err != nil {
+			continue
+		}
+		if memory, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
+			return min(max(float64(memory)/memoryShare, leastLimit), defaultLimit)
+		}
+	}
+	return defaultLimit
+}
+
+func isOn(text string) bool { return text != "" && text != "0" && !strings.EqualFold(text, "false") }
+
+var settings = fromEnvironment(os.Getenv)
+
+// Name is the Function's name.
+func Name() string { return settings.name }
+
+// Namespace is the Function's namespace.
+func Namespace() string { return settings.namespace }
+
+// Runtime is the runtime's name, such as go126.
+func Runtime() string { return settings.runtime }
+
+// Timeout is how long a call may take. The context of a call ends with it.
+func Timeout() time.Duration { return settings.timeout }
 
 const (
 	// keepAlive is longer than clients keep an idle connection, so that it is they who close it.
@@ -134,4 +236,169 @@ func (c *connections) any() bool {
 		}
 	}
 	return false
+}
+
+// call is a request that the handler answers.
+type call struct {
+	request *http.Request
+	event   *Event // nil when the request carries none
+	place   place
+	start   time.Time
+}
+
+type callKey struct{}
+
+func callOf(ctx context.Context) *call {
+	found, _ := ctx.Value(callKey{}).(*call)
+	return found
+}
+
+// mostHanging is how many calls may be past their time and still run before the process is replaced.
+const mostHanging = 50
+
+// dispatcher calls the handler.
+type dispatcher struct {
+	handle   http.HandlerFunc
+	metrics  *metrics
+	load     load
+	draining atomic.Bool
+	hanging  atomic.Int64
+	upgraded upgradedConnections
+	wornOut  func()
+}
+
+// ServeHTTP answers what the server answers by itself, and calls the handler for the rest.
+func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if d.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		switch r.URL.Path {
+		case "/healthz":
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			_, _ = w.Write([]byte("OK")) // who has asked may be gone
+			return
+		case "/metrics":
+			w.Header().Set("Content-Type", metricsType)
+			var text strings.Builder
+			d.metrics.write(&text)
+			_, _ = io.WriteString(w, text.String()) // who has asked may be gone
+			return
+		case loadPath:
+			d.load.answer(w)
+			return
+		case "/favicon.ico":
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+	}
+	from := d.load.begin(r.Header)
+	defer d.load.end(from)
+	d.call(w, r)
+}
+
+func (d *dispatcher) call(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := contextOf(r)
+	defer cancel()
+	made := &call{start: time.Now(), place: beginServer(r.Header)}
+	r = r.WithContext(context.WithValue(ctx, callKey{}, made))
+	made.request = r
+	answer := &answer{to: w, header: http.Header{}, upgraded: &d.upgraded}
+	d.run(answer, made)
+	answer.awaitClose()
+	answer.mu.Lock()
+	status, size, err, expired, broken := answer.status, answer.size, answer.err, answer.expired, answer.broken
+	answer.mu.Unlock()
+	d.metrics.count(r.Method, time.Since(made.start), expired || status >= http.StatusInternalServerError)
+	made.endServer(status, err, expired)
+	if settings.requestLog {
+		logRequest(r, status, size)
+	}
+	if broken {
+		panic(http.ErrAbortHandler) // who has asked must not take a part for the whole
+	}
+}
+
+// run waits for the handler, and for the body that it gets, or for the end of their time.
+func (d *dispatcher) run(w *answer, made *call) {
+	if made.request.ContentLength > settings.bodyLimit {
+		w.to.Header().Set("Connection", "close")
+		http.Error(w, "Request Entity Too Large", http.StatusRequestEntityTooLarge)
+		return
+	}
+	made.request.Body = http.MaxBytesReader(w.to, made.request.Body, settings.bodyLimit)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		d.handled(w, made)
+	}()
+	end := time.NewTimer(settings.timeout) // who has asked may be gone before: a handler that takes no notice of it still has its time
+	defer end.Stop()
+	select {
+	case <-over:
+		return
+	case <-end.C:
+	}
+	if !w.expire() {
+		<-over // the connection is the handler's
+		return
+	}
+	fmt.Fprintf(os.Stderr, "%s %s: the handler did not end within %s\n", made.request.Method, made.request.URL.Path, settings.timeout)
+	if d.hanging.Add(1) >= mostHanging {
+		d.wornOut()
+	}
+	go func() {
+		<-over
+		d.hanging.Add(-1)
+	}()
+}
+
+// eventAhead is the event of a request in as far as its emitted events need it before a handler has read it. One that is
+// malformed is the handler's to refuse.
+func eventAhead(r *http.Request) (*Event, error) {
+	if mediaType(r.Header.Get("Content-Type")) == structured {
+		if _, err := bodyOf(r); err != nil {
+			return nil, err
+		}
+		event, err := fromBody(r)
+		if err != nil {
+			return nil, nil //nolint:nilerr,nilnil // see above
+		}
+		return event, nil
+	}
+	if r.Header.Get("Ce-Type") == "" || r.Header.Get("Ce-Source") == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	event := &Event{ID: decoded(r.Header.Get("Ce-Id"))}
+	if hops := r.Header.Get("Ce-" + extensionHops); hops != "" {
+		event.Extensions = map[string]string{extensionHops: hops}
+	}
+	return event, nil
+}
+
+// handled calls the handler, and keeps a panic from ending the process.
+func (d *dispatcher) handled(w *answer, made *call) {
+	defer func() {
+		problem := recover()
+		if problem == nil {
+			w.end()
+			return
+		}
+		if err, ok := problem.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			w.abort()
+			return
+		}
+		fmt.Fprintf(os.Stderr, "panic: %v\n%s", problem, ownFrames(string(debug.Stack())))
+		w.fail(fmt.Errorf("%v", problem))
+		if !w.refuse(http.StatusInternalServerError, internalError) {
+			w.abort()
+		}
+	}()
+	event, err := eventAhead(made.request)
+	if err != nil {
+		Fail(w, err)
+		return
+	}
+	made.event = event
+	d.handle(w, made.request)
 }
