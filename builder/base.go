@@ -13,6 +13,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // resolveTimeout bounds how long the base's own registry may take to say what the base is.
@@ -26,7 +27,7 @@ const resolveTimeout = 10 * time.Second
 func (t *target) openBase(ctx context.Context, plan buildplan.Plan, log logr.Logger) (v1.Image, error) {
 	source, err := name.ParseReference(plan.Base)
 	if err != nil {
-		return nil, fail(buildplan.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
+		return nil, fail(language.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
 	}
 	if source.Context().RegistryStr() == t.tag.RegistryStr() {
 		image, err := t.image(ctx, source)
@@ -34,7 +35,7 @@ func (t *target) openBase(ctx context.Context, plan buildplan.Plan, log logr.Log
 	}
 	copies, err := copiesOf(source, t.tag.Context())
 	if err != nil {
-		return nil, fail(buildplan.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
+		return nil, fail(language.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
 	}
 	if exact, ok := source.(name.Digest); ok && !plan.OwnBase {
 		if image, err := t.image(ctx, copies.Digest(exact.DigestStr())); err == nil {
@@ -116,9 +117,9 @@ func unavailable(reference string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, registry.ErrUnavailable):
-		return fail(buildplan.RegistryUnavailable, "the runtime's image %s cannot be read: %s; it is tried again", reference, err)
+		return fail(language.RegistryUnavailable, "the runtime's image %s cannot be read: %s; it is tried again", reference, err)
 	}
-	return fail(buildplan.BaseUnavailable, "the runtime's image %s cannot be read: %s; correct its name, or let the builder reach and read it",
+	return fail(language.BaseUnavailable, "the runtime's image %s cannot be read: %s; correct its name, or let the builder reach and read it",
 		reference, err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 const (
@@ -68,7 +69,7 @@ func TestASourceThatCompilesPassesAndOthersSayWhere(t *testing.T) {
 			}
 			var failed *reasonError
 			require.ErrorAs(t, err, &failed)
-			require.Equal(t, buildplan.SourceInvalid, failed.reason)
+			require.Equal(t, language.SourceInvalid, failed.reason)
 			for _, part := range tc.says {
 				require.Contains(t, failed.message, part)
 			}

@@ -6,18 +6,19 @@ import (
 	"fmt"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // reasonError is a failure that the user of the Function can understand.
 type reasonError struct {
-	reason  buildplan.Reason
+	reason  language.Reason
 	message string
 	log     string
 }
 
 func (e *reasonError) Error() string { return fmt.Sprintf("%s: %s", e.reason, e.message) }
 
-func fail(reason buildplan.Reason, format string, args ...any) *reasonError {
+func fail(reason language.Reason, format string, args ...any) *reasonError {
 	return &reasonError{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
@@ -29,7 +30,7 @@ func resultOf(ctx context.Context, err error) buildplan.Result {
 	}
 	if ctx.Err() != nil {
 		return buildplan.Result{
-			Reason:  buildplan.Interrupted,
+			Reason:  language.Interrupted,
 			Message: "the build was stopped before it ended, by its time limit or with its node; it is tried again",
 		}
 	}
@@ -37,5 +38,5 @@ func resultOf(ctx context.Context, err error) buildplan.Result {
 	if errors.As(err, &known) {
 		return buildplan.Result{Reason: known.reason, Message: known.message, Log: known.log}
 	}
-	return buildplan.Result{Reason: buildplan.InstallFailed, Message: err.Error()}
+	return buildplan.Result{Reason: language.InstallFailed, Message: err.Error()}
 }

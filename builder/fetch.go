@@ -9,6 +9,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/git"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // Git gets a commit's directory from a repository.
@@ -36,9 +37,9 @@ func (b *Builder) Fetch(ctx context.Context) buildplan.Result {
 		case err == nil:
 			return nil
 		case git.IsTransient(err):
-			return fail(buildplan.SourceUnreachable, "%s", err.Error())
+			return fail(language.SourceUnreachable, "%s", err.Error())
 		}
-		return fail(buildplan.SourceUnavailable, "%s", err.Error())
+		return fail(language.SourceUnavailable, "%s", err.Error())
 	}))
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // packLayer sends a directory as Install does, and packs what comes as Push does.
@@ -110,7 +110,7 @@ func TestALayerThatIsTooLargeNamesWhatTakesTheSpace(t *testing.T) {
 	require.NoError(t, pack(18<<20+10))
 	var failed *reasonError
 	require.ErrorAs(t, pack(18<<20+9), &failed)
-	require.Equal(t, buildplan.ImageTooLarge, failed.reason)
+	require.Equal(t, language.ImageTooLarge, failed.reason)
 	require.Contains(t, failed.message, "take 18 MiB, and 18 MiB are allowed")
 	require.Contains(t, failed.message, "node_modules/@scope/large 12 MiB, .local/pandas 5.0 MiB, node_modules/small 1.0 MiB")
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/language"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
@@ -88,7 +87,7 @@ func checkSize(entries []entry, maxSize int64) error {
 	for _, name := range names[:min(3, len(names))] {
 		largest = append(largest, fmt.Sprintf("%s %s", name, megabytes(parts[name])))
 	}
-	return fail(buildplan.ImageTooLarge, "source and dependencies take %s, and %s are allowed; the largest are %s; depend on less",
+	return fail(language.ImageTooLarge, "source and dependencies take %s, and %s are allowed; the largest are %s; depend on less",
 		megabytes(total), megabytes(maxSize), strings.Join(largest, ", "))
 }
 

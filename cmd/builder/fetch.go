@@ -9,12 +9,13 @@ import (
 
 	"github.com/rouse-run/rouse/builder"
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // fetch brings what the next container needs: this program, and the source of a repository.
 func (o *options) fetch(ctx context.Context, b *builder.Builder) buildplan.Result {
 	if err := copyProgram(o.binaryDir); err != nil {
-		return buildplan.Result{Reason: buildplan.Interrupted, Message: err.Error()}
+		return buildplan.Result{Reason: language.Interrupted, Message: err.Error()}
 	}
 	return b.Fetch(ctx)
 }

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/dependencies"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
@@ -17,7 +16,7 @@ import (
 // binary is the folder with what is compiled of a source, made once for all that it is made of.
 func (l *launching) binary(ctx context.Context, from, manifest string) (string, error) {
 	if problem := l.problem(from); problem != "" {
-		return "", fail(Reason(buildplan.SourceInvalid), "%s: %s", l.fn.At, l.placed(problem))
+		return "", fail(Reason(language.SourceInvalid), "%s: %s", l.fn.At, l.placed(problem))
 	}
 	server, err := l.server(ctx)
 	if err != nil {

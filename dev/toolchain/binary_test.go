@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 const greets = `package handler
@@ -45,7 +45,7 @@ func TestASourceThatDoesNotCompileNamesTheLineAndTheFunction(t *testing.T) {
 		"package handler\n\nimport _ \"example.com/x\"\n" + greets[16:]: "no module in spec.source.inline.dependencies provides example.com/x",
 	} {
 		failed := newFixture(t).refused(t, inline("go126", source))
-		require.Equal(t, Reason(buildplan.SourceInvalid), failed.Reason)
+		require.Equal(t, Reason(language.SourceInvalid), failed.Reason)
 		require.Contains(t, failed.Message, want)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/git"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // clone is the folder of a commit in the cache. What a branch or a tag stands for is asked once in the life of this
@@ -79,9 +80,9 @@ func (l *launching) explain(err error) error {
 	if !ok {
 		return err
 	}
-	reason := buildplan.SourceUnavailable
+	reason := language.SourceUnavailable
 	if git.IsTransient(known) {
-		reason = buildplan.SourceUnreachable
+		reason = language.SourceUnreachable
 	}
 	return fail(Reason(reason), "%s: %s", l.fn.At, known.Message)
 }

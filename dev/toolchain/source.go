@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
@@ -94,7 +93,7 @@ func (l *launching) fetched(ctx context.Context) (dir, manifest string, err erro
 	}
 	inline := l.fn.Spec.Source.Inline
 	if inline == nil {
-		return "", "", fail(Reason(buildplan.SourceInvalid), "%s: the Function has no source; set spec.source.inline or spec.source.gitRepository", l.fn.At)
+		return "", "", fail(Reason(language.SourceInvalid), "%s: the Function has no source; set spec.source.inline or spec.source.gitRepository", l.fn.At)
 	}
 	files := map[string]string{l.interpreter.Handler: inline.Source, name: inline.Dependencies}
 	key := keyOf(l.interpreter.Local.Program, inline.Source, inline.Dependencies)
@@ -126,10 +125,10 @@ func (l *launching) check(dir string) error {
 		return nil // the server reports what it does not find
 	}
 	if repository := l.fn.Spec.Source.GitRepository; repository != nil {
-		return fail(Reason(buildplan.SourceInvalid), "%s: there is no %s; add it, or correct spec.source.gitRepository.baseDir",
+		return fail(Reason(language.SourceInvalid), "%s: there is no %s; add it, or correct spec.source.gitRepository.baseDir",
 			l.fn.At, whereIn(l.interpreter.Handler, repository.BaseDir))
 	}
-	return fail(Reason(buildplan.SourceInvalid), "%s: the Function's source is empty", l.fn.At)
+	return fail(Reason(language.SourceInvalid), "%s: the Function's source is empty", l.fn.At)
 }
 
 func (l *launching) variable(names ...string) bool {

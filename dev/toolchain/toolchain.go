@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/manifest"
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/language"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
@@ -158,7 +157,7 @@ func (l *launching) assemble(ctx context.Context, function string, env []string)
 func (t *Toolchain) interpreter(ctx context.Context, fn manifest.Function) (interpreter, error) {
 	l, err := languages.Of(fn.Spec.Runtime)
 	if err != nil {
-		return interpreter{}, fail(Reason(buildplan.InstallFailed), "%s: %v", fn.At, err)
+		return interpreter{}, fail(Reason(language.InstallFailed), "%s: %v", fn.At, err)
 	}
 	key, runtime := l.Name, string(fn.Spec.Runtime)
 	if l.Local.Versioned != nil {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 func TestATagDependsOnWhatTheImageIsMadeOfAndOnNothingElse(t *testing.T) {
@@ -66,9 +68,9 @@ func TestAPlanSurvivesItsFile(t *testing.T) {
 func TestAResultAlwaysFitsATerminationMessage(t *testing.T) {
 	t.Parallel()
 	for name, result := range map[string]Result{
-		"a long log":     {Reason: InstallFailed, Message: "short", Log: strings.Repeat("ä \"quoted\" line\n", 1000) + "the end"},
-		"a long line":    {Reason: InstallFailed, Message: "short", Log: strings.Repeat("é", 9000) + "the end"},
-		"a long message": {Reason: InstallFailed, Message: strings.Repeat("é", 9000)},
+		"a long log":     {Reason: language.InstallFailed, Message: "short", Log: strings.Repeat("ä \"quoted\" line\n", 1000) + "the end"},
+		"a long line":    {Reason: language.InstallFailed, Message: "short", Log: strings.Repeat("é", 9000) + "the end"},
+		"a long message": {Reason: language.InstallFailed, Message: strings.Repeat("é", 9000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +79,7 @@ func TestAResultAlwaysFitsATerminationMessage(t *testing.T) {
 			require.LessOrEqual(t, len(text), maxResult)
 			decoded, err := DecodeResult(string(text))
 			require.NoError(t, err)
-			require.Equal(t, InstallFailed, decoded.Reason)
+			require.Equal(t, language.InstallFailed, decoded.Reason)
 			require.Equal(t, result.Log != "", strings.HasSuffix(decoded.Log, "the end"), decoded.Log)
 		})
 	}

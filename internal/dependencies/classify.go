@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
@@ -17,13 +16,13 @@ func (r Request) failed(installed Ended, log string) *Failure {
 	failed := &Failure{Log: lastLines(installed.Output, logLines)}
 	switch {
 	case errors.Is(installed.Err, exec.ErrNotFound):
-		failed.Reason = buildplan.InstallFailed
+		failed.Reason = language.InstallFailed
 		failed.Message = r.Site.Name + " has no package manager (" + installed.Err.Error() + "); " + r.Site.Manager
 	case installed.Killed || outOfMemory.MatchString(installed.Output):
-		failed.Reason = buildplan.OutOfMemory
+		failed.Reason = language.OutOfMemory
 		failed.Message = "installing the dependencies needs more memory; " + r.Site.Memory
 	case outOfSpace.MatchString(installed.Output):
-		failed.Reason = buildplan.ImageTooLarge
+		failed.Reason = language.ImageTooLarge
 		failed.Message = r.Site.Space
 	default:
 		failed.Reason, failed.Message = r.Language.Packages.Classify(language.Failed{

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
@@ -72,7 +71,7 @@ func (c Compilation) project() (map[string]string, error) {
 		Names: names, Read: func(name string) string { return textIn(root, name) }, Server: c.Server, Manifest: c.Manifest,
 	})
 	if problem != "" {
-		return nil, &Failure{Reason: buildplan.SourceInvalid, Message: problem}
+		return nil, &Failure{Reason: language.SourceInvalid, Message: problem}
 	}
 	return files, nil
 }
@@ -87,7 +86,7 @@ func namesIn(root *os.Root) ([]string, error) {
 		info, err := root.Stat(name)
 		if err != nil {
 			return &Failure{
-				Reason:  buildplan.SourceInvalid,
+				Reason:  language.SourceInvalid,
 				Message: name + " is a link that leads nowhere, or out of the source; put the file itself there",
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
@@ -46,7 +45,7 @@ func Install(ctx context.Context, r Request, out io.Writer) error {
 		return nil
 	}
 	if err != nil {
-		return &Failure{Reason: buildplan.InvalidDependencies, Message: name + " cannot be read: " + err.Error()}
+		return &Failure{Reason: language.InvalidDependencies, Message: name + " cannot be read: " + err.Error()}
 	}
 	if !Needed(r.Language, manifest) {
 		return nil

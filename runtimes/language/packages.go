@@ -2,8 +2,6 @@ package language
 
 import (
 	"regexp"
-
-	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // PackageManager installs the dependencies of Functions.
@@ -32,7 +30,7 @@ type PackageManager struct {
 	// Install is how the package manager is started.
 	Install func(Installation) Command
 	// Classify finds out why the package manager failed.
-	Classify func(Failed) (buildplan.Reason, string)
+	Classify func(Failed) (Reason, string)
 }
 
 // Installation is what to install, where and with what.
