@@ -1,12 +1,21 @@
 package apirule
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
 // Cluster is what Validate has to know of the cluster that an APIRule is in.
@@ -102,4 +111,106 @@ func TargetOf(apiRule *v2.APIRule, rule *v2.Rule) (Target, bool) {
 		namespace = apiRule.Namespace
 	}
 	return Target{Service: types.NamespacedName{Namespace: namespace, Name: service.Name}, Port: service.Port}, true
+}
+
+// Exposure is what an APIRule amounts to.
+type Exposure struct {
+	APIRule    types.NamespacedName
+	UID        types.UID
+	Generation int64
+	// Gateway is the one that spec.gateway names.
+	Gateway types.NamespacedName
+	// Host of requests, perhaps with a wildcard. Empty: nothing is served, as Problems say.
+	Host string
+	// CORS is nil without a policy.
+	CORS *v2.CORSPolicy
+	// Rules are in the order of the spec.
+	Rules []Rule
+	// Problems are all that is wrong, those of single rules too.
+	Problems Problems
+}
+
+// Rule is one of an Exposure.
+type Rule struct {
+	// Spec is the rule as it was written.
+	Spec *v2.Rule
+	// Backend is where its requests go. A closed rule has none, and answers with 503.
+	Backend Backend
+	Closed  bool
+	// Timeout is how long an answer may take, waiting for a pod included.
+	Timeout time.Duration
+}
+
+// Backend is a port of a Service.
+type Backend struct {
+	Service types.NamespacedName
+	Port    int32
+	// Address is the cluster IP, which distinguishes a recreated Service from the one before. Requests go to pods.
+	Address string
+	// Function says that Service is the name of a Function, which may sleep.
+	Function bool
+}
+
+// Fingerprint is the same for Exposures that are served alike.
+func (e *Exposure) Fingerprint() (string, error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return "", fmt.Errorf("encode APIRule %s: %w", e.APIRule, err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// AnnotationFrom is set on a Service by those to whom it belongs: the namespaces whose APIRules may lead to it, separated by
+// commas, or * for all. Those of its own namespace always may.
+const AnnotationFrom = "rouse.run/apirules-from"
+
+// Objects is what there is beside the APIRules.
+type Objects struct {
+	// Gateways are those that spec.gateway may name.
+	Gateways map[types.NamespacedName]Gateway
+	Services map[types.NamespacedName]ServiceInfo
+	// Authorizers are the names that extAuth may use.
+	Authorizers map[string]bool
+}
+
+// ServiceInfo is what is known of a Service.
+type ServiceInfo struct {
+	// Selects says that the Service has a selector. One without leads wherever its author wants.
+	Selects bool
+	// Function says that it is the Service of the Function of its name.
+	Function bool
+	// Address is its cluster IP, empty without one.
+	Address string
+	Ports   []int32
+	// From are the namespaces whose APIRules may lead to it beside those of its own.
+	From []string
+}
+
+// ServiceInfoOf takes from a Service what decides whether and how it is exposed.
+func ServiceInfoOf(service *corev1.Service) ServiceInfo {
+	s := ServiceInfo{Selects: len(service.Spec.Selector) > 0 && service.Spec.Type != corev1.ServiceTypeExternalName}
+	if owner := metav1.GetControllerOf(service); owner != nil {
+		s.Function = owner.Kind == "Function" && owner.Name == service.Name &&
+			strings.HasPrefix(owner.APIVersion, v1alpha2.GroupVersion.Group+"/")
+	}
+	if service.Spec.ClusterIP != corev1.ClusterIPNone {
+		s.Address = service.Spec.ClusterIP
+	}
+	for i := range service.Spec.Ports {
+		if port := service.Spec.Ports[i]; port.Protocol == corev1.ProtocolTCP || port.Protocol == "" {
+			s.Ports = append(s.Ports, port.Port)
+		}
+	}
+	for each := range strings.SplitSeq(service.Annotations[AnnotationFrom], ",") {
+		if each = strings.TrimSpace(each); each != "" {
+			s.From = append(s.From, each)
+		}
+	}
+	return s
+}
+
+// allows reports whether APIRules of a namespace may lead to a Service of another.
+func (s *ServiceInfo) allows(namespace string) bool {
+	return slices.Contains(s.From, namespace) || slices.Contains(s.From, "*")
 }

@@ -2,8 +2,10 @@ package broker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -235,4 +237,68 @@ func reason(err error) string {
 		return "closed"
 	}
 	return err.Error()
+}
+
+const closeTimeout = 10 * time.Second
+
+// Hold keeps the connection until ctx ends, and then drains and closes it. It is how a process that runs parts under
+// contexts runs its connection.
+func (c *Conn) Hold(ctx context.Context) error {
+	<-ctx.Done()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return c.Close(closing)
+}
+
+// writeTimeout is how long a server may take nothing. A write to it holds the lock of nats.go's connection, and with it the pings that
+// would find the server gone and everybody who publishes.
+const writeTimeout = 5 * time.Second
+
+// dialer is a nats.CustomDialer.
+type dialer func(network, address string) (net.Conn, error)
+
+// Dial has no context, as nats.go has none for it.
+func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
+
+// dial makes a connection that a failed write ends. nats.go goes on with one, and the next write waits as long again.
+func dial(network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).Dial(network, address)
+	if err != nil {
+		return nil, err
+	}
+	return endedByWrite{conn}, nil
+}
+
+type endedByWrite struct{ net.Conn }
+
+func (c endedByWrite) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		_ = c.Close() // who reads hears of it and reconnects
+	}
+	return n, err
+}
+
+// callAPI sends a request of JetStream's API that the client library does not offer, and decodes the response into answer.
+// Errors of the client library are left to be mapped.
+func (c *Conn) callAPI(ctx context.Context, subject string, body []byte, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	raw, err := c.nc.RequestWithContext(ctx, subject, body)
+	if err != nil {
+		return err
+	}
+	var envelope struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(raw.Data, &envelope); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if envelope.Error != nil {
+		return mapAPIError(envelope.Error)
+	}
+	if err := json.Unmarshal(raw.Data, answer); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	return nil
 }

@@ -1,6 +1,8 @@
 package fair
 
-import "sync"
+import (
+	"sync"
+)
 
 // largest is the part of a budget, one of so many, that bounds each wait: a request for more counts as that much.
 const largest = 4
@@ -123,4 +125,45 @@ func (s *Share) add(bytes int64) {
 	} else {
 		delete(b.groups, s.group)
 	}
+}
+
+// JSONLimits bound a text.
+type JSONLimits struct {
+	// Values is how many values there may be, the keys of objects not among them.
+	Values int
+	// Depth is how many objects and arrays may be around one.
+	Depth int
+}
+
+// JSONCounter counts one text.
+type JSONCounter struct {
+	Limits JSONLimits
+
+	values, depth   int
+	text, backslash bool
+}
+
+// Add counts the next part of the text. It is false once the text is over a limit.
+func (c *JSONCounter) Add(part []byte) bool {
+	for _, b := range part {
+		switch {
+		case c.backslash:
+			c.backslash = false
+		case c.text:
+			c.text, c.backslash = b != '"', b == '\\'
+		case b == '"':
+			c.text = true
+		case b == '{' || b == '[':
+			c.values++
+			c.depth++
+		case b == '}' || b == ']':
+			c.depth--
+		case b == ',':
+			c.values++
+		}
+		if c.values > c.Limits.Values || c.depth > c.Limits.Depth {
+			return false
+		}
+	}
+	return true
 }
