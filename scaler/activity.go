@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// forgetEvery is how often Functions are forgotten that KEDA does not ask about.
+// forgetEvery is the interval at which Functions are forgotten that KEDA has stopped polling.
 const forgetEvery = 30 * time.Second
 
 // tracker holds the functions that KEDA asks about, and hands each its routes.
@@ -86,7 +86,7 @@ func (t *tracker) forget(now time.Time) {
 		stop()
 		delete(t.stops, key)
 		delete(t.functions, key)
-		f.log.V(1).Info("function forgotten, as KEDA does not ask about it any more")
+		f.log.V(1).Info("function forgotten: KEDA has stopped polling it")
 	}
 	t.metrics.tracked.Set(float64(len(t.functions)))
 }
@@ -175,7 +175,7 @@ func (f *function) abandoned(now time.Time, after time.Duration) bool {
 	return f.streams == 0 && now.Sub(f.askedAt) > after
 }
 
-// errUnknown is why a question about a backlog cannot be answered.
+// errUnknown means that the backlog could not be read.
 var errUnknown = errors.New("backlog is not known")
 
 // phase reports whether a Function has work.
@@ -187,7 +187,7 @@ const (
 	phaseActive
 )
 
-// cause is what turned a Function active.
+// cause is the reason why a Function became active.
 type cause string
 
 const (
@@ -277,9 +277,9 @@ func (a *activity) answer(now time.Time, maxAge time.Duration, connected bool) (
 	case a.phase == phaseUnknown && a.failure != nil:
 		return 0, fmt.Errorf("%w: %w", errUnknown, a.failure)
 	case a.phase == phaseUnknown:
-		return 0, fmt.Errorf("%w: it was not read yet", errUnknown)
+		return 0, fmt.Errorf("%w: not read yet", errUnknown)
 	case age > maxAge:
-		return 0, fmt.Errorf("%w: it was last read %s ago", errUnknown, age.Round(time.Second))
+		return 0, fmt.Errorf("%w: last read %s ago", errUnknown, age.Round(time.Second))
 	case a.phase == phaseIdle && a.failure != nil:
 		return 0, fmt.Errorf("%w: %w", errUnknown, a.failure)
 	case a.phase == phaseIdle && !connected:
@@ -293,7 +293,7 @@ const (
 	// has pods, and between two announcements that it is idle. Gateways stay
 	// listed for several times as long.
 	lookEvery = 3 * time.Second
-	// keptInterest is how long a Function is looked at after KEDA last asked.
+	// keptInterest bounds how long a Function is watched after KEDA's last request.
 	keptInterest = time.Minute
 )
 

@@ -67,8 +67,8 @@ func (s *Scaler) Handler() http.Handler {
 	return mux
 }
 
-// errCallsUnknown is why a question about calls over HTTP cannot be answered.
-var errCallsUnknown = errors.New("calls over HTTP are not known")
+// errCallsUnknown means that the calls over HTTP could not be counted.
+var errCallsUnknown = errors.New("HTTP load is not known")
 
 // countsHTTP reports whether calls over HTTP need the Function awake.
 func (f *function) countsHTTP() bool { return f.target.http != httpOff }
@@ -88,7 +88,7 @@ func (f *function) followCalls(ctx context.Context) (end func()) {
 	}
 }
 
-// held is how many requests the gateways hold, as far as is known.
+// held is the number of requests that the gateways hold, as last reported.
 func (f *function) held() uint64 {
 	if !f.countsHTTP() {
 		return 0

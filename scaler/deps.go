@@ -21,7 +21,7 @@ type Routes interface {
 	Watch(ctx context.Context, apply func([]routing.Route)) error
 }
 
-// Endpoints watches where a Service can be reached.
+// Endpoints watches the endpoints of a Service.
 type Endpoints interface {
 	// Watch hands the endpoints of one port to apply, now and after each
 	// change, until ctx ends.

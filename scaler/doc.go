@@ -13,7 +13,7 @@
 // hold the requests of Functions that sleep, report theirs on streams, so that the
 // first one wakes as a publish does; pods are asked for theirs when KEDA asks. A
 // Function with pods is active until no call came and its gateways were listed for
-// a grace: then nobody calls a pod that is gone. While it is idle that is announced,
+// a grace: then no one calls a pod that is gone. While it is idle that is announced,
 // so that its gateways are listed.
 //
 //	first publish --> listener --+    +-- gateways <-- load streams

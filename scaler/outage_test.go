@@ -53,7 +53,7 @@ func TestTheFirstQuestionWaitsBoundedAndThenIsAnError(t *testing.T) {
 		began := time.Now()
 		_, err := r.client.IsActive(t.Context(), r.ref("stuck"))
 		require.Equal(t, codes.Unavailable, status.Code(err))
-		require.ErrorContains(t, err, "function shop/stuck: backlog is not known: it was not read yet")
+		require.ErrorContains(t, err, "function shop/stuck: backlog is not known: not read yet")
 		require.Equal(t, 500*time.Millisecond, time.Since(began))
 	}, stuck)
 }
@@ -130,7 +130,7 @@ func TestAnOldReadingIsNoAnswer(t *testing.T) {
 		advance(2 * time.Second)
 		_, _, err := r.ask(r.ref("order"))
 		require.Equal(t, codes.Unavailable, status.Code(err))
-		require.ErrorContains(t, err, "it was last read 1")
+		require.ErrorContains(t, err, "last read 1")
 
 		r.broker.change(func() { r.broker.hang[order.Consumer] = false })
 		advance(5 * time.Second)
@@ -233,10 +233,10 @@ func TestPodsThatCannotBeAskedAreAnErrorAndNeverZero(t *testing.T) {
 		r.awake(orderFunction, true)
 		r.listings.post(true)
 		advance(time.Second)
-		r.pods.change(func(p *fakePods) { p.err = errors.New("pod 10.0.0.1:8080 has not answered in time") })
+		r.pods.change(func(p *fakePods) { p.err = errors.New("pod 10.0.0.1:8080 did not respond in time") })
 		_, err := r.calls()
 		require.Equal(t, codes.Unavailable, status.Code(err))
-		require.ErrorContains(t, err, "function shop/order: calls over HTTP are not known: pod 10.0.0.1:8080 has not answered in time")
+		require.ErrorContains(t, err, "function shop/order: HTTP load is not known: pod 10.0.0.1:8080 did not respond in time")
 		_, err = r.isActive()
 		require.Equal(t, codes.Unavailable, status.Code(err))
 		requireAnswer(t, r, 0, false) // without HTTP

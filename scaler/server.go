@@ -98,7 +98,7 @@ func (s *service) parse(ref *pb.ScaledObjectRef) (request, error) {
 	return asked, err
 }
 
-// unavailable is what KEDA is told when something is not known.
+// unavailable is the status that KEDA receives when a value is not known.
 func unavailable(asked request, err error) error {
 	return status.Errorf(codes.Unavailable, "function %s: %s", asked.function, err)
 }

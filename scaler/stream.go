@@ -277,7 +277,7 @@ func subjectsOf(routes []routing.Route) []string {
 	return slices.Compact(subjects)
 }
 
-// view is what a stream knows of its Function at one moment.
+// view is the state of a Function as a stream sees it at one moment.
 type view struct {
 	active   bool // known to have a backlog above the threshold, or calls
 	ready    bool // has a ready endpoint

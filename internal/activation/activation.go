@@ -28,7 +28,7 @@ const (
 	LastPort = 32767
 )
 
-// Listing is where the activators of a Function are, as an EndpointSlice of one address family tells.
+// Listing holds the addresses of a Function's activators, as an EndpointSlice of one address family lists them.
 type Listing struct {
 	Function types.NamespacedName
 	// UID is that of the Function.
@@ -119,7 +119,7 @@ const (
 // most is the largest count that is believed. Sums of them stay exact in JSON and in float64.
 const most = 1 << 40
 
-// PodLoad is what a runtime says of its calls.
+// PodLoad is the load that a runtime reports.
 type PodLoad struct {
 	// Requests began since the pod started. Those to reserved paths are not among them.
 	Requests uint64 `json:"requests"`
@@ -142,7 +142,7 @@ func DecodePodLoad(text []byte) (PodLoad, error) {
 	return load, nil
 }
 
-// FunctionLoad is what one gateway has for a Function.
+// FunctionLoad is the load of one gateway for a Function.
 type FunctionLoad struct {
 	// Requests were accepted since the gateway started. It moves with those that are refused too, so that they wake the Function.
 	Requests uint64 `json:"requests"`

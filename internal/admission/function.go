@@ -42,7 +42,7 @@ func Function(fn *v1alpha2.Function, runs bool) Problems {
 	return problems
 }
 
-// FunctionWarnings are what is accepted and should be changed nevertheless.
+// FunctionWarnings returns warnings for settings that are accepted and should be changed nevertheless.
 func FunctionWarnings(fn *v1alpha2.Function) Problems {
 	var found Problems
 	if known, err := languages.Of(fn.Spec.Runtime); err == nil && known.Runtime(string(fn.Spec.Runtime)).Deprecated {

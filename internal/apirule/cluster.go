@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// Cluster is what Validate has to know of the cluster that an APIRule is in.
+// Cluster holds what Validate needs of the cluster that an APIRule is in.
 type Cluster struct {
 	// Gateway is the one that spec.gateway names, nil when it does not exist.
 	Gateway *Gateway
@@ -88,7 +88,7 @@ func FullHost(host v2.Host, gateway *Gateway) (string, bool) {
 	return string(full), isFull(full)
 }
 
-// Target is where a rule sends requests.
+// Target is the Service that a rule sends requests to.
 type Target struct {
 	Service types.NamespacedName
 	Port    int32
@@ -113,7 +113,7 @@ func TargetOf(apiRule *v2.APIRule, rule *v2.Rule) (Target, bool) {
 	return Target{Service: types.NamespacedName{Namespace: namespace, Name: service.Name}, Port: service.Port}, true
 }
 
-// Exposure is what an APIRule amounts to.
+// Exposure is the effect of an APIRule: its host and its routes.
 type Exposure struct {
 	APIRule    types.NamespacedName
 	UID        types.UID
@@ -137,7 +137,7 @@ type Rule struct {
 	// Backend is where its requests go. A closed rule has none, and answers with 503.
 	Backend Backend
 	Closed  bool
-	// Timeout is how long an answer may take, waiting for a pod included.
+	// Timeout bounds how long an answer may take, waiting for a pod included.
 	Timeout time.Duration
 }
 
@@ -165,7 +165,7 @@ func (e *Exposure) Fingerprint() (string, error) {
 // commas, or * for all. Those of its own namespace always may.
 const AnnotationFrom = "rouse.run/apirules-from"
 
-// Objects is what there is beside the APIRules.
+// Objects are the cluster's objects that decide on APIRules, besides the APIRules themselves.
 type Objects struct {
 	// Gateways are those that spec.gateway may name.
 	Gateways map[types.NamespacedName]Gateway
@@ -174,7 +174,7 @@ type Objects struct {
 	Authorizers map[string]bool
 }
 
-// ServiceInfo is what is known of a Service.
+// ServiceInfo holds the properties of a Service that decide on an APIRule.
 type ServiceInfo struct {
 	// Selects says that the Service has a selector. One without leads wherever its author wants.
 	Selects bool

@@ -139,7 +139,7 @@ func backendsOf(r *v2.APIRule, cluster *Objects, known map[types.NamespacedName]
 	return backends, problems
 }
 
-// obstacle is why APIRules of a namespace cannot lead to a Service, empty when they can. One that is not there allows nobody.
+// obstacle is why APIRules of a namespace cannot lead to a Service, empty when they can. One that is not there allows no one.
 func obstacle(namespace string, target Target, service *ServiceInfo) string {
 	switch {
 	case target.Service.Namespace != namespace && !service.allows(namespace):
@@ -168,7 +168,7 @@ type Problem struct {
 	Attribute string
 	// Message is for people.
 	Message string
-	// Closes is what does not answer for it.
+	// Closes lists what stays closed because of the problem.
 	Closes Closed
 }
 
@@ -190,7 +190,7 @@ func RuleAt(index int) Closed { return Closed(index + 1) }
 type Problems []Problem
 
 const (
-	// shown is how many problems a status has.
+	// shown is the number of problems that a status has.
 	shown = 3
 
 	ready  = "Reconciled successfully"
@@ -227,10 +227,10 @@ func missing(rule int, attribute, message string) Problems {
 	return Problems{{Attribute: attribute, Message: message, Closes: RuleAt(rule)}}
 }
 
-// ReportPath is where a gateway tells, at the port of its load, what it has loaded. The answer is a Report as JSON.
+// ReportPath is the path, at the port of a gateway's load, that serves its Report as JSON.
 const ReportPath = "/apirules"
 
-// Report is what a gateway has loaded.
+// Report lists the APIRules that a gateway has loaded.
 type Report struct {
 	// APIRules are all that it knows of, by namespace/name.
 	APIRules map[string]Loaded `json:"apiRules"`

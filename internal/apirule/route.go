@@ -83,7 +83,7 @@ func (r Route) excludesNothing() bool {
 	return r.Path.text == "/" || r.Path.any && len(r.Path.head)+len(r.Path.tail) == 0
 }
 
-// MaxPathLength is how long a path of a rule may be.
+// MaxPathLength limits the length of a rule's path in bytes.
 const MaxPathLength = 512
 
 const (
@@ -100,7 +100,7 @@ var (
 	empty = unique.Make("")
 )
 
-// PatternError is why a path is no Pattern.
+// PatternError describes why a path is not a Pattern.
 type PatternError string
 
 // What may be wrong with a path.

@@ -11,7 +11,7 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 )
 
-// MaxRules is how many rules an APIRule may have. They are compared with one another.
+// MaxRules limits the number of rules of an APIRule. They are compared with one another.
 const MaxRules = 1000
 
 // Paths of attributes. Kyma writes those of gateways without the dot, and people and tests look for it.
@@ -271,7 +271,7 @@ func validateIssuer(attribute string, authentication *v2.JWTAuthentication) Prob
 	return problems
 }
 
-// notURI is why a text is no URI. It does not repeat the whole text, which may have a password.
+// notURI describes why a text is not a URI. It does not repeat the whole text, which may have a password.
 func notURI(text string) string {
 	if text == "" {
 		return messageEmptyValue

@@ -90,7 +90,7 @@ const (
 	// pacePeriod is for how long a source holds events ahead, at the pace at which its messages are released: longer than it
 	// takes to get the next ones.
 	pacePeriod = 10 * time.Millisecond
-	// holdDelay is how soon a source asks again that held too much, if nothing is released and the limit is another then.
+	// holdDelay is the delay after which a source asks again that held too much, if nothing is released and the limit is another then.
 	holdDelay = time.Second
 )
 
@@ -114,7 +114,7 @@ func newHolder(limit HoldLimit) *holder {
 	return &holder{limit: limit, freed: make(chan struct{}, 1), since: time.Now()}
 }
 
-// request is how many of a batch may be asked for, 0 for none yet.
+// request returns how many messages of a batch may be requested now; 0 means none yet.
 func (h *holder) request(batch int) int {
 	if h == nil {
 		return batch

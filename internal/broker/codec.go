@@ -33,7 +33,7 @@ const (
 
 	// attributesSize is the space for the attributes of a usual event.
 	attributesSize = 512
-	// extensionsSize is how many extensions a usual event has at most.
+	// extensionsSize is the number of extensions that a usual event has at most.
 	extensionsSize = 8
 )
 
@@ -78,7 +78,7 @@ func headers(e *cloudevent.Event, messageID string) nats.Header {
 }
 
 // messageID is what duplicates are recognised by: source and id, which identify an event,
-// and what its publisher needs a right for, so that nobody can send another's event first
+// and what its publisher needs a right for, so that no one can send another's event first
 // and have it dropped as a repeat: the subject and, where publishers show who they are,
 // their namespace.
 func messageID(subject string, e *cloudevent.Event) string {
@@ -177,7 +177,7 @@ func (p *Publisher) ExpectEvents(size int64) {
 	})
 }
 
-// largest is how many bytes a message may have.
+// largest returns the maximum size of a message in bytes.
 func (p *Publisher) largest() int64 { return p.conn.nc.MaxPayload() - deadLetterReserve }
 
 // encodedSize is what an event may need that is sent with so many bytes: data that

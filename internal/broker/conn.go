@@ -24,7 +24,7 @@ const (
 	pingInterval        = 10 * time.Second
 	maxPingsOutstanding = 2
 	requestTimeout      = 5 * time.Second
-	// settleTimeout is how long an answer to the server waits for a reconnect.
+	// settleTimeout bounds how long a settlement waits for a reconnect.
 	settleTimeout = 10 * time.Second
 )
 
@@ -33,7 +33,7 @@ type Conn struct {
 	nc  *nats.Conn
 	js  jetstream.JetStream
 	log logr.Logger
-	// retries is what each namespace may have waiting.
+	// retries bounds the waiting retries of each namespace.
 	retries *retryShares
 	// client is nc for callbacks, which may run before Connect has returned.
 	client atomic.Pointer[nats.Conn]
@@ -99,7 +99,7 @@ func (c *Conn) clientOptions(name string) []nats.Option {
 			c.announce()
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			c.log.Error(err, "NATS reported a problem")
+			c.log.Error(err, "NATS reported an error")
 		}),
 		nats.ClosedHandler(func(*nats.Conn) {
 			close(c.closed)
@@ -119,7 +119,7 @@ func (c *Conn) connected(nc *nats.Conn) {
 	}
 }
 
-// announce wakes everyone who waits for the connection to come or go.
+// announce wakes every goroutine that waits for the connection to change.
 func (c *Conn) announce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -250,8 +250,8 @@ func (c *Conn) Hold(ctx context.Context) error {
 	return c.Close(closing)
 }
 
-// writeTimeout is how long a server may take nothing. A write to it holds the lock of nats.go's connection, and with it the pings that
-// would find the server gone and everybody who publishes.
+// writeTimeout bounds a write to a server that reads nothing. The write holds the lock of nats.go's connection, and blocks all publishers
+// and the pings that would detect the outage.
 const writeTimeout = 5 * time.Second
 
 // dialer is a nats.CustomDialer.
@@ -274,7 +274,7 @@ type endedByWrite struct{ net.Conn }
 func (c endedByWrite) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if err != nil {
-		_ = c.Close() // who reads hears of it and reconnects
+		_ = c.Close() // the reader gets an error and reconnects
 	}
 	return n, err
 }

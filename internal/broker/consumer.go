@@ -65,7 +65,7 @@ func (c *Conn) ensureConsumer(ctx context.Context, stream string, consumer Consu
 		return ErrNotConnected
 	}
 	if len(consumer.Subjects) == 0 {
-		return errors.New("it has no subject")
+		return errors.New("no filter subject")
 	}
 	if c.deletions.unfinished(stream, consumer.Name) {
 		return c.awaitDeletion(ctx, stream, consumer)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// routeAckWait is how long a delivery may go without a sign of life.
+	// routeAckWait bounds how long a delivery may go without a sign of life.
 	routeAckWait = 30 * time.Second
 	// orderedFactor and orderedMinPending leave capacity for events that wait for others of their
 	// key, so that they do not hold up those of other keys.

@@ -23,7 +23,7 @@ const (
 	droppedPrefix = "rouse.dropped"
 	// deadLetterSlack is the part of the stream, one of so many, that is freed at least at a time.
 	deadLetterSlack = 16
-	// maxStoreTries is how often capacity is freed for one dead letter, because other bridges may use it up.
+	// maxStoreTries limits how often capacity is freed for one dead letter, because other bridges may use it up.
 	maxStoreTries = 10
 	// freeCapacityTimeout bounds freeing capacity, which reads at most what the stream holds.
 	freeCapacityTimeout = time.Minute
@@ -103,7 +103,7 @@ func (c *Conn) dropDeadLetters(ctx context.Context, needed int64) error {
 	return nil
 }
 
-// deadLetterBytes is how many bytes each namespace's dead letters take. It reads them, except those of the namespace that held
+// deadLetterBytes is the number of bytes that each namespace's dead letters take. It reads them, except those of the namespace that held
 // most the last time, or has most of them: that one holds the rest.
 func (c *Conn) deadLetterBytes(ctx context.Context, subjects map[string]uint64, used int64) (map[string]int64, error) {
 	counts := map[string]uint64{}
@@ -191,7 +191,7 @@ func (c *Conn) noteDropped(ctx context.Context, subscription types.NamespacedNam
 func (c *Conn) DroppedDeadLetters(ctx context.Context) (map[types.NamespacedName]bool, error) {
 	counts, err := c.countBySubscription(ctx, DeadLetterStream, droppedPrefix, droppedPrefix+".>")
 	if err != nil {
-		return nil, fmt.Errorf("ask for dropped dead letters: %w", err)
+		return nil, fmt.Errorf("list dropped dead letters: %w", err)
 	}
 	dropped := make(map[types.NamespacedName]bool, len(counts))
 	for subscription := range counts {

@@ -26,7 +26,7 @@ const (
 )
 
 // ErrDeadLetterNotFound means that there is no dead letter of that sequence.
-var ErrDeadLetterNotFound = errors.New("there is no such dead letter")
+var ErrDeadLetterNotFound = errors.New("dead letter not found")
 
 // StoredDeadLetter is a dead letter in its stream.
 type StoredDeadLetter struct {
@@ -220,7 +220,7 @@ func storedDeadLetterOf(raw *jetstream.RawStreamMsg) StoredDeadLetter {
 	return deadLetter
 }
 
-// texts is how many bytes a dead letter has without its body.
+// texts is the number of bytes that a dead letter has without its body.
 func (l *StoredDeadLetter) texts() int {
 	return len(l.Subscription.Namespace) + len(l.Subscription.Name) + len(l.Message) + len(l.Excerpt) + len(l.Subject) +
 		len(l.ID) + len(l.Source) + len(l.Type)

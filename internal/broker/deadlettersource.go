@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// MaxDeadLettersPending is how many dead letters of one Subscription may wait for another
+	// MaxDeadLettersPending limits how many dead letters of one Subscription may wait for another
 	// attempt before they hold up further ones: dead letters wait in their consumer,
 	// because there is no other stream for them to go to.
 	MaxDeadLettersPending = 10_000

@@ -290,7 +290,7 @@ func (c *Conn) takeOver(ctx context.Context, stream string, consumer Consumer, s
 		if err != nil {
 			return err
 		}
-		c.log.Info("consumer starts elsewhere", "consumer", consumer.Name, "from", consumer.StartFrom.String())
+		c.log.Info("consumer restarts at another position", "consumer", consumer.Name, "from", consumer.StartFrom.String())
 		if created.CachedInfo().Delivered.Stream < standby.OptStartSeq {
 			return nil
 		}

@@ -13,13 +13,13 @@ import (
 var (
 	// ErrNotConnected means that there is no connection to NATS now.
 	ErrNotConnected = errors.New("not connected to NATS")
-	// ErrNoStream means that no stream took the event, or that it does not exist.
-	ErrNoStream = errors.New("no stream answers")
+	// ErrNoStream means that no stream stored the event, or that the stream does not exist.
+	ErrNoStream = errors.New("no stream for the subject")
 	// ErrConsumerNotFound means that the server knows no consumer of that name.
 	ErrConsumerNotFound = errors.New("consumer not found")
 	// ErrBeingDeleted means that another client has deleted a stream or a consumer a moment ago. It can be made again when the
 	// server has removed all of it.
-	ErrBeingDeleted = errors.New("another client has deleted it in NATS, it is recreated in a moment")
+	ErrBeingDeleted = errors.New("deleted in NATS by another client, about to be recreated")
 	// ErrStorageFull means that the stream cannot store more.
 	ErrStorageFull = errors.New("stream storage is full")
 	// ErrInsufficientResources means that the server, or the account at it, has less storage than a
@@ -32,16 +32,16 @@ var (
 	ErrTooLarge = errors.New("message is too large")
 	// ErrTimeout means that the server did not answer in time. Whether it did
 	// what it was asked to do is unknown.
-	ErrTimeout = errors.New("no answer from NATS in time")
+	ErrTimeout = errors.New("NATS did not respond in time")
 	// ErrBusy means that too many events wait for their confirmation already.
 	ErrBusy = errors.New("too many events wait to be stored")
 	// ErrInProcess means that the same event was published before and is not stored
 	// yet, so that it is unknown whether it will be.
 	ErrInProcess = errors.New("an earlier publish of the same event is still being stored")
 	// ErrStalled means that a consumer exists but does not answer.
-	ErrStalled = errors.New("consumer does not answer")
+	ErrStalled = errors.New("consumer sent no message or heartbeat in time")
 	// ErrNotOrdered means that a consumer that is to be ordered is not, or not yet.
-	ErrNotOrdered = errors.New("consumer keeps no order, the controller or nats-server 2.11 has to come first")
+	ErrNotOrdered = errors.New("consumer is not ordered: update the controller first, and NATS to 2.11 or later")
 	// ErrOverlappingSubjects means that two filter subjects of one consumer match
 	// the same event, which JetStream refuses.
 	ErrOverlappingSubjects = errors.New("filter subjects overlap")

@@ -91,8 +91,8 @@ const (
 	maxIdlePending = 4096
 )
 
-// AnnounceIdle says that a Function has nothing to do. Nobody has to listen, and nothing is stored: repeat it for as long
-// as it is true.
+// AnnounceIdle announces that a Function is idle. The announcement is not stored and needs no subscriber: repeat it for as long
+// as the Function is idle.
 func (c *Conn) AnnounceIdle(function types.NamespacedName) error {
 	if !isLabel(function.Namespace) || !isLabel(function.Name) {
 		return fmt.Errorf("announce that %q is idle: its namespace or its name is no part of a subject", function)
@@ -104,7 +104,7 @@ func (c *Conn) AnnounceIdle(function types.NamespacedName) error {
 }
 
 // WatchIdle calls apply with each Function that is announced to be idle, one call at a time, until ctx ends. It goes on
-// after a reconnect; what is announced meanwhile is not reported. Anybody who may publish may announce anything.
+// after a reconnect; what is announced meanwhile is not reported. Anyone who may publish may announce anything.
 func (c *Conn) WatchIdle(ctx context.Context, apply func(types.NamespacedName)) error {
 	messages := make(chan *nats.Msg, maxIdlePending)
 	subscription, err := c.nc.ChanSubscribe(idlePrefix+"*.*", messages)

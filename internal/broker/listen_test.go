@@ -195,7 +195,7 @@ func TestWhatNamesNoFunctionIsNoAnnouncement(t *testing.T) {
 	}
 }
 
-// Anybody who may publish may announce without an end.
+// Anyone who may publish may announce without an end.
 func TestAnnouncementsThatAreNotReadInTimeAreDropped(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)

@@ -123,7 +123,7 @@ func (m *Message) repeat(ctx context.Context, delay time.Duration, attempts int)
 	case err == nil:
 		return m.end(ctx)
 	case !errors.Is(err, ErrRetryShare): // logged for the namespace
-		m.conn.log.Error(err, "a retry waits in its consumer", "consumer", m.metadata.Consumer)
+		m.conn.log.Error(err, "cannot store a retry: the event waits in its consumer", "consumer", m.metadata.Consumer)
 	}
 	if m.call.Load() != nil {
 		return nil

@@ -16,11 +16,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Options are where NATS is and how we authenticate there.
+// Options configure the connection to NATS and its authentication.
 type Options struct {
 	// URL is one server or several, separated by commas.
 	URL string
-	// Name is what the server's connection list shows for this process.
+	// Name identifies this process in the server's list of connections.
 	Name string
 	// At most one of CredsFile, NKeyFile, TokenFile and PasswordFile authenticates
 	// us; the URL may do so instead. They are read at each connect.
@@ -41,7 +41,7 @@ type Options struct {
 	KeyFile  string
 }
 
-// DefaultOptions is a connection to the NATS that the chart installs.
+// DefaultOptions returns options for the NATS that the chart installs.
 func DefaultOptions() Options {
 	return Options{URL: "nats://rouse-nats.rouse-system.svc.cluster.local:4222", Name: "rouse"}
 }
@@ -119,7 +119,7 @@ func validateURL(server string) error {
 	return nil
 }
 
-// securityOptions prove to the server who we are, and check who it is. All files
+// securityOptions returns the options that authenticate this process, and verify the server. All files
 // are read again at each connect, so that what is rotated needs no restart; what
 // cannot be read at the start is an error at once.
 func (c *Conn) securityOptions(o Options) ([]nats.Option, error) {
@@ -254,7 +254,7 @@ func publicKey(path string) (string, error) {
 	return pair.PublicKey()
 }
 
-var errNoUserSeed = errors.New("it holds no seed of a user (SU...)")
+var errNoUserSeed = errors.New("the file has no seed of a user (SU...)")
 
 // keyPair reads a seed. Errors do not quote what the file holds.
 func keyPair(path string) (nkeys.KeyPair, error) {

@@ -24,12 +24,12 @@ const (
 	maxPollInterval   = time.Second
 	// inspectTimeout bounds inspecting a consumer, and giving up the pin.
 	inspectTimeout = 2 * time.Second
-	// pinParts is how many requests are made, at least, in the time that a pin lasts.
+	// pinParts is the number of requests that are made, at least, in the time that a pin lasts.
 	pinParts = 3
 )
 
 // errOwnershipLost means that the server has pinned the consumer to another source.
-var errOwnershipLost = errors.New("another source receives from the consumer now")
+var errOwnershipLost = errors.New("another source owns the consumer now")
 
 // ownership of an ordered consumer lets its source alone receive from it. It begins
 // when the server pins the source by sending it a message. The source keeps what it gets
@@ -264,11 +264,11 @@ type Use struct {
 // Use asks what a stream holds. It is one request.
 func (c *Conn) Use(ctx context.Context, stream string) (Use, error) {
 	if !c.Connected() {
-		return Use{}, fmt.Errorf("ask what stream %q holds: %w", stream, ErrNotConnected)
+		return Use{}, fmt.Errorf("read size of stream %q: %w", stream, ErrNotConnected)
 	}
 	handle, err := c.js.Stream(ctx, stream)
 	if err != nil {
-		return Use{}, fmt.Errorf("ask what stream %q holds: %w", stream, mapError(err))
+		return Use{}, fmt.Errorf("read size of stream %q: %w", stream, mapError(err))
 	}
 	info := handle.CachedInfo()
 	return Use{
@@ -281,11 +281,11 @@ func (c *Conn) Use(ctx context.Context, stream string) (Use, error) {
 // take enough. Of those that were delivered, of which others may be settled, it is the share that is not.
 func (c *Conn) HeldBytes(ctx context.Context, stream, consumer string, enough int64) (int64, error) {
 	if !c.Connected() {
-		return 0, fmt.Errorf("read what %q holds: %w", consumer, ErrNotConnected)
+		return 0, fmt.Errorf("read stored size of consumer %q: %w", consumer, ErrNotConnected)
 	}
 	handle, err := c.js.Consumer(ctx, stream, consumer)
 	if err != nil {
-		return 0, fmt.Errorf("read what %q holds: %w", consumer, mapError(err))
+		return 0, fmt.Errorf("read stored size of consumer %q: %w", consumer, mapError(err))
 	}
 	info := handle.CachedInfo()
 	var pending, delivered int64
@@ -301,7 +301,7 @@ func (c *Conn) HeldBytes(ctx context.Context, stream, consumer string, enough in
 			return pending < enough
 		})
 		if err != nil {
-			return 0, fmt.Errorf("read what %q holds: %w", consumer, err)
+			return 0, fmt.Errorf("read stored size of consumer %q: %w", consumer, err)
 		}
 	}
 	if deliveries > info.NumAckPending {

@@ -16,13 +16,13 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// PublisherOptions bound what waits for its confirmation.
+// PublisherOptions bound the events that wait for their confirmation.
 type PublisherOptions struct {
 	// Stream that has to confirm; any when empty.
 	Stream string
 	// MaxPending events may wait for their confirmation; more get ErrBusy.
 	MaxPending int
-	// MaxPendingBytes is how large they may be together, as they are stored; a single
+	// MaxPendingBytes limits how large they may be together, as they are stored; a single
 	// one may be of any size. It has no flag of its own.
 	MaxPendingBytes int64
 	// Timeout after which a missing confirmation is an error.
@@ -60,7 +60,7 @@ func (o *PublisherOptions) Validate() error {
 type Publisher struct {
 	conn         *Conn
 	js           jetstream.JetStream
-	refused      error // why the library did not take the options
+	refused      error // why the client library rejected the options
 	options      PublisherOptions
 	pending      atomic.Int64
 	pendingBytes atomic.Int64
@@ -193,7 +193,7 @@ func (p *Publisher) await(ctx context.Context, confirmation jetstream.PubAckFutu
 	select {
 	case ack := <-confirmation.Ok():
 		if p.options.Stream != "" && ack.Stream != p.options.Stream {
-			return fmt.Errorf("%w: stream %q took the event", ErrNoStream, ack.Stream)
+			return fmt.Errorf("%w: the event was stored in stream %q instead", ErrNoStream, ack.Stream)
 		}
 		return nil
 	case err := <-confirmation.Err():

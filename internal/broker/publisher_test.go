@@ -417,7 +417,7 @@ const (
 	oldSubject = "kyma." + oldType
 )
 
-// messages is how many messages the stream of events holds.
+// messages is the number of messages that the stream of events holds.
 func messages(t *testing.T, conn *Conn) uint64 {
 	t.Helper()
 	stream, err := conn.js.Stream(t.Context(), DefaultStream)

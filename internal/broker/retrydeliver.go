@@ -20,12 +20,12 @@ const (
 	// orphanAge is how late a retry of another Subscription of the same name is before it is dropped: until then the
 	// consumer may not have the UID yet.
 	orphanAge = time.Minute
-	// logInterval is how often the same thing is logged.
+	// logInterval is the interval at which the same thing is logged.
 	logInterval = time.Minute
 )
 
 // errOrphan means that a retry belongs to a Subscription that is gone, and another one has its name.
-var errOrphan = errors.New("the Subscription that the retry was for is gone")
+var errOrphan = errors.New("the retry's Subscription was deleted")
 
 // deliver brings back what is due, and puts off what cannot come back.
 func (f *forwarder) deliver(ctx context.Context, m *Message) {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// handTime is how soon a retry has to go on for a bridge to keep it in hand until then. It is much shorter than
+	// handTime is the longest remaining delay of a retry that a bridge holds until it is due. It is much shorter than
 	// retryAckWait. What is further away is left to the server, which sends it again a retryUnit before.
 	handTime = 4 * retryUnit
 	// returnRound is between the moments at which all bridges give back what is further away. Each delayed negative
@@ -139,7 +139,7 @@ func (f *forwarder) work(ctx context.Context, l *fairQueue, m *Message, work fun
 }
 
 const (
-	// clockInterval is how often the server is asked for the time, and clockFirst while it has not answered yet.
+	// clockInterval is the interval at which the server is asked for the time, and clockFirst while it has not answered yet.
 	clockInterval = 10 * time.Second
 	clockFirst    = 250 * time.Millisecond
 )

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// pullExpires is how long the server remembers a request whose source is gone,
+	// pullExpires bounds how long the server keeps a request of a source that is gone,
 	// if the server did not see it go.
 	pullExpires = 30 * time.Second
-	// pullHeartbeat is how often the server confirms that a request still stands.
+	// pullHeartbeat is the interval at which the server confirms that a request is pending.
 	pullHeartbeat = 5 * time.Second
-	// stallTimeout is how long nothing may come for a request: two heartbeats are missing then.
+	// stallTimeout bounds how long a request may receive nothing: two heartbeats are missing then.
 	stallTimeout = 2*pullHeartbeat + pullHeartbeat/2
-	// repeatDelay is before requests are sent again that the server gave up.
+	// repeatDelay is the pause before a request is repeated that the server has ended.
 	repeatDelay = 20 * time.Millisecond
 	// Bounds of what one request asks for. The server sends no more than the
 	// consumer's MaxAckPending, so a request for more only saves requests.
@@ -68,8 +68,8 @@ func NewSource(c *Conn, stream, consumer string, subscription types.NamespacedNa
 	}
 }
 
-// Of sets the UID of the Subscription that the source is for. The source leaves out retries of another
-// Subscription of the same name then.
+// Of sets the UID of the source's Subscription. The source then skips retries of an earlier
+// Subscription of the same name.
 func (s *Source) Of(uid types.UID) *Source {
 	s.uid = uid
 	return s

@@ -413,6 +413,6 @@ func (c *Conn) existing(ctx context.Context, name string) (jetstream.Stream, err
 
 // withdraw deletes a stream of ours that was made too early.
 func (c *Conn) withdraw(ctx context.Context, name string) error {
-	c.log.Info("made a stream while the server was still deleting one of its name, recreating it", "stream", name)
+	c.log.Info("created a stream while the server was still deleting its predecessor, recreating it", "stream", name)
 	return errors.Join(ErrBeingDeleted, mapError(c.js.DeleteStream(ctx, name)))
 }

@@ -16,12 +16,12 @@ import (
 const (
 	// maxSubjectPages bounds one DropUnwanted; the server lists 100,000 subjects on each.
 	maxSubjectPages = 20
-	// purgeBatch is how many subjects are purged before the consumers are listed again. None is made or changed meanwhile.
+	// purgeBatch is the number of subjects that are purged before the consumers are listed again. None is made or changed meanwhile.
 	purgeBatch = 256
 )
 
 // errListChanged means that a list of consumers may leave one out that there is.
-var errListChanged = errors.New("not all consumers could be listed, or they changed meanwhile")
+var errListChanged = errors.New("the list of consumers is incomplete or changed meanwhile")
 
 // DropUnwanted removes from a stream with interest retention what no consumer of it wants any more, and returns how many
 // messages that were. The server does so itself whenever a consumer goes or loses subjects, unless more than 100,000
@@ -193,7 +193,7 @@ func (c *Conn) allConsumers(ctx context.Context, stream string) (map[string]*jet
 		}
 		switch {
 		case len(page.Missing) > 0:
-			return nil, 0, fmt.Errorf("%w: %d do not answer", errListChanged, len(page.Missing))
+			return nil, 0, fmt.Errorf("%w: %d did not respond", errListChanged, len(page.Missing))
 		case len(found) == page.Total || before == 0 && page.Total == 0 && len(page.Consumers) == 0:
 			return found, pages + 1, nil
 		case len(found) == before || len(found) > page.Total:

@@ -36,15 +36,15 @@ func (c *Conn) Backlog(ctx context.Context, stream, consumer string) (Backlog, e
 	return Backlog{Pending: info.NumPending, AckPending: uint64(info.NumAckPending)}, nil
 }
 
-// Fill is how much of what a stream may hold it holds, from 0 to 1: of its bytes or of its messages, whichever is
-// fuller. A stream without such bounds is never full. It is one request.
+// Fill returns the used share of a stream's limits, from 0 to 1: of its bytes or of its messages, whichever is
+// larger. A stream without such bounds is never full. It is one request.
 func (c *Conn) Fill(ctx context.Context, stream string) (float64, error) {
 	if !c.Connected() {
-		return 0, fmt.Errorf("ask how full stream %q is: %w", stream, ErrNotConnected)
+		return 0, fmt.Errorf("read usage of stream %q: %w", stream, ErrNotConnected)
 	}
 	handle, err := c.js.Stream(ctx, stream)
 	if err != nil {
-		return 0, fmt.Errorf("ask how full stream %q is: %w", stream, mapError(err))
+		return 0, fmt.Errorf("read usage of stream %q: %w", stream, mapError(err))
 	}
 	info := handle.CachedInfo()
 	return max(share(info.State.Bytes, info.Config.MaxBytes), share(info.State.Msgs, info.Config.MaxMsgs)), nil
@@ -132,7 +132,7 @@ func readAnswers(ctx context.Context, answers *nats.Subscription, each func(stor
 		case statusNoResponders:
 			return last, false, ErrNoStream
 		default:
-			return last, false, fmt.Errorf("read stored messages: JetStream answers %s %s", status, raw.Header.Get(headerDescription))
+			return last, false, fmt.Errorf("read stored messages: JetStream returned status %s %s", status, raw.Header.Get(headerDescription))
 		}
 	}
 }

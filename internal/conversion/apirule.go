@@ -16,7 +16,7 @@ import (
 	"github.com/rouse-run/rouse/internal/apirule"
 )
 
-// MaxDocument is how long a document may be: longer ones are in no cluster.
+// MaxDocument limits the size of a document: no cluster stores a larger one.
 const MaxDocument = 3 << 20
 
 const kind = "APIRule"

@@ -257,7 +257,7 @@ type newOnly struct {
 	Template                 *v1alpha2.Template         `json:"template,omitempty"`
 }
 
-// Repository is what a GitRepository says.
+// Repository is the spec of a GitRepository.
 type Repository = v1alpha1.GitRepositorySpec
 
 // oldSource is where the code comes from in v1alpha1, without the code of the manifest.

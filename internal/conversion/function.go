@@ -33,11 +33,11 @@ type Finding struct {
 // String is all of it on one line.
 func (f Finding) String() string { return f.Field + ": " + f.Why + ": " + f.Remedy }
 
-// Report is what became of a Function besides what its fields say.
+// Report lists what a conversion changed, and what it could not convert.
 type Report struct {
-	// Changed is what v1alpha2 says in another way, or not at all.
+	// Changed lists fields that v1alpha2 expresses in another way, or not at all.
 	Changed []Finding
-	// Problems are why it cannot be converted.
+	// Problems list why the Function cannot be converted.
 	Problems []Finding
 }
 
@@ -324,26 +324,3 @@ func statusDown(fn *v1alpha2.Function, repository *string) v1alpha1.FunctionStat
 	}
 	return made
 }
-
-// formerDefault is what a Function of v1alpha1 ran on that did not say it.
-const formerDefault = "nodejs14"
-
-// successors are what took the place of runtimes that are gone.
-var successors = map[string]v1alpha2.Runtime{
-	"nodejs6": v1alpha2.RuntimeNodeJS22, "nodejs8": v1alpha2.RuntimeNodeJS22, "nodejs10": v1alpha2.RuntimeNodeJS22,
-	"nodejs12": v1alpha2.RuntimeNodeJS22, "nodejs14": v1alpha2.RuntimeNodeJS22, "nodejs16": v1alpha2.RuntimeNodeJS22,
-	"nodejs18": v1alpha2.RuntimeNodeJS22,
-	"python37": v1alpha2.RuntimePython312, "python38": v1alpha2.RuntimePython312, "python39": v1alpha2.RuntimePython312,
-}
-
-func runtimeUp(old string) v1alpha2.Runtime {
-	if old == "" {
-		old = formerDefault
-	}
-	if made, gone := successors[old]; gone {
-		return made
-	}
-	return v1alpha2.Runtime(old)
-}
-
-func runtimeDown(made v1alpha2.Runtime) string { return string(made) }

@@ -13,14 +13,14 @@ import (
 	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
-// defaultMaxConnections is how many a Server has that names no number.
+// defaultMaxConnections is the limit of a Server that sets none.
 const defaultMaxConnections = 1024
 
 // Share bounds the connections of one key: an address, or the one who is asked.
 type Share struct {
 	// Of returns the key of a connection.
 	Of func(net.Conn) httplimit.Key
-	// Most is how many connections a key has; 0: no more than it leaves free.
+	// Most is the number of connections that a key has; 0: no more than it leaves free.
 	Most int
 }
 
@@ -269,7 +269,7 @@ func (c *connection) CloseWrite() error {
 	return nil
 }
 
-// NetConn is what the listener has accepted.
+// NetConn returns the connection that the listener accepted.
 func (c *connection) NetConn() net.Conn { return c.Conn }
 
 // Close implements net.Conn.

@@ -68,7 +68,7 @@ func Of(logger logr.Logger) *Log {
 	return nil
 }
 
-// Dropped is how many lines were left out, of objects that are debugged.
+// Dropped is the number of lines that were left out, of objects that are debugged.
 func (l *Log) Dropped() uint64 { return l.dropped.Load() }
 
 // Debug shows the lines about an object from debug upwards until then; never, for a time that has passed.
@@ -118,7 +118,7 @@ type lockedWriter struct {
 func (w *lockedWriter) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.w.Write(line) //nolint:wrapcheck // a log has nobody to explain it to
+	return w.w.Write(line) //nolint:wrapcheck // a log has no one to explain it to
 }
 
 // sink is one logger of a Log, with what its lines have in common.
@@ -206,9 +206,9 @@ func (s *sink) WithValues(pairs ...any) logr.LogSink {
 }
 
 const (
-	// wholeShare is how many namespaces may log as much as one may.
+	// wholeShare is the number of namespaces that may each log the whole share of one at a time.
 	wholeShare = 4
-	// maxBuckets is how many namespaces are remembered before those that are quiet are forgotten.
+	// maxBuckets is the number of namespaces that are remembered before those that are quiet are forgotten.
 	maxBuckets = 256
 )
 

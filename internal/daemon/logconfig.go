@@ -37,7 +37,7 @@ func (o *LogOptions) Validate() error {
 	return nil
 }
 
-// Config is what the flags say, for a log that settings may change.
+// Config is the configuration of a log, from flags and settings.
 func (o *LogOptions) Config() Config {
 	return Config{Level: o.Level, Format: o.Format, DebugLines: DefaultDebugLines}
 }
@@ -55,7 +55,7 @@ const (
 	FormatText = "text"
 )
 
-// DefaultDebugLines is how many lines a second the objects of one namespace may log by their annotation.
+// DefaultDebugLines limits how many lines a second the objects of one namespace may log by their annotation.
 const DefaultDebugLines = 50
 
 // debugLevel is logr's V(1), which is slog's level -1. Deeper levels stay hidden.
@@ -66,7 +66,7 @@ type Config struct {
 	Level      string            // debug, info, warn or error
 	Format     string            // FormatJSON or FormatText
 	Components map[string]string // levels, by component
-	// DebugLines is how many lines a second the objects of one namespace may log by their annotation; 0: none.
+	// DebugLines limits how many lines a second the objects of one namespace may log by their annotation; 0: none.
 	DebugLines int
 }
 

@@ -27,7 +27,7 @@ import (
 	"github.com/rouse-run/rouse/internal/fips"
 )
 
-// Options is what a component brings: its flags and their check.
+// Options are a component's flags and their validation.
 type Options interface {
 	BindFlags(fs *pflag.FlagSet)
 	Validate() error
@@ -136,7 +136,7 @@ func RunOn(ctx context.Context, work func(context.Context) error, ground ...func
 }
 
 const (
-	// maxProfileTime is how long one profile may be taken, whatever its request asks for.
+	// maxProfileTime bounds how long one profile may be taken, whatever its request asks for.
 	maxProfileTime        = time.Minute
 	maxProfileConnections = 8
 )
@@ -235,7 +235,7 @@ func ThisBuild() Build {
 	return buildOf(Build{Version: version, Commit: commit, Time: date}, info)
 }
 
-// Version is what this binary calls itself: the linked version, else the module's, else "devel".
+// Version returns the version of this binary: the linked version, else the module's, else "devel".
 func Version() string { return ThisBuild().Version }
 
 // buildOf completes what was linked by what Go recorded: the module's version with "go install", and the commit when it

@@ -42,7 +42,7 @@ type Server struct {
 	// Shares are what one address, or another key, has of the connections. Where several keys have most of those that are waited for, the
 	// ones of the first share count. None: an address may have all of them.
 	Shares []Share
-	// Full is called when further clients have cost others their connections, or were refused; nil: nobody is.
+	// Full is called when a connection was evicted or refused because of the limit; it may be nil.
 	Full func(evicted int, refused bool)
 }
 
@@ -107,7 +107,7 @@ func Serve(ctx context.Context, s Server, log logr.Logger) error {
 }
 
 const (
-	// maxStreams is how many requests an HTTP/2 connection has at a time. net/http counts those that a client has reset until their
+	// maxStreams is the number of requests that an HTTP/2 connection has at a time. net/http counts those that a client has reset until their
 	// handlers have returned, and ends the connection of a client that goes on to make more.
 	maxStreams = 100
 	// maxBuffer is what is received of the bodies of a connection that no handler reads: the least that there is.
@@ -138,7 +138,7 @@ func (p panics) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// ErrBody is why WithoutBody refuses a request.
+// ErrBody means that WithoutBody rejected a request.
 var ErrBody = errors.New("body: this request has none; send it without Content-Length and Transfer-Encoding")
 
 // WithoutBody returns ErrBody for a request with a body, whose connection is closed after the answer. A handler calls it before it

@@ -18,7 +18,7 @@ import (
 const (
 	// tailSize is what is kept of a child's output to find out why it failed.
 	tailSize = 64 << 10
-	// grace is how long a child may take to end by itself.
+	// grace bounds how long a child may take to end by itself.
 	grace = 5 * time.Second
 )
 

@@ -34,9 +34,9 @@ type Change struct {
 	Open bool
 	// Address is the one that opened the gate, or the last that could be used.
 	Address string
-	// Waited is for how long the address that opened the gate has been known.
+	// Waited is the time since the address that opened the gate became known.
 	Waited time.Duration
-	// Lasted is for how long the gate was as it was before.
+	// Lasted is the time that the gate was in its previous state.
 	Lasted time.Duration
 }
 

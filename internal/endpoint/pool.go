@@ -98,7 +98,7 @@ func (p *Pool[T]) Done(m *Member[T]) {
 	m.inFlight--
 }
 
-// InFlight is how many requests were picked for an address and are not done.
+// InFlight returns the number of requests in flight to an address.
 func (p *Pool[T]) InFlight(m *Member[T]) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +115,7 @@ func (p *Pool[T]) Refuse(m *Member[T]) {
 	}
 }
 
-// Usable is how many addresses can be picked.
+// Usable returns the number of addresses that can be picked.
 func (p *Pool[T]) Usable() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +175,7 @@ func (p *Pool[T]) gateChanged(open bool, before []*Member[T]) {
 	}
 }
 
-// reach is what connecting to an address has shown.
+// reach is the result of the last connection attempt to an address.
 type reach int
 
 const (
@@ -184,7 +184,7 @@ const (
 	refused
 )
 
-// candidate is what is known of one address.
+// candidate is the state of one address.
 type candidate struct {
 	endpoint routing.Endpoint
 	wasReady bool // a readiness probe has passed before

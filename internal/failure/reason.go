@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reason is why something failed, in the form of conditions' reasons.
+// Reason is a failure's code, in the form of a condition's reason.
 type Reason string
 
 // Why an event becomes a dead letter.

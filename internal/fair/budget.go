@@ -24,7 +24,7 @@ func NewBudget(size, own int64) *Budget {
 	return &Budget{size: size, own: own, groups: map[string]int64{}, overdrawn: map[string]*Share{}}
 }
 
-// Used is how many bytes are taken.
+// Used returns the number of bytes in use.
 func (b *Budget) Used() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *Share) Release(bytes int64) {
 // Freed is notified when the share itself has released bytes after it was refused some, and not when others have.
 func (s *Share) Freed() <-chan struct{} { return s.freed }
 
-// available is what may be taken. The lock is held.
+// available returns the number of free bytes. The lock is held.
 func (s *Share) available(least int64) int64 {
 	b := s.budget
 	own := max(b.own-s.used, 0)
@@ -129,7 +129,7 @@ func (s *Share) add(bytes int64) {
 
 // JSONLimits bound a text.
 type JSONLimits struct {
-	// Values is how many values there may be, the keys of objects not among them.
+	// Values limits how many values there may be, the keys of objects not among them.
 	Values int
 	// Depth is how many objects and arrays may be around one.
 	Depth int

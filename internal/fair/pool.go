@@ -42,7 +42,7 @@ type Pool struct {
 	floor   int64 // what the key that was granted units last had been charged
 }
 
-// member is what a Pool knows of a key.
+// member is a Pool's state of one key.
 type member struct {
 	key      string
 	held     int64
@@ -189,7 +189,7 @@ func (p *Pool) Held(key string) int64 {
 	return 0
 }
 
-// mayTake reports whether units may be taken past the queue: nobody waits who could have them. The lock is held.
+// mayTake reports whether units may be taken past the queue: no waiter could take them. The lock is held.
 func (p *Pool) mayTake(m *member, units int64) bool {
 	if len(m.requests) > 0 || !p.fits(m, units) {
 		return false

@@ -26,7 +26,7 @@ const (
 	maxExpressions = 4 * maxExpression
 )
 
-// root is where a filter lies in its Subscription.
+// root is the path of a filter in its Subscription.
 const root = "spec.filter"
 
 // Filter is a compiled filter.

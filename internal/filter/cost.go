@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// maxWork is how many steps one call may take, or how many bytes it may make: a few milliseconds.
+	// maxWork limits how many steps one call may take, or how many bytes it may make: a few milliseconds.
 	maxWork = 4 << 20
 	// maxPattern is the size of a regular expression with all its repetitions written out.
 	maxPattern = 2000
@@ -149,7 +149,7 @@ func sizeOf(pattern *syntax.Regexp) int {
 	return min(size, 2*maxPattern)
 }
 
-// length is how many bytes a text has, or how many elements anything else.
+// length returns the number of bytes of a text, or the number of elements of anything else.
 func length(value ref.Val) int {
 	switch v := value.(type) {
 	case types.String:
@@ -303,7 +303,7 @@ func search(value, in ref.Val) int {
 	return price
 }
 
-// Work is how much an evaluation has done, in about a microsecond each. It is counted, not measured: the same event is
+// Work is the cost of an evaluation, in about a microsecond each. It is counted, not measured: the same event is
 // the same work on every machine.
 type Work int
 
@@ -315,7 +315,7 @@ const (
 	bytesPerWork      = 16
 	conditionsPerWork = 100
 
-	// lightConditions is how many attributes may be compared with no thought of the event.
+	// lightConditions limits how many attributes may be compared with no thought of the event.
 	lightConditions = 64
 )
 
@@ -361,10 +361,10 @@ const (
 	// maxNesting is how many lists, maps, loops and optional values of an expression may lie in one another. The time to check
 	// their types grows with the third power of that: 240 lists in one another take seconds.
 	maxNesting = 10
-	// maxLoops is how many loops (all, exists, map, filter, ...) the expressions of a filter may have together. Each brings
+	// maxLoops limits how many loops (all, exists, map, filter, ...) the expressions of a filter may have together. Each brings
 	// types of its own, which are looked through for every later one.
 	maxLoops = 32
-	// maxPatterns is how many steps the patterns of a filter may have together, with all repetitions written out. Each is 40 bytes
+	// maxPatterns limits how many steps the patterns of a filter may have together, with all repetitions written out. Each is 40 bytes
 	// in memory, and is written in a hundredth of one.
 	maxPatterns = 4 * maxPattern
 )

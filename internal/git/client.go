@@ -66,7 +66,7 @@ func newClient(options Options, proxy func(*http.Request) (*url.URL, error)) (*C
 	return c, nil
 }
 
-// uploads is what a server of a repository can be asked.
+// uploads is the part of the upload-pack protocol that the client uses.
 type uploads interface {
 	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
 	UploadPack(ctx context.Context, request *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
@@ -199,12 +199,12 @@ func (r Repository) redacted() string {
 }
 
 const (
-	// maxAdvertised is how much a repository may say of its references, some half a million of them. The server is a
+	// maxAdvertised limits how much a repository may say of its references, some half a million of them. The server is a
 	// tenant's choice.
 	maxAdvertised = 32 << 20
-	// complaintSize is how much of a server's words is read, to learn what they mean.
+	// complaintSize limits how much of a server's error message is read.
 	complaintSize = 2 << 10
-	// maxHeader is how large the headers of an answer may be.
+	// maxHeader limits how large the headers of an answer may be.
 	maxHeader = 64 << 10
 	// maxMessage fits the words of an Error into a condition.
 	maxMessage = 1 << 10

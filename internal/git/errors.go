@@ -24,7 +24,7 @@ import (
 	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
-// Kind is what has to be repaired.
+// Kind classifies an error by its remedy.
 type Kind string
 
 // Kinds of errors.

@@ -25,7 +25,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
-// Commit is what Fetch gets.
+// Commit identifies the commit and the directory that Fetch gets.
 type Commit struct {
 	Hash string
 	// Reference is a branch or tag that contains it. A server that does not give out single commits is asked
@@ -38,7 +38,7 @@ type Commit struct {
 const (
 	objectCache = 16 << 20 // bytes of objects in memory
 	largeObject = 1 << 20  // bytes; a larger one is never held in memory as a whole
-	// deepest is how many commits behind its branch a commit may be where the server gives out branches only.
+	// deepest limits how many commits behind its branch a commit may be where the server gives out branches only.
 	deepest = 1000
 )
 

@@ -180,7 +180,7 @@ func isHash(text []byte) bool {
 
 const (
 	shown = 5
-	// misspelt is how many letters of a name may be wrong for another one to be meant.
+	// misspelt limits how many letters of a name may be wrong for another one to be meant.
 	misspelt = 3
 	// maxHints is for how many references names are looked for that are like them.
 	maxHints = 8
@@ -315,7 +315,7 @@ func isPlain(name string) bool {
 	return true
 }
 
-// distance is how many letters differ, without regard to case; of names that are far apart only that they are.
+// distance is the number of letters that differ, without regard to case; of names that are far apart only that they are.
 func distance(a, b string) int {
 	if diff := len(a) - len(b); diff > misspelt || -diff > misspelt {
 		return misspelt + 1

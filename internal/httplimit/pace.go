@@ -141,9 +141,9 @@ func CountHeads(dial DialFunc) DialFunc {
 
 // Meter measures one direction of one client: what it sends, or what it reads. One goroutine begins and ends waits; any may call Since.
 type Meter struct {
-	// Rate is how many bytes a second are fast enough.
+	// Rate is the number of bytes a second that is fast enough.
 	Rate int64
-	// Ahead is how far bytes may put a client ahead of its pace, for which it may stop later.
+	// Ahead limits how far bytes may put a client ahead of its pace, for which it may stop later.
 	Ahead time.Duration
 
 	began  time.Time
@@ -175,7 +175,7 @@ func (m *Meter) Since() int64 { return m.since.Load() }
 const (
 	// slowAfter is the time after which waiting for bytes counts: less than that the network and the scheduler take.
 	slowAfter = 100 * time.Millisecond
-	// unhurriedRate is how many bytes a second a client sends that is not waited for.
+	// unhurriedRate is the rate, in bytes a second, of a client that no other client waits for.
 	unhurriedRate = 32 << 10
 )
 

@@ -13,7 +13,7 @@ const (
 	DefaultMaxReplicas     = 100               // maxReplicaCount
 )
 
-// Bounds are what a ScaledObject allows.
+// Bounds are the replica limits of a ScaledObject.
 type Bounds struct {
 	// Min and Max are minReplicaCount and maxReplicaCount. Max is 1 at least.
 	Min, Max int
@@ -24,7 +24,7 @@ type Bounds struct {
 // Clamp brings replicas between the bounds of the HPA, whose minimum is 1 where KEDA's is 0.
 func (b Bounds) Clamp(replicas int) int { return min(max(replicas, b.Min, 1), b.Max) }
 
-// Scale is what KEDA knows of the target of a ScaledObject.
+// Scale is KEDA's state of a ScaledObject's target.
 type Scale struct {
 	// Replicas are those that it has.
 	Replicas int
@@ -65,11 +65,11 @@ const (
 	DefaultScaleDownStabilization = 300 * time.Second // behavior.scaleDown.stabilizationWindowSeconds
 )
 
-// tolerance is how far a value may be from what the replicas are meant to carry before their number changes
+// tolerance limits how far a value may be from what the replicas are meant to carry before their number changes
 // (--horizontal-pod-autoscaler-tolerance).
 const tolerance = 0.1
 
-// DesiredReplicas is how many replicas carry a value of which each is meant to carry the target. A target of the type
+// DesiredReplicas returns the number of replicas that carry a value when each is meant to carry the target. A target of the type
 // AverageValue, as KEDA makes it, does not ask which of them are ready. At 0 replicas the HPA rests, and without a target
 // there is no HPA. The rule is GetExternalPerPodMetricReplicas of Kubernetes' pkg/controller/podautoscaler.
 func DesiredReplicas(current int, value, target float64) int {
@@ -82,7 +82,7 @@ func DesiredReplicas(current int, value, target float64) int {
 	return int(min(math.Ceil(value/target), math.MaxInt32))
 }
 
-// Metric is what an HPA knows of one of its metrics.
+// Metric is the state of one metric of an HPA.
 type Metric struct {
 	// Value is what there is now.
 	Value float64
@@ -90,7 +90,7 @@ type Metric struct {
 	Target float64
 }
 
-// DesiredByMost is how many replicas the metric wants that wants most, as an HPA decides over several. The rule is
+// DesiredByMost returns the largest number of replicas that any metric requests, as an HPA decides over several. The rule is
 // computeReplicasForMetrics of Kubernetes' pkg/controller/podautoscaler.
 func DesiredByMost(current int, metrics []Metric) int {
 	if len(metrics) == 0 {
@@ -103,7 +103,7 @@ func DesiredByMost(current int, metrics []Metric) int {
 	return desired
 }
 
-// ScaleUpLimit is how many replicas there may be one sync later where behavior.scaleUp has no policies of its own: four
+// ScaleUpLimit returns the maximum number of replicas one sync later where behavior.scaleUp has no policies of its own: four
 // more, or twice as many. The rule is calculateScaleUpLimitWithScalingRules of Kubernetes' pkg/controller/podautoscaler, with
 // the policies of its pkg/apis/autoscaling/v2/defaults.go.
 func ScaleUpLimit(current int) int { return max(current+4, 2*current) }

@@ -229,7 +229,7 @@ func mark(desired *unstructured.Unstructured) (*unstructured.Unstructured, sum, 
 	return marked, hash, nil
 }
 
-// OnlyMark is what a cache has to keep of the annotations of an object.
+// OnlyMark returns the annotations of an object that a cache has to hold.
 func OnlyMark(annotations map[string]string) map[string]string {
 	if value, marked := annotations[AnnotationApplied]; marked {
 		return map[string]string{AnnotationApplied: value}
@@ -237,7 +237,7 @@ func OnlyMark(annotations map[string]string) map[string]string {
 	return nil
 }
 
-// isIntact reports whether owner applied to an object what is desired, and nobody has changed any of it since. Whoever
+// isIntact reports whether owner applied to an object what is desired, and no one has changed any of it since. Whoever
 // changes or removes a field takes it from its owner's managed fields, so they have to be those of what is desired: no
 // field less, and none more, which an apply that did not come about would have removed.
 func isIntact(live metav1.Object, marked *unstructured.Unstructured, owner client.FieldOwner) bool {

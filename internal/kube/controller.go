@@ -36,7 +36,7 @@ func NewController(mgr ctrl.Manager, options controller.Options) *builder.Builde
 func inTurn(options controller.Options) controller.Options {
 	options.NewQueue = newQueue
 	if options.RateLimiter == nil {
-		// For each object alone. The usual one has a limit for all of them, so that many that fail delay everybody's retries.
+		// For each object alone. The usual one has a limit for all of them, so that many failing objects delay the retries of all.
 		options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 	}
 	return options
@@ -163,7 +163,7 @@ func describeOwner(object metav1.Object) string {
 	return "no controller (it has no owner)"
 }
 
-// conflictDelay is how soon a write is repeated that met another writer.
+// conflictDelay is the delay after which a write is repeated that met another writer.
 const conflictDelay = 200 * time.Millisecond
 
 // StalledError means that the user has to act: trying again would not help.

@@ -73,10 +73,10 @@ type Aspect struct {
 	Stalled bool
 }
 
-// Summary is what the conditions of an object amount to.
+// Summary is the state that an object's conditions add up to: Ready and Stalled.
 type Summary struct {
 	Ready metav1.Condition
-	// Stalled is nil when nobody has to act.
+	// Stalled is nil when the object needs no action of a user.
 	Stalled *metav1.Condition
 }
 

@@ -17,7 +17,7 @@ var ErrNotAllowed = errors.New("not allowed")
 // DefaultAudience is the audience of the tokens that publishers show.
 const DefaultAudience = "rouse-eventbridge"
 
-// Access says who may subscribe to which events, and publish which. The zero value allows both to everybody, as Kyma
+// Access holds the rules of who may subscribe to and publish which events. The zero value allows both to everyone, as Kyma
 // does. Either part, once it is there, allows what one of its rules allows and nothing else.
 type Access struct {
 	Subscribe *SubscribeAccess `json:"subscribe,omitempty"`

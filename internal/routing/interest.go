@@ -23,7 +23,7 @@ func (k EventKind) String() string {
 	return k.Type + " from " + k.Source
 }
 
-// Interest is what all Subscriptions together take.
+// Interest holds the events that all Subscriptions together take.
 type Interest struct {
 	subjects  map[string]bool
 	wildcards []TypeMapping
@@ -74,7 +74,7 @@ func (s Interest) Takes(event EventKind) bool {
 	return false
 }
 
-// subjectOf is where an event is stored.
+// subjectOf returns the subject of an event.
 func subjectOf(event EventKind) string {
 	if IsOldType(event.Type) {
 		if clean, err := CleanOldType(event.Type); err == nil {

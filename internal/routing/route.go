@@ -14,7 +14,7 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 )
 
-// Route is what one Subscription means to the data plane.
+// Route is a Subscription as the data plane sees it.
 type Route struct {
 	// Subscription is where the Route comes from.
 	Subscription types.NamespacedName
@@ -227,7 +227,7 @@ func shortHash(s string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Delivery is what a Subscription says about its deliveries. Zero values leave it to the installation.
+// Delivery holds a Subscription's settings for deliveries. Zero values mean the installation's defaults.
 type Delivery struct {
 	// MaxAttempts after which an event becomes a dead letter.
 	MaxAttempts int
@@ -235,7 +235,7 @@ type Delivery struct {
 	Backoff Backoff
 	// Timeout of one attempt.
 	Timeout time.Duration
-	// TTL is how old an event may become, 0 for any age.
+	// TTL limits how old an event may become, 0 for any age.
 	TTL time.Duration
 	// EventsPerSecond is the rate limit, 0 for none.
 	EventsPerSecond int
@@ -307,14 +307,14 @@ func startOf(spec eventingv1alpha2.StartFrom) StartFrom {
 	return s
 }
 
-// Ahead is how many events are held beside those that are being delivered: as many as quick sinks take in the time from an
+// Ahead is the number of events that are held in addition to those in flight: as many as quick sinks take in the time from an
 // acknowledgement to the next events.
 const Ahead = 128
 
 // leastShared is the smallest limit of deliveries that replicas divide: each of so many has one at a time then.
 const leastShared = 8
 
-// Ahead is how many events the replicas of the data plane may hold beside those that are being delivered, so that a sink need
+// Ahead returns how many events the replicas of the data plane may hold in addition to those in flight, so that a sink need
 // not wait for the way from an acknowledgement to the next event. The server bounds both together, and replicas divide the
 // deliveries among themselves. It is 0 where the server bounds the deliveries alone: where they are few or in order.
 func (r Route) Ahead() int {
@@ -324,7 +324,7 @@ func (r Route) Ahead() int {
 	return Ahead
 }
 
-// Share is how many deliveries at a time one of so many replicas may have, and how many events it may hold beside them. It is for
+// Share returns how many deliveries one of several replicas may have in flight, and how many events it may hold in addition. It is for
 // routes with something Ahead.
 func (r Route) Share(replicas int) (deliveries, held int) {
 	replicas = max(replicas, 1)

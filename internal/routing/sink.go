@@ -159,12 +159,12 @@ type Endpoint struct {
 const (
 	allowedSinkHosts = "allowed-sink-hosts"
 	wildcard         = "*."
-	// leastDomain is how many labels a wildcard needs below it, so that no pattern allows all of a top-level domain.
+	// leastDomain is the number of labels that a wildcard needs below it, so that no pattern allows all of a top-level domain.
 	leastDomain = 2
 )
 
-// Policy is what the operator of the cluster allows. The zero value allows no sinks besides Services of the Subscription's
-// own namespace, and all events to everybody.
+// Policy holds the operator's access rules. The zero value allows no sinks besides Services of the Subscription's
+// own namespace, and all events to everyone.
 type Policy struct {
 	// AllowedSinkHosts are hosts ("api.example.com"), all below a domain ("*.example.com") and IP addresses.
 	AllowedSinkHosts []string

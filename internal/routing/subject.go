@@ -19,7 +19,7 @@ const MaxSubject = 1024
 // publisher may have it.
 const redeliverySource = "rouse-redelivery"
 
-// RedeliverySubject is where events are stored that one consumer alone gets again.
+// RedeliverySubject returns the subject of events that are delivered again to one consumer alone.
 func RedeliverySubject(consumer string) string {
 	return SubjectPrefix + "." + redeliverySource + "." + consumer
 }
@@ -29,10 +29,10 @@ func IsRedelivery(subject string) bool {
 	return strings.HasPrefix(subject, SubjectPrefix+"."+redeliverySource+".")
 }
 
-// DeadLetterPrefix is where the subjects of dead letters begin.
+// DeadLetterPrefix begins the subjects of dead letters.
 const DeadLetterPrefix = "rouse.deadletter"
 
-// DeadLetterSubject is where the dead letters of a Subscription are stored.
+// DeadLetterSubject returns the subject of a Subscription's dead letters.
 func DeadLetterSubject(subscription types.NamespacedName) string {
 	return DeadLetterPrefix + "." + subscription.Namespace + "." + subscription.Name
 }

@@ -122,7 +122,7 @@ func (p *parser) optional(field, text string, high time.Duration) *time.Duration
 	return new(p.duration(field, text, 0, high))
 }
 
-// url is empty for an empty text. Everybody who may read a Function's pods reads it, so it has no password.
+// url is empty for an empty text. Everyone who may read a Function's pods reads it, so it has no password.
 func (p *parser) url(field, text string) string {
 	if text == "" {
 		return ""

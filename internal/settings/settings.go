@@ -12,37 +12,37 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Settings are what a function-config.yaml says. Nil and zero leave what the flags of a process say.
+// Settings are the content of a function-config.yaml. Nil and zero values leave the flags of a process in force.
 type Settings struct {
-	// PublisherAddress is where Functions publish events.
+	// PublisherAddress is the URL at which Functions publish events.
 	PublisherAddress string
-	// TraceCollector is where processes and Functions send traces; empty: nowhere.
+	// TraceCollector is the URL to which processes and Functions send traces; empty means none.
 	TraceCollector *string
-	// ReadyRequeue is how often a Function is looked at again without any change.
+	// ReadyRequeue is the interval at which a Function is looked at again without any change.
 	ReadyRequeue time.Duration
-	// LivenessTimeout is how long all workers of the Function controller may hang before its process is restarted.
+	// LivenessTimeout bounds how long all workers of the Function controller may hang before its process is restarted.
 	LivenessTimeout time.Duration
 	// DefaultProfile is the resource profile of Functions that name none.
 	DefaultProfile string
-	// Profiles are what resource profiles mean.
+	// Profiles define the resource profiles.
 	Profiles map[string]corev1.ResourceRequirements
-	// PollingInterval is how often KEDA asks for a backlog.
+	// PollingInterval is the interval at which KEDA asks for a backlog.
 	PollingInterval time.Duration
-	// CooldownPeriod is how long a Function without work stays awake.
+	// CooldownPeriod is the time that an idle Function stays awake.
 	CooldownPeriod *time.Duration
 	// InitialCooldownPeriod is the same for a new one.
 	InitialCooldownPeriod *time.Duration
-	// ScaleDownStabilization is how long a backlog must stay small before replicas are taken away.
+	// ScaleDownStabilization is the time that a backlog must stay small before replicas are removed.
 	ScaleDownStabilization *time.Duration
-	// GitCheckInterval is how often repositories are asked.
+	// GitCheckInterval is the interval at which repositories are asked.
 	GitCheckInterval time.Duration
-	// HTTPWait is how long a request may wait for a pod.
+	// HTTPWait bounds how long a request may wait for a pod.
 	HTTPWait time.Duration
-	// MaxAttempts is after how many attempts an event becomes a dead letter.
+	// MaxAttempts is the number of attempts after which an event becomes a dead letter.
 	MaxAttempts int
 	// Backoff and MaxBackoff are the first and the longest wait between attempts.
 	Backoff, MaxBackoff time.Duration
-	// MaxRollouts is how many Functions that are awake follow at a time.
+	// MaxRollouts limits the concurrent rollouts of awake Functions after a change.
 	MaxRollouts int
 	// Unused are fields that are Kyma's and mean nothing here.
 	Unused []string
@@ -62,7 +62,7 @@ const (
 	FormatConsole = "console"
 )
 
-// Log is what a log-config.yaml says. Empty leaves what the flags say.
+// Log is the content of a log-config.yaml. Empty values leave the flags in force.
 type Log struct {
 	Level      string
 	Format     string            // FormatJSON or FormatConsole
@@ -151,7 +151,7 @@ type ScalingFile struct {
 	ScaleDownStabilization string `json:"scaleDownStabilization,omitempty"`
 }
 
-// DeliveryFile is how the eventbridge delivers again, for Subscriptions that say nothing.
+// DeliveryFile holds the defaults for redelivery, for Subscriptions that set none.
 type DeliveryFile struct {
 	MaxAttempts int    `json:"maxAttempts,omitempty"`
 	Backoff     string `json:"backoff,omitempty"`

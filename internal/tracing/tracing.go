@@ -70,7 +70,7 @@ const (
 	// maxQueue spans wait to be sent; further ones are dropped.
 	maxQueue      = 4096
 	exportTimeout = 10 * time.Second
-	// closeTimeout is how long the last spans may take to be sent.
+	// closeTimeout bounds how long the last spans may take to be sent.
 	closeTimeout = 5 * time.Second
 )
 

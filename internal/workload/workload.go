@@ -102,7 +102,7 @@ func lastOfEach(env []corev1.EnvVar) []corev1.EnvVar {
 // Secret. Libraries that read bindings look there, and the runtimes of servicebinding.io mount there.
 const EnvBindingRoot = "SERVICE_BINDING_ROOT"
 
-// BindingRoot is where bindings are unless the user says otherwise.
+// BindingRoot is the default directory of bindings.
 const BindingRoot = "/bindings"
 
 // BindingVolumePrefix begins the names of the volumes that runtimes of servicebinding.io add to pods.
@@ -177,13 +177,13 @@ func literal(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
 // What holds for every Function that does not say otherwise.
 const (
-	// DefaultHTTPConcurrency is how many HTTP requests at a time one replica is meant for.
+	// DefaultHTTPConcurrency is the number of concurrent HTTP requests that one replica is meant for.
 	DefaultHTTPConcurrency = 50
-	// DefaultHTTPWaitSeconds is how long an HTTP request may wait for a pod.
+	// DefaultHTTPWaitSeconds bounds how long an HTTP request may wait for a pod.
 	DefaultHTTPWaitSeconds = 60
 )
 
-// Tuning is what a Function's annotations may change about its scaling.
+// Tuning holds the scaling settings that a Function's annotations may change.
 type Tuning struct {
 	// PollingSeconds is KEDA's pollingInterval.
 	PollingSeconds int64
@@ -192,15 +192,15 @@ type Tuning struct {
 	// LagThreshold is the backlog for each replica. The scaler, which knows the
 	// Function's Subscriptions, decides when it is 0.
 	LagThreshold int64
-	// HTTPConcurrency is how many HTTP requests at a time one replica is meant for.
+	// HTTPConcurrency is the number of concurrent HTTP requests that one replica is meant for.
 	HTTPConcurrency int64
-	// HTTPWaitSeconds is how long an HTTP request may wait for a pod.
+	// HTTPWaitSeconds bounds how long an HTTP request may wait for a pod.
 	HTTPWaitSeconds int64
 	// HTTPWake is true unless the Function opts out of being woken by HTTP.
 	HTTPWake bool
 }
 
-// AnnotationError is what is wrong with the value of an annotation.
+// AnnotationError describes an invalid value of an annotation.
 type AnnotationError struct {
 	// Key of the annotation.
 	Key string

@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// mostPods bounds how many pods of one Function are asked, and atATime how many of them together.
+	// mostPods limits the pods of one Function, and atATime the concurrent requests to them.
 	mostPods = 1000
 	atATime  = 32
-	// podDialTimeout is less than answerTimeout, so that a pod that accepts no connection is told from one that does not answer.
+	// podDialTimeout is less than answerTimeout, so that a refused connection is distinguished from a missing response.
 	podDialTimeout = 250 * time.Millisecond
 	answerTimeout  = 500 * time.Millisecond
 	mostPodHeader  = 4 << 10
@@ -38,20 +38,20 @@ const (
 	perNamespace = 64
 )
 
-// PodsOptions configure a Client.
+// PodsOptions configure Pods.
 type PodsOptions struct {
 	// AllowLoopback is for tests, whose pods are servers of the same machine.
 	AllowLoopback bool
 }
 
-// Pods asks pods. It may be used by any number of Functions at a time.
+// Pods requests loads from pods. It is safe for concurrent use.
 type Pods struct {
 	http          *http.Client
 	answerTimeout time.Duration
 	namespaces    limits
 }
 
-// NewPods makes a Client.
+// NewPods returns a client for the load of pods.
 func NewPods(o PodsOptions) *Pods { return newClient(o, podDialTimeout, answerTimeout) }
 
 func newClient(o PodsOptions, dialTimeout, answerTimeout time.Duration) *Pods {
@@ -73,8 +73,8 @@ func newClient(o PodsOptions, dialTimeout, answerTimeout time.Duration) *Pods {
 // Close ends the connections that are idle.
 func (c *Pods) Close() { c.http.CloseIdleConnections() }
 
-// Loads asks all endpoints of a Function but those that terminate, whose calls end without it. The answer has the load of
-// each that accepts connections, by address. The first that cannot be asked is an error.
+// Loads requests the load of all endpoints of a Function except those that terminate. The result holds the load of
+// each endpoint that accepts connections, by address. The first failed request is an error.
 func (c *Pods) Loads(ctx context.Context, namespace string, endpoints []routing.Endpoint) (map[string]activation.PodLoad, error) {
 	if len(endpoints) > mostPods {
 		return nil, fmt.Errorf("more than %d pods", mostPods)
@@ -109,16 +109,16 @@ func (c *Pods) Loads(ctx context.Context, namespace string, endpoints []routing.
 }
 
 var (
-	errAddress   = errors.New("has no IP address")
-	errDial      = errors.New("accepts no connection")
-	errTimeout   = errors.New("has not answered in time")
-	errBroken    = errors.New("has not answered with HTTP")
-	errTooLong   = errors.New("has answered with more than a load")
-	errNoLoad    = errors.New("has answered with something else than a load")
-	errNoRequest = errors.New("cannot be asked")
+	errAddress   = errors.New("has an invalid IP address")
+	errDial      = errors.New("refused the connection")
+	errTimeout   = errors.New("did not respond in time")
+	errBroken    = errors.New("did not respond with valid HTTP")
+	errTooLong   = errors.New("returned a load report that is too large")
+	errNoLoad    = errors.New("returned an invalid load report")
+	errNoRequest = errors.New("has an invalid address")
 )
 
-// notAccepting is true for a pod that has not begun to listen, or does not exist.
+// notAccepting reports whether a pod does not listen yet, or does not exist.
 func notAccepting(err error) bool { return errors.Is(err, errDial) }
 
 // askInTurn asks one pod when its namespace has a free slot.
@@ -150,7 +150,7 @@ func (c *Pods) ask(ctx context.Context, address string) (activation.PodLoad, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return activation.PodLoad{}, fmt.Errorf("has answered %d", response.StatusCode)
+		return activation.PodLoad{}, fmt.Errorf("returned status %d", response.StatusCode)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, mostBody+1))
 	switch {
@@ -166,7 +166,7 @@ func (c *Pods) ask(ctx context.Context, address string) (activation.PodLoad, err
 	return load, nil
 }
 
-// ownWords replaces an error that may quote what was answered.
+// ownWords replaces an error that may quote the response.
 func ownWords(ctx context.Context, err error) error {
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
 		return errDial
@@ -178,7 +178,7 @@ func ownWords(ctx context.Context, err error) error {
 }
 
 const (
-	// silentFor is three times as long as a gateway pauses between two lines at most.
+	// silentFor is three times the longest pause of a gateway between two reports.
 	silentFor    = 3 * time.Second
 	mostLine     = 4 << 20
 	firstPause   = 100 * time.Millisecond
@@ -186,8 +186,8 @@ const (
 )
 
 var (
-	errSilent = errors.New("it is silent")
-	errEnded  = errors.New("it has ended the stream")
+	errSilent = errors.New("the gateway sent no load report in time")
+	errEnded  = errors.New("the gateway closed the load stream")
 )
 
 // hold keeps a stream to one gateway until that is not listed any more, or ctx ends.
@@ -226,7 +226,7 @@ func (g *Gateways) ended(from *gateway) (begun, listed bool) {
 	return begun, from.listed
 }
 
-// stream reads one stream until it ends, and says why it did.
+// stream reads one stream until it ends, and returns the reason.
 func (g *Gateways) stream(ctx context.Context, from *gateway) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -234,7 +234,7 @@ func (g *Gateways) stream(ctx context.Context, from *gateway) error {
 	defer silence.Stop()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+from.address+activation.GatewayLoadPath, nil)
 	if err != nil {
-		return fmt.Errorf("its address is wrong: %w", err)
+		return fmt.Errorf("invalid gateway address: %w", err)
 	}
 	response, err := g.http.Do(request)
 	if err != nil {
@@ -242,7 +242,7 @@ func (g *Gateways) stream(ctx context.Context, from *gateway) error {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("it has answered %d", response.StatusCode)
+		return fmt.Errorf("the gateway returned status %d", response.StatusCode)
 	}
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, mostLine)
@@ -263,7 +263,7 @@ func (g *Gateways) stream(ctx context.Context, from *gateway) error {
 	return cmp.Or(context.Cause(ctx), lines.Err(), errEnded)
 }
 
-// apply records a line, and returns who wants to know of it.
+// apply records a line, and returns the watchers to notify.
 func (g *Gateways) apply(from *gateway, line loads, begun bool) ([]*watcher, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

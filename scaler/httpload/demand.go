@@ -112,5 +112,5 @@ func (l *ledger) change(line loads) (called []types.NamespacedName, err error) {
 }
 
 func tooMany(functions int) error {
-	return fmt.Errorf("it reports %d Functions, which is more than %d", functions, mostFunctions)
+	return fmt.Errorf("the gateway reports %d Functions, more than the limit of %d", functions, mostFunctions)
 }

@@ -27,18 +27,18 @@ const (
 	rewatchPause = time.Second
 )
 
-// ErrUnknown is why it is not known what the gateways hold.
-var ErrUnknown = errors.New("what gateways hold is not known")
+// ErrUnknown means that the load of the gateways is not known.
+var ErrUnknown = errors.New("load of the gateways is not known")
 
-// Endpoints watches where a Service can be reached.
+// Endpoints watches the endpoints of a Service.
 type Endpoints interface {
 	// Watch hands the endpoints of one port to apply, now and after each change, until ctx ends.
 	Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error
 }
 
-// GatewaysOptions say where the gateways are.
+// GatewaysOptions configure Gateways.
 type GatewaysOptions struct {
-	// Service is that of the gateways. Without a name there are none.
+	// Service is the Service of the gateways; without a name there are none.
 	Service types.NamespacedName
 	// AllowLoopback is for tests, whose gateways are servers of the same machine.
 	AllowLoopback bool
@@ -64,7 +64,7 @@ type Gateways struct {
 type gateway struct {
 	address string
 	listed  bool // the Service has it
-	needed  bool // it is Ready and does not terminate: it may hold requests that nobody else knows of
+	needed  bool // it is Ready and does not terminate: it may hold requests that no one else knows of
 	live    bool // its stream has begun and not ended
 	ledger  ledger
 
@@ -152,7 +152,7 @@ func (g *Gateways) Load(function types.NamespacedName) (activation.FunctionLoad,
 	for _, each := range g.gateways {
 		if !each.live {
 			if each.needed {
-				err = fmt.Errorf("%w: there is no stream to %s", ErrUnknown, each.address)
+				err = fmt.Errorf("%w: no load stream to gateway %s", ErrUnknown, each.address)
 			}
 			continue
 		}

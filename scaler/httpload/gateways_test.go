@@ -121,7 +121,7 @@ func TestWithoutTheStreamOfAReadyGatewayTheLoadIsUnknown(t *testing.T) {
 		return load.Waiting == 3 && errors.Is(err, ErrUnknown)
 	}, "what is known is said")
 	_, err = f.Load(price)
-	require.ErrorContains(t, err, "there is no stream to 127.0.0.1:1")
+	require.ErrorContains(t, err, "no load stream to gateway 127.0.0.1:1")
 
 	dead.Terminating = true
 	f.list(gateway.endpoint(), dead)

@@ -77,7 +77,7 @@ func nameOf(text string) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: strings.TrimSpace(string(own)), Name: text}, nil
 }
 
-// retry is how soon a watch begins again that has failed.
+// retry is the delay after which a watch begins again that has failed.
 const retry = 2 * time.Second
 
 // Deps are what a Watcher works with.

@@ -204,9 +204,9 @@ func (w *serviceWatches) changed(before, after any) {
 }
 
 // endpointsOf finds where a port of a Service is served. Slices name ports as the Service does; the number
-// in them is the pods' own. Slices of activators are left out, and so are addresses of which isPod says no: anybody who may write
+// in them is the pods' own. Slices of activators are left out, and so are addresses of which isPod says no: anyone who may write
 // slices can name any. A Service of two IP families is reached by its first.
-// One that is another name for a host, which anybody may write, is served nowhere.
+// One that is another name for a host, which anyone may write, is served nowhere.
 func endpointsOf(
 	service *corev1.Service, items []discoveryv1.EndpointSlice, port int32, isPod func(netip.Addr) bool,
 ) []routing.Endpoint {
@@ -294,7 +294,7 @@ func ownedByFunction(service *corev1.Service) bool {
 }
 
 const (
-	// outsiderPatience is how long an address may be no pod's: slices often name a pod before the pod itself is read.
+	// outsiderPatience bounds how long an address may be no pod's: slices often name a pod before the pod itself is read.
 	outsiderPatience = 10 * time.Second
 	// outsiderPause is between two lines about a Service.
 	outsiderPause = 10 * time.Minute

@@ -115,7 +115,7 @@ func annotated(obj any, key string) (client.Object, string) {
 	return object, object.GetAnnotations()[key]
 }
 
-// Content is what a ConfigMap holds.
+// Content is the data of a ConfigMap.
 type Content struct {
 	Found bool // false: there is no such ConfigMap
 	UID   types.UID

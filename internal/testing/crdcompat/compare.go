@@ -235,7 +235,7 @@ func (f *fields) compareValues(path string, before, now *schema) {
 	}
 }
 
-// compareRules finds rules that are new. Nobody can say of two rules which one is stricter, so one that was changed is new.
+// compareRules finds rules that are new. No one can say of two rules which one is stricter, so one that was changed is new.
 func (f *fields) compareRules(path string, before, now *schema) {
 	for _, rule := range now.XValidations {
 		if !slices.ContainsFunc(before.XValidations, func(r apiextensionsv1.ValidationRule) bool { return r.Rule == rule.Rule }) {

@@ -299,7 +299,7 @@ func (c Commit) RequireQuiet(t testing.TB, to client.Client, times int, every ti
 	}
 }
 
-// quietTimeout is how long statuses may take until they stay as they are.
+// quietTimeout bounds how long statuses may take until they stay as they are.
 const quietTimeout = 2 * time.Minute
 
 func generation(live *unstructured.Unstructured) string {

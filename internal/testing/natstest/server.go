@@ -34,7 +34,7 @@ func WithMaxPayload(bytes int32) Option {
 	return func(o *server.Options) { o.MaxPayload = bytes }
 }
 
-// WithMaxConsumers is how many consumers a stream may have for which no other limit is set.
+// WithMaxConsumers limits how many consumers a stream may have for which no other limit is set.
 func WithMaxConsumers(n int) Option {
 	return func(o *server.Options) { o.JetStreamLimits.DefaultMaxConsumers = n }
 }
@@ -270,7 +270,7 @@ func (p *PushConsumer) Delete(t testing.TB) {
 	require.NoError(t, p.stream.DeleteConsumer(t.Context(), p.name))
 }
 
-// StreamLimit is how many bytes its stream may hold.
+// StreamLimit limits how many bytes its stream may hold.
 func (p *PushConsumer) StreamLimit(t testing.TB) int64 {
 	t.Helper()
 	info, err := p.stream.Info(t.Context())

@@ -23,7 +23,7 @@ type Options struct {
 	// Dir is where it begins, and Env its environment.
 	Dir string
 	Env []string
-	// Timeout is how long one step may take.
+	// Timeout bounds how long one step may take.
 	Timeout time.Duration
 	// Progress is called with each step before it runs. It may be nil.
 	Progress func(Step)
