@@ -32,13 +32,13 @@ type Cluster struct {
 
 // Gateway is what decides on the domain of short hosts.
 type Gateway struct {
-	// Hosts are those of its listeners. One that takes every host has an empty one.
+	// Hosts are the hosts of its listeners. One that takes every host has an empty one.
 	Hosts []string
 }
 
 // Service is what decides whether a Service can be exposed.
 type Service struct {
-	// Selects says that the Service has a selector. One without leads wherever its author wants.
+	// Selects is true if the Service has a selector. One without leads wherever its author wants.
 	Selects bool
 }
 
@@ -120,13 +120,13 @@ type Exposure struct {
 	Generation int64
 	// Gateway is the one that spec.gateway names.
 	Gateway types.NamespacedName
-	// Host of requests, perhaps with a wildcard. Empty: nothing is served, as Problems say.
+	// Host of requests, perhaps with a wildcard. Empty if nothing is served because of Problems.
 	Host string
 	// CORS is nil without a policy.
 	CORS *v2.CORSPolicy
 	// Rules are in the order of the spec.
 	Rules []Rule
-	// Problems are all that is wrong, those of single rules too.
+	// Problems are all problems, including those of single rules.
 	Problems Problems
 }
 
@@ -147,7 +147,7 @@ type Backend struct {
 	Port    int32
 	// Address is the cluster IP, which distinguishes a recreated Service from the one before. Requests go to pods.
 	Address string
-	// Function says that Service is the name of a Function, which may sleep.
+	// Function is true if Service is the name of a Function, which may sleep.
 	Function bool
 }
 
@@ -176,14 +176,14 @@ type Objects struct {
 
 // ServiceInfo holds the properties of a Service that decide on an APIRule.
 type ServiceInfo struct {
-	// Selects says that the Service has a selector. One without leads wherever its author wants.
+	// Selects is true if the Service has a selector. One without leads wherever its author wants.
 	Selects bool
-	// Function says that it is the Service of the Function of its name.
+	// Function is true if it is the Service of the Function of its name.
 	Function bool
 	// Address is its cluster IP, empty without one.
 	Address string
 	Ports   []int32
-	// From are the namespaces whose APIRules may lead to it beside those of its own.
+	// From lists the other namespaces with APIRules that may lead to it.
 	From []string
 }
 

@@ -13,7 +13,7 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 )
 
-// Decide says what each APIRule amounts to. Those that are being deleted amount to nothing and are left out. The oldest is first.
+// Decide returns the Exposure of each APIRule. APIRules that are being deleted are left out. The oldest is first.
 func Decide(apiRules []*v2.APIRule, cluster *Objects) []Exposure {
 	return new(Decider).Decide(apiRules, cluster)
 }
@@ -197,7 +197,7 @@ const (
 	failed = "Validation errors: "
 )
 
-// Description is the description of a status: the first problems and how many more there are, or that there are none.
+// Description returns the description of a status: the first problems and the number of further ones, or that there are none.
 func (p Problems) Description() string {
 	switch {
 	case len(p) == 0:

@@ -35,7 +35,7 @@ type Route struct {
 	Methods Methods
 }
 
-// NewRoute is that of a rule whose path is valid.
+// NewRoute returns the route of a rule with a valid path.
 func NewRoute(rule *v2.Rule) (Route, error) {
 	pattern, err := ParsePattern(rule.Path)
 	if err != nil {
@@ -44,7 +44,7 @@ func NewRoute(rule *v2.Rule) (Route, error) {
 	return Route{Path: pattern, Methods: MethodsOf(rule.Methods...)}, nil
 }
 
-// Answer says who answers a request.
+// Answer names the rule that answers a request.
 type Answer int
 
 // The answers.

@@ -94,7 +94,7 @@ const (
 	holdDelay = time.Second
 )
 
-// HoldLimit is how many deliveries at a time a source gets messages for, and how many it may hold beside them.
+// HoldLimit returns the number of concurrent deliveries of a source, and how many messages it may hold in addition.
 type HoldLimit func() (deliveries, ahead int)
 
 // holder bounds the messages that one source holds of a consumer which others share, so that it does not keep from them

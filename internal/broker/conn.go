@@ -241,7 +241,7 @@ func reason(err error) string {
 
 const closeTimeout = 10 * time.Second
 
-// Hold keeps the connection until ctx ends, and then drains and closes it. It is how a process that runs parts under
+// Hold keeps the connection open until ctx ends, and then drains and closes it. It is how a process that runs parts under
 // contexts runs its connection.
 func (c *Conn) Hold(ctx context.Context) error {
 	<-ctx.Done()

@@ -50,7 +50,7 @@ type Consumer struct {
 	listed jetstream.ConsumerConfig // all that the server had of it
 }
 
-// EnsureConsumer creates the consumer, or changes an existing one, which keeps its
+// EnsureConsumer creates the consumer, or updates an existing one without losing its
 // backlog.
 func (c *Conn) EnsureConsumer(ctx context.Context, stream string, consumer Consumer) error {
 	defer c.consumers.one(consumer.Name)()
@@ -248,7 +248,7 @@ type StartFrom struct {
 	Sequence uint64    // for StartSequence
 }
 
-// String is empty for StartNew, and otherwise what metadata keeps.
+// String returns the form that is stored in metadata, empty for StartNew.
 func (s StartFrom) String() string {
 	switch s.Policy {
 	case StartTime:

@@ -31,7 +31,7 @@ const (
 	MetadataUID = "rouse.run/uid"
 )
 
-// ConsumerOf is the consumer that a route needs.
+// ConsumerOf returns the consumer that a route needs.
 func ConsumerOf(route routing.Route) Consumer {
 	metadata := map[string]string{
 		MetadataNamespace: route.Subscription.Namespace,
@@ -53,8 +53,8 @@ func ConsumerOf(route routing.Route) Consumer {
 	}
 }
 
-// SubscriptionOf is the Subscription that a consumer was made for, if it was made by
-// ConsumerOf.
+// SubscriptionOf returns the Subscription of a consumer that ConsumerOf made, and false for
+// any other.
 func SubscriptionOf(consumer Consumer) (types.NamespacedName, bool) {
 	key := types.NamespacedName{Namespace: consumer.Metadata[MetadataNamespace], Name: consumer.Metadata[MetadataName]}
 	ours := key.Namespace != "" && key.Name != "" && consumer.Name == routing.ConsumerName(key.Namespace, key.Name)
@@ -102,7 +102,7 @@ type Progress struct {
 	Replicas  int       // servers that keep it
 }
 
-// Consumers lists the stream's consumers, those of others too.
+// Consumers lists the stream's consumers, including those of other clients.
 func (c *Conn) Consumers(ctx context.Context, stream string) ([]Consumer, error) {
 	if !c.Connected() {
 		return nil, fmt.Errorf("list consumers: %w", ErrNotConnected)
@@ -158,7 +158,7 @@ func (c Consumer) Matches(seen Consumer) bool {
 	return c.matches(seen.listed) && seen.listed.Metadata[metadataStart] == c.StartFrom.String() && !needsRecreation(seen.listed)
 }
 
-// ForeignConsumers are the consumers, among those of a stream of events, that serve no Subscription. They keep what they have
+// ForeignConsumers are the consumers, among those of a stream of events, that belong to no Subscription. They hold what they have
 // not settled, as those of Subscriptions do.
 func ForeignConsumers(consumers []Consumer) []Consumer {
 	var found []Consumer

@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Headers that a dead letter has besides those of its event and those of a retry.
+// Headers of a dead letter, in addition to those of its event and of a retry.
 const (
 	HeaderDeadLetterSubscription = "Rouse-Subscription"
 	HeaderDeadLetterReason       = "Rouse-Reason" // a code of package failure
@@ -49,7 +49,7 @@ type DeadLetter struct {
 	BodyExcerpt  string // the beginning of the sink's last answer
 }
 
-// AddDeadLetter keeps the message as a dead letter and returns after the stream
+// AddDeadLetter stores the message as a dead letter and returns after the stream
 // has confirmed it. A repeat for the same message is stored once. The message
 // itself still has to be rejected. When the stream is full, it drops the oldest
 // dead letters of the namespace that holds most of it.
@@ -131,7 +131,7 @@ func deadLetterSubscription(subject string) types.NamespacedName {
 
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// Extensions that a dead letter has besides those of its event.
+// Extensions of a dead letter, in addition to those of its event.
 const (
 	ExtensionDeadLetterReason       = "rousereason"
 	ExtensionDeadLetterMessage      = "rousemessage"

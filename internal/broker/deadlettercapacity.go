@@ -186,7 +186,7 @@ func (c *Conn) noteDropped(ctx context.Context, subscription types.NamespacedNam
 	}
 }
 
-// DroppedDeadLetters are the Subscriptions whose oldest dead letters were dropped, because the stream was full, within the
+// DroppedDeadLetters returns the Subscriptions whose oldest dead letters were dropped, because the stream was full, within the
 // maximum age of dead letters.
 func (c *Conn) DroppedDeadLetters(ctx context.Context) (map[types.NamespacedName]bool, error) {
 	counts, err := c.countBySubscription(ctx, DeadLetterStream, droppedPrefix, droppedPrefix+".>")

@@ -77,7 +77,7 @@ func (s DeadLetterSelection) picks(raw *jetstream.RawStreamMsg) bool {
 	return (s.Reason == "" || s.Reason == reason) && (s.Sequence == 0 || s.Sequence == raw.Sequence)
 }
 
-// DeadLetterQuery asks for a page of a list.
+// DeadLetterQuery selects a page of dead letters.
 type DeadLetterQuery struct {
 	DeadLetterSelection
 	After uint64 // the sequence before the first one of the page
@@ -87,7 +87,7 @@ type DeadLetterQuery struct {
 // DeadLetterPage is part of a list, in the order of sequences.
 type DeadLetterPage struct {
 	DeadLetters []StoredDeadLetter
-	// Next is what to ask for After to get the next page, 0 at the end of the list.
+	// Next is the value of After for the next page, 0 at the end of the list.
 	// A page may be shorter than asked for and yet not be the last.
 	Next uint64
 }
@@ -233,7 +233,7 @@ func integer(header nats.Header, name string) int {
 
 // Purge deletes dead letters for good and returns how many. It leaves alone
 // dead letters that come while it runs. The count is right also when there is an error.
-// ErrDeadLetterNotFound means that there is none with the selection's sequence.
+// ErrDeadLetterNotFound means that no dead letter has the selection's sequence.
 func (c *Conn) Purge(ctx context.Context, s DeadLetterSelection) (uint64, error) {
 	count, err := c.purge(ctx, s)
 	if err != nil {

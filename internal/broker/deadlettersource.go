@@ -100,7 +100,7 @@ func (m *DeadLetterMessage) Ack(ctx context.Context) error {
 	return m.Message.Ack(ctx)
 }
 
-// Retry asks for another delivery after the delay. The dead letter waits in its consumer.
+// Retry requests another delivery after the delay. The dead letter waits in its consumer.
 func (m *DeadLetterMessage) Retry(ctx context.Context, delay time.Duration) error {
 	return m.Return(ctx, delay)
 }

@@ -250,7 +250,7 @@ func (c *Conn) restart(ctx context.Context, stream string, consumer Consumer, ol
 	return c.createConsumer(ctx, stream, consumer)
 }
 
-// StandbyName is the name of the standby consumer, which keeps the events of a consumer while that is recreated.
+// StandbyName is the name of the standby consumer, which holds the events of a consumer while that is recreated.
 func StandbyName(consumer string) string { return consumer + standbySuffix }
 
 // standbyConfig is the standby, from a sequence on, of a consumer that had been made to start at started.

@@ -15,7 +15,7 @@ var (
 	ErrNotConnected = errors.New("not connected to NATS")
 	// ErrNoStream means that no stream stored the event, or that the stream does not exist.
 	ErrNoStream = errors.New("no stream for the subject")
-	// ErrConsumerNotFound means that the server knows no consumer of that name.
+	// ErrConsumerNotFound means that no consumer of that name exists.
 	ErrConsumerNotFound = errors.New("consumer not found")
 	// ErrBeingDeleted means that another client has deleted a stream or a consumer a moment ago. It can be made again when the
 	// server has removed all of it.

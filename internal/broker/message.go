@@ -96,7 +96,7 @@ func (m *Message) Ack(ctx context.Context) error {
 	return m.settle(func() error { return m.end(ctx) })
 }
 
-// Retry asks for another attempt after the delay, which counts. The event waits in
+// Retry schedules another attempt after the delay, which counts. The event waits in
 // the stream of retries, where it does not hold up others, by the server's clock and for
 // MaxRetryDelay at most. When that is full, or takes no more of its namespace, the event
 // waits in its consumer.
@@ -104,7 +104,7 @@ func (m *Message) Retry(ctx context.Context, delay time.Duration) error {
 	return m.settle(func() error { return m.repeat(ctx, delay, m.Attempt()) })
 }
 
-// Return asks for another delivery after the delay, because this one had no result
+// Return requests another delivery after the delay, because this one had no result
 // for the event. It is no attempt.
 func (m *Message) Return(ctx context.Context, delay time.Duration) error {
 	return m.settle(func() error {

@@ -261,7 +261,7 @@ type Use struct {
 	MaxPerSubject int64 // events; 0 for no bound
 }
 
-// Use asks what a stream holds. It is one request.
+// Use returns the size of a stream, in one request.
 func (c *Conn) Use(ctx context.Context, stream string) (Use, error) {
 	if !c.Connected() {
 		return Use{}, fmt.Errorf("read size of stream %q: %w", stream, ErrNotConnected)

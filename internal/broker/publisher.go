@@ -269,7 +269,7 @@ const (
 	oldMessageID = "-old"
 )
 
-// PublishLegacy is Publish for an event that consumers may also know by a type
+// PublishLegacy is Publish for an event that consumers may also subscribe to by a type
 // in Kyma's first format, as routing.OldType makes it; none when empty. A copy
 // with the same id goes there. The stream keeps what consumers wait for, so the
 // copy is stored only where a consumer asks for it.

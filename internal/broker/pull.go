@@ -132,7 +132,7 @@ func isOver(ctx context.Context, stop <-chan struct{}) bool {
 	}
 }
 
-// pull sends a request when there is none, memory for one, and little enough held.
+// pull sends a request when none is pending, memory is available, and the source holds few enough messages.
 func (p *pullSubscription) pull() error {
 	if p.outstanding > 0 {
 		return nil

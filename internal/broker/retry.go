@@ -217,7 +217,7 @@ const (
 	retryUnit = 125 * time.Millisecond
 	// lastRetryLevel has 18 hours. What is left of a delay at a level is less than twice its wait.
 	lastRetryLevel retryLevel = 20
-	// MaxRetryDelay bounds how long a retry may be asked to wait.
+	// MaxRetryDelay is the longest delay of a retry.
 	MaxRetryDelay = 24 * time.Hour
 )
 

@@ -23,7 +23,7 @@ const (
 	stallTimeout = 2*pullHeartbeat + pullHeartbeat/2
 	// repeatDelay is the pause before a request is repeated that the server has ended.
 	repeatDelay = 20 * time.Millisecond
-	// Bounds of what one request asks for. The server sends no more than the
+	// Bounds of one pull request. The server sends no more than the
 	// consumer's MaxAckPending, so a request for more only saves requests.
 	minBatch = 64
 	maxBatch = 256
@@ -222,7 +222,7 @@ func (s *Source) noRespondersError(ctx context.Context) error {
 	}
 }
 
-// inboxSlack is the capacity for the server's status messages beside the events.
+// inboxSlack is the capacity for the server's status messages in addition to the events.
 const inboxSlack = 32
 
 // inbox is the subscription that the answers to pull requests arrive on.

@@ -133,7 +133,7 @@ const (
 	// maxConsumers of the streams of events and retries is more than there ever are. Without a limit of
 	// its own a stream has the server's default, which is 1,000.
 	maxConsumers = 1_000_000
-	// deadLetterOverhead is what a dead letter takes in its stream beside its payload: its subject, and what the server adds.
+	// deadLetterOverhead is the size of a dead letter in its stream in addition to its payload: its subject, and the server's record.
 	deadLetterOverhead = 1 << 10
 )
 

@@ -21,7 +21,7 @@ type Backlog struct {
 // Total is everything that is not settled.
 func (b Backlog) Total() uint64 { return b.Pending + b.AckPending }
 
-// Backlog asks the consumer's leader. ErrConsumerNotFound is an answer, the
+// Backlog reads the backlog from the consumer's leader. ErrConsumerNotFound is a valid result: the
 // consumer has no backlog because it does not exist; after any other error the
 // backlog is unknown.
 func (c *Conn) Backlog(ctx context.Context, stream, consumer string) (Backlog, error) {

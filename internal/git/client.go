@@ -26,7 +26,7 @@ const dialTimeout = 10 * time.Second
 
 // Options of a Client.
 type Options struct {
-	// CA has PEM certificates that are trusted besides those of the system.
+	// CA holds PEM certificates that are trusted in addition to those of the system.
 	CA []byte
 	// Guard decides which addresses repositories may have. Its zero value refuses those of this machine.
 	Guard dialguard.Guard
@@ -147,7 +147,7 @@ type Repository struct {
 	// URL is https://, http://, ssh:// or user@host:path.
 	URL         string
 	Credentials Credentials
-	// Owner is the namespace that asks. Owners take turns where they would be in each other's way.
+	// Owner is the namespace of the request. Owners take turns where they share a limit.
 	Owner string
 }
 

@@ -42,7 +42,7 @@ const (
 	Unreadable         Kind = "Unreadable" // anything else
 )
 
-// Error says what is wrong and what to do about it.
+// Error describes a failure and its remedy.
 type Error struct {
 	Kind    Kind
 	Message string

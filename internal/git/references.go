@@ -23,7 +23,7 @@ type References struct {
 	hint    string            // for what has none of its own
 }
 
-// List asks a repository for references, in any form that Resolve takes. However many there are, it keeps these alone.
+// List reads a repository's references, in any form that Resolve takes. However many there are, it keeps these alone.
 func (c *Client) List(ctx context.Context, repository Repository, references ...string) (References, error) {
 	opened, err := c.open(ctx, repository, references...)
 	if err != nil {

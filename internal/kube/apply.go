@@ -63,7 +63,7 @@ func NewApplierAs(c client.Client, owner client.FieldOwner) *Applier {
 	return &Applier{client: c, owner: owner, applied: make(map[types.NamespacedName][]record)}
 }
 
-// Apply makes the live object what desired says. Live is nil when there is
+// Apply makes the live object match desired. Live is nil when there is
 // none. What others have added by hand to the exclusive parts is removed. The
 // result is the object after the write, nil when none was needed.
 //

@@ -29,7 +29,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube/watch"
 )
 
-// Cluster says how to reach the cluster that the pod runs in, or that KUBECONFIG names, and which types are read there.
+// Cluster returns the configuration of the cluster that the pod runs in, or that KUBECONFIG names, and the scheme of its types.
 func Cluster() (*rest.Config, *runtime.Scheme, error) {
 	found, err := config.GetConfig()
 	if err != nil {
@@ -42,7 +42,7 @@ func Cluster() (*rest.Config, *runtime.Scheme, error) {
 	return found, scheme, nil
 }
 
-// NewScheme knows Kubernetes' own types, those of Gateway API, and ours. KEDA's are not needed: its
+// NewScheme returns a scheme of Kubernetes' own types, those of Gateway API, and ours. KEDA's are not needed: its
 // objects are handled without Go types.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
@@ -65,7 +65,7 @@ func SetLogger(logger logr.Logger) {
 	klog.SetLogger(logger)
 }
 
-// NewCache is a cache of the cluster's objects for processes that only read: what is asked for is watched. It reads
+// NewCache returns a cache of the cluster's objects for processes that only read: each kind that is read is watched. It reads
 // the cluster that the pod runs in, or that KUBECONFIG names. It leaves annotations out but the one for debugging, and but of kinds that
 // have a transform of their own. Of pods it keeps where they are, for watch.Endpoints.
 func NewCache(logger logr.Logger, kinds ...map[client.Object]cache.ByObject) (cache.Cache, error) {

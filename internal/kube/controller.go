@@ -28,7 +28,7 @@ const (
 	lastRetry  = 1000 * time.Second
 )
 
-// NewController begins a controller whose workers take objects of all namespaces in turn. Every controller begins with it.
+// NewController returns the builder of a controller with workers that take objects of all namespaces in turn. Every controller uses it.
 func NewController(mgr ctrl.Manager, options controller.Options) *builder.Builder {
 	return ctrl.NewControllerManagedBy(mgr).WithOptions(inTurn(options))
 }
@@ -99,28 +99,28 @@ func metadataChanged(before, after client.Object) bool {
 		before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
 }
 
-// ForeignError says that an object of the wanted name belongs to another owner.
+// ForeignError means that an object of the wanted name belongs to another owner.
 type ForeignError struct {
 	// Kind and Name are the object's.
 	Kind, Name string
-	// Owner describes whose it is.
+	// Owner describes the owner.
 	Owner string
 }
 
-// Error says whose the object is and what to do about it.
+// Error returns the owner of the object and the remedy.
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%s %s already exists and belongs to %s; it is left as it is. Delete it or choose another name",
 		e.Kind, e.Name, e.Owner)
 }
 
-// PredecessorError says that an object of the wanted name belonged to an
+// PredecessorError means that an object of the wanted name belonged to an
 // earlier object of the owner's name and is about to be garbage collected.
 type PredecessorError struct {
 	// Kind and Name are the object's.
 	Kind, Name string
 }
 
-// Error says what is waited for.
+// Error names the deletion that is awaited.
 func (e *PredecessorError) Error() string {
 	return fmt.Sprintf("%s %s of the deleted predecessor is still being removed", e.Kind, e.Name)
 }

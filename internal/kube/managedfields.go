@@ -53,7 +53,7 @@ func Share(object metav1.Object) {
 	object.SetManagedFields(entries)
 }
 
-// ShareTexts lets an object of a cache share with others what many of them say: their namespace and labels.
+// ShareTexts lets the objects of a cache share equal texts: their namespace and labels.
 func ShareTexts(object metav1.Object) {
 	object.SetNamespace(unique.Make(object.GetNamespace()).Value())
 	object.SetLabels(sharedTexts(object.GetLabels()))
@@ -117,7 +117,7 @@ func controllerUID(object metav1.Object) []byte {
 	return nil
 }
 
-// Part is a part of an object that its owner keeps as it applied it.
+// Part is a part of an object that must stay as its owner applied it.
 type Part interface {
 	// contains reports whether path lies in the part.
 	contains(path fieldpath.Path) bool

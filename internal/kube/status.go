@@ -49,9 +49,9 @@ func Transitions(before, after []metav1.Condition) []metav1.Condition {
 	return changed
 }
 
-// Conditions that tools know of any object, by the conventions of kstatus.
+// Conditions that tools expect on any object, by the conventions of kstatus.
 const (
-	// ConditionReady is True when the object is as its spec asks, in its present generation.
+	// ConditionReady is True when the object matches its spec, in its current generation.
 	ConditionReady = "Ready"
 	// ConditionStalled is True when somebody has to act, and is otherwise not there.
 	ConditionStalled = "Stalled"
@@ -146,7 +146,7 @@ func (s Summary) Set(conditions *[]metav1.Condition, now time.Time) {
 	*conditions = slices.Concat(kept, summary)
 }
 
-// How much an aspect counts beside others.
+// The weight of an aspect among others.
 const (
 	none = iota
 	fine

@@ -201,7 +201,7 @@ const (
 type TransportOptions struct {
 	// Insecure are the hosts, with their ports, that speak plain HTTP.
 	Insecure []string
-	// CA has PEM certificates that are trusted besides those of the system.
+	// CA holds PEM certificates that are trusted in addition to those of the system.
 	CA []byte
 	// ResponseTimeout bounds the wait for the first byte of an answer.
 	ResponseTimeout time.Duration

@@ -24,7 +24,7 @@ type Registry struct {
 	Password string
 	// Insecure means plain HTTP. Without it nothing is ever sent unencrypted.
 	Insecure bool
-	// CA has PEM certificates that are trusted besides those of the system.
+	// CA holds PEM certificates that are trusted in addition to those of the system.
 	CA []byte
 	// Guard bounds where a registry may be that a tenant has named. One that the operator names has none.
 	Guard *dialguard.Guard

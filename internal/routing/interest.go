@@ -30,7 +30,7 @@ type Interest struct {
 	kinds     []EventKind // those without wildcards, in the order of the Subscriptions
 }
 
-// InterestOf reads what Subscriptions ask for.
+// InterestOf returns the interest of Subscriptions.
 func InterestOf(specs []eventingv1alpha2.SubscriptionSpec) Interest {
 	s := Interest{subjects: map[string]bool{}}
 	for i := range specs {
@@ -84,7 +84,7 @@ func subjectOf(event EventKind) string {
 	return Subject(event.Source, event.Type, false)
 }
 
-// Explain says for people that no Subscription takes an event, and what may have been meant. It is empty when one does.
+// Explain returns a message that no Subscription takes an event, with the event that may have been meant. It is empty when one does.
 func (s Interest) Explain(event EventKind) string {
 	if s.Takes(event) {
 		return ""

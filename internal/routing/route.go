@@ -16,7 +16,7 @@ import (
 
 // Route is a Subscription as the data plane sees it.
 type Route struct {
-	// Subscription is where the Route comes from.
+	// Subscription is the source of the Route.
 	Subscription types.NamespacedName
 	// UID of the Subscription, which no other one of its name has; empty in local mode.
 	UID types.UID
@@ -48,7 +48,7 @@ type Route struct {
 	Delivery Delivery
 	// Paused is true while nothing is to be delivered.
 	Paused bool
-	// DeadLetters is how the Subscription's dead letters come to a sink of their
+	// DeadLetters is the route of the Subscription's dead letters to a sink of their
 	// own; nil if they only are kept.
 	DeadLetters *Route
 	// OfDeadLetters is true for a DeadLetters: its consumer, which has the name of
@@ -56,13 +56,13 @@ type Route struct {
 	OfDeadLetters bool
 }
 
-// TypeMapping is how one event type of a Subscription is subscribed.
+// TypeMapping holds the subject and the consumer of one event type of a Subscription.
 type TypeMapping struct {
 	// Original is the type as written in the spec.
 	Original string
 	// Clean is the type without what a subject cannot carry.
 	Clean string
-	// Subject is where events of the type are stored.
+	// Subject is the subject of the type's events.
 	Subject string
 	// ConsumerName is how the status names the type. No consumer of that name
 	// exists, because one consumer carries all types of a Subscription.
@@ -235,13 +235,13 @@ type Delivery struct {
 	Backoff Backoff
 	// Timeout of one attempt.
 	Timeout time.Duration
-	// TTL limits how old an event may become, 0 for any age.
+	// TTL limits the age of an event, 0 for any age.
 	TTL time.Duration
 	// EventsPerSecond is the rate limit, 0 for none.
 	EventsPerSecond int
 	// OrderedBy is the attribute by which events are kept in order, empty for none.
 	OrderedBy string
-	// StartFrom is where a new consumer starts.
+	// StartFrom is the position at which a new consumer starts.
 	StartFrom StartFrom
 }
 

@@ -17,7 +17,7 @@ import (
 // Subscription's namespace nor one that the policy allows.
 var ErrInvalidSink = errors.New("invalid sink")
 
-// SinkError says what is wrong with a sink. It is an ErrInvalidSink.
+// SinkError describes an invalid sink. It is an ErrInvalidSink.
 type SinkError struct {
 	// Detail is for people; they and tools look for its words.
 	Detail string
@@ -45,7 +45,7 @@ type target struct {
 	external bool
 }
 
-// CheckSink says what is wrong with a sink of a Subscription of the namespace, as a *SinkError.
+// CheckSink validates the sink of a Subscription of the namespace, and returns a *SinkError.
 func CheckSink(sink, namespace string, policy Policy) error {
 	_, err := parseSink(sink, namespace, policy)
 	return err
@@ -168,7 +168,7 @@ const (
 type Policy struct {
 	// AllowedSinkHosts are hosts ("api.example.com"), all below a domain ("*.example.com") and IP addresses.
 	AllowedSinkHosts []string
-	// Access says who may subscribe to and publish what.
+	// Access holds the rules of who may subscribe to and publish which events.
 	Access Access
 }
 

@@ -48,7 +48,7 @@ type Settings struct {
 	Unused []string
 }
 
-// Collector is where processes and Functions send traces, where the flag says that.
+// Collector is the URL to which processes and Functions send traces, where the flag enables that.
 func (s *Settings) Collector(flag string) string {
 	if s.TraceCollector != nil {
 		return *s.TraceCollector
@@ -71,7 +71,7 @@ type Log struct {
 	DebugLinesPerSecond *int
 }
 
-// Levels are those of a log, the most talkative first. All that is graver than an error is logged as one.
+// Levels are the levels of a log, the most verbose first. All that is graver than an error is logged as one.
 var levels = []string{"debug", "info", "warn", "error"}
 
 // Processes are the components that others are parts of.
@@ -248,7 +248,7 @@ func (p *parser) format(text string) string {
 	}
 }
 
-// Changes says what is different now, in the words of Kyma's Events.
+// Changes describes what has changed, in the words of Kyma's Events.
 func Changes(before, now *Settings) []string { return changes(before.fields(), now.fields()) }
 
 // LogChanges is the same for a log.

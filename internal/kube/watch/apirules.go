@@ -24,13 +24,13 @@ import (
 	"github.com/rouse-run/rouse/internal/apirule"
 )
 
-// APIRuleSettings say what APIRules may name. Gateways and the controller need the same.
+// APIRuleSettings configure which gateways APIRules may name. Gateways and the controller need the same settings.
 type APIRuleSettings struct {
-	// Enabled says that APIRules are served at all.
+	// Enabled is true if APIRules are served at all.
 	Enabled bool
-	// Domains are those of the gateways that Rouse itself is. They count before Gateways of their names.
+	// Domains are the domains of Rouse's own gateways. They count before Gateways of their names.
 	Domains map[types.NamespacedName]string
-	// GatewayAPI says that APIRules may name Gateways of Gateway API, whose CRDs have to be there.
+	// GatewayAPI allows APIRules to name Gateways of Gateway API; its CRDs have to be installed.
 	GatewayAPI bool
 	// Authorizers are the names that extAuth may use.
 	Authorizers map[string]bool

@@ -29,7 +29,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Endpoints report where Services can be reached. Activators, which are among the endpoints of a Function's Service, are none, and
+// Endpoints reports the endpoints of Services. Activators, which are among the endpoints of a Function's Service, are none, and
 // neither is what is no pod of the Service's namespace.
 type Endpoints struct {
 	cache   cache.Cache

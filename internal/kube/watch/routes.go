@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Routes are what the Subscriptions of the cluster mean to the data plane.
+// Routes watches the Subscriptions of the cluster, as Routes of the data plane.
 type Routes struct {
 	cache  cache.Cache
 	policy routing.Policy
@@ -79,13 +79,13 @@ func (r *Routes) read(ctx context.Context) ([]routing.Route, error) {
 
 var errNotSynced = errors.New("the cache of Subscriptions is not in step yet")
 
-// Subscriptions are those of the cluster, as they are written.
+// Subscriptions reads the Subscriptions of the cluster.
 type Subscriptions struct{ cache cache.Cache }
 
 // NewSubscriptions reads Subscriptions from c.
 func NewSubscriptions(c cache.Cache) *Subscriptions { return &Subscriptions{cache: c} }
 
-// Specs are those of all Subscriptions that are not being deleted, whether they make sense or not. Callers must not
+// Specs returns the specs of all Subscriptions that are not being deleted, valid or not. Callers must not
 // change them. It does not wait for the cache: before it is in step there is an error.
 func (s *Subscriptions) Specs(ctx context.Context) ([]eventingv1alpha2.SubscriptionSpec, error) {
 	informer, err := s.cache.GetInformer(ctx, &eventingv1alpha2.Subscription{}, cache.BlockUntilSynced(false))
