@@ -117,8 +117,8 @@ func TestAPodThatCannotBeAskedIsAnErrorAndNeverZero(t *testing.T) {
 				_ = conn.Close()
 			}
 		}},
-		"it says that there is no such path": {podTimeout, "has answered 404", http.NotFound},
-		"it leads elsewhere": {podTimeout, "has answered 302", func(w http.ResponseWriter, r *http.Request) {
+		"it says that there is no such path": {podTimeout, "returned status 404", http.NotFound},
+		"it leads elsewhere": {podTimeout, "returned status 302", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+elsewhere.Address, http.StatusFound)
 		}},
 	} {
@@ -169,7 +169,7 @@ func TestForgedAddressesOfPodsAreNotDialled(t *testing.T) {
 	}
 	for _, address := range []string{"localhost:" + port, "metadata.google.internal:80", "10.0.0.1", ""} {
 		_, err := asking(t, podTimeout).Loads(t.Context(), shop, []routing.Endpoint{{Address: address, Ready: true}})
-		require.EqualError(t, err, "pod "+address+" has no IP address")
+		require.EqualError(t, err, "pod "+address+" has an invalid IP address")
 	}
 }
 

@@ -151,7 +151,7 @@ func TestFunctionsOfAGatewayAreBounded(t *testing.T) {
 	_, err = l.change(loads{{Namespace: "shop", Name: "1"}: {Requests: 2}})
 	require.NoError(t, err, "it is known")
 	_, err = l.change(loads{price: {Requests: 1}})
-	require.ErrorContains(t, err, "it reports 32769 Functions, which is more than 32768")
+	require.ErrorContains(t, err, "the gateway reports 32769 Functions, more than the limit of 32768")
 	many[price] = activation.FunctionLoad{Requests: 1}
 	_, err = l.begin(many)
 	require.Error(t, err)

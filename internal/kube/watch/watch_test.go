@@ -26,7 +26,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
-var cluster = envtest.New()
+var cluster = envtest.New(envtest.WithGatewayAPI())
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
