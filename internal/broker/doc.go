@@ -39,9 +39,9 @@
 //
 // # Pull requests
 //
-// [Source] writes its pull requests itself: it keeps one standing, so that an ack brings
-// the next message without a round trip, and knows when the server has forgotten it, which
-// the client library does not report reliably after a leader has changed. A request asks for
+// [Source] writes its pull requests itself: it always has one pending, so that an ack brings
+// the next message without a round trip, and it notices when the server has dropped it, which
+// the client library does not report reliably after a leader has changed. A request is for
 // no more messages and bytes than fit into the [MemoryBudget] of the source. That memory is
 // acquired before the request, and released with the messages.
 //
@@ -52,8 +52,8 @@
 //
 //	Retry --admit--> rouse.delay.2s.> --2 s later--> rouse.delay.500ms.> --> ... --due--> kyma.rouse-redelivery.<consumer>
 //
-// A forwarder of each bridge takes what a level's consumer shows, keeps in hand what goes on soon,
-// and gives the rest back to the server until shortly before.
+// A forwarder of each bridge receives from a level's consumer, holds the retries that are due soon,
+// and returns the rest to the server until shortly before they are due.
 //
 // # Detached calls
 //
