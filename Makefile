@@ -14,7 +14,7 @@ export GOFLAGS += -buildvcs=false -trimpath
 GO        ?= go
 # local: a Kubernetes of processes on this machine, needs root. kind: one in Docker.
 CLUSTER   ?= local
-CLUSTERS  := $(GO) run -C e2e/cluster .
+CLUSTERS  := $(if $(filter kind,$(CLUSTER)),e2e/kind.sh,$(GO) run -C e2e/cluster .)
 export ROUSE_CLUSTER = $(CLUSTER)
 GENERATOR := $(GO) tool -modfile="$(CURDIR)/tools/go.mod" controller-gen object crd
 # Of versions that are served only on request the chart has CRDs apart.
@@ -24,7 +24,12 @@ CONTROLLER_GEN := $(GENERATOR) $(addprefix paths=./,$(filter-out $(OLD_APIS),$(w
 GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint
 ACTIONLINT     := $(GO) tool -modfile="$(CURDIR)/tools/lint/actions/go.mod" actionlint
 SUPPLY    := $(GO) run -C tools/supply
-MODULES   := . e2e/cluster e2e/cluster/components/network-policies e2e/bench/own e2e/bindings tools/pack tools/release tools/supply
+MODULES   := . e2e/cluster e2e/cluster/components/network-policies e2e/bench/own e2e/bindings tools tools/pack tools/release tools/supply
+# Those whose tests run beside the root's; what makes releases has a target of its own.
+TESTED    := e2e/cluster e2e/cluster/components/network-policies tools tools/supply
+# kube-apiserver, etcd, nats-server and other programs that tests start, which the cluster's cache keeps.
+ASSETS    := assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH"
+SUITE     := bin/suite -C "$(CURDIR)"
 # A release's has to be named: what Git describes is none.
 RELEASE_VERSION := $(VERSION)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -61,8 +66,27 @@ cluster-down: ## Take the local cluster away and leave nothing behind
 	@$(CLUSTERS) down
 
 ##@ Test it
+.PHONY: check
+check: bin/suite ## What to run before each commit, without root or cluster: lint, generated files and tests of what changed since main, and of what imports it (BASE)
+	@$(CLUSTERS) packages || echo "check: the tests that need these packages fail"
+	@ls -d "$${ROUSE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/rouse}"/assets/bin-* >/dev/null 2>&1 || \
+	  echo "check: this builds kube-apiserver, etcd, nats-server and others that the tests start, once, which takes some minutes"
+	@$(ASSETS) && exec $(SUITE) $(if $(BASE),-base '$(BASE)') check
+
+# The runtimes' tests wait most of the time and the cluster's programs are compiled without waiting: they run beside the unit
+# tests, which do both. The end-to-end tests wait for a real cluster and have limits of time, so they run alone.
 .PHONY: test
-test: preflight lint verify licenses vulncheck test-unit test-release test-runtimes test-samples test-run test-e2e ## Run everything: lint, unit, integration, runtimes, chart, local mode and e2e
+test: preflight packages bin/suite ## Run everything: lint, unit, integration, runtimes, chart, local mode and e2e; the end lists what failed and how to run just that
+	@exec $(SUITE) tiers 'lint verify supply | assets' \
+	  'test-unit test-release test-samples test-run | test-runtimes cluster-programs' test-e2e
+
+.PHONY: flakes
+flakes: packages bin/suite ## Run the unit tests many times on busy cores, and list what ever failed with its seed (N=10, PACKAGES)
+	@$(ASSETS) && exec $(SUITE) -runs $(or $(N),10) flakes $(PACKAGES)
+
+.PHONY: bin/suite
+bin/suite:
+	@$(GO) build -C tools -o "$(CURDIR)/bin/suite" ./suite
 
 # Reports at the start what would fail the run after half an hour.
 .PHONY: preflight
@@ -72,18 +96,22 @@ preflight: modules
 # go gives up at the first module that a proxy does not send, which should not end the run later.
 .PHONY: modules
 modules:
-	@for module in $(MODULES) tools tools/lint tools/lint/actions; do for pause in 5 10 0; do \
+	@for module in $(MODULES) tools/lint tools/lint/actions; do for pause in 5 10 0; do \
 	  if $(GO) -C $$module mod download; then continue 2; fi; sleep $$pause; done; exit 1; done
 
 .PHONY: packages
 packages:
 	@$(CLUSTERS) packages
 
+.PHONY: assets
+assets:
+	@$(CLUSTERS) assets
+
 # actionlint knows the inputs of actions by their tags, not by the digests that pin them.
 .PHONY: lint
 lint: ## Lint the Go code and the workflows
-	@for module in $(MODULES); do echo "lint $$module"; \
-	  (cd $$module && $(GOLANGCI_LINT) run --allow-parallel-runners --config "$(CURDIR)/.golangci.yml" ./...); done
+	@failed=0; for module in $(MODULES); do echo "lint $$module"; \
+	  (cd $$module && $(GOLANGCI_LINT) run --allow-parallel-runners --config "$(CURDIR)/.golangci.yml" ./...) || failed=1; done; exit $$failed
 	@echo "lint .github/workflows"; for workflow in .github/workflows/*.yaml; do \
 	  sed -E 's/@[0-9a-f]{40} # (v[0-9]+).*/@\1/' "$$workflow" | $(ACTIONLINT) -shellcheck= -pyflakes= -stdin-filename "$$workflow" -; done
 
@@ -94,38 +122,44 @@ licenses: ## Write the licences of all that is compiled in to bin/THIRD_PARTY_NO
 # VULNDB_REQUIRED=1 makes it a failure that the database of vulnerabilities cannot be asked.
 .PHONY: vulncheck
 vulncheck: ## Fail when a known vulnerability is reachable; says so when the database cannot be asked (VULNDB_REQUIRED, GOVULNDB)
-	@$(SUPPLY) ./vulncheck -C "$(CURDIR)" ./cmd/... ./runtimes/...
+	@tools/supply/vulncheck.sh . ./cmd/... ./runtimes/...
+
+.PHONY: supply
+supply: bin/suite ## licenses and vulncheck, unless they succeeded today on this machine with the same modules and imports
+	@exec $(SUITE) once licenses vulncheck
 
 .PHONY: verify
 verify: ## Fail when generated files are stale
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; mkdir -p "$$fresh/charts/rouse/files"; \
 	  cp -r go.mod go.sum api "$$fresh/"; find "$$fresh/api" -name 'zz_generated.*' -delete; (cd "$$fresh" && $(CONTROLLER_GEN)); \
+	  $(GO) run ./docs/reference -crds "$$fresh/charts/rouse/files/crds" -out "$$fresh/docs/reference"; \
 	  if diff -r api "$$fresh/api" && diff -r charts/rouse/files/crds "$$fresh/charts/rouse/files/crds" && \
-     diff -r charts/rouse/files/old-crds "$$fresh/charts/rouse/files/old-crds"; \
+     diff -r charts/rouse/files/old-crds "$$fresh/charts/rouse/files/old-crds" && \
+     diff -r -x README.md -x '*.go' docs/reference "$$fresh/docs/reference"; \
 	  then echo "verify: generated files are up to date"; \
 	  else echo "verify: generated files are stale: run 'make generate' and commit what it writes"; exit 1; fi
 
-# Many tests wait for servers, so more than cores go at once.
+# Many tests wait for servers, so more than cores go at once. The lint has go vet's checks.
 .PHONY: test-unit
-test-unit: packages ## Unit and integration tests with the race detector (real kube-apiserver, etcd and nats-server)
-	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
-	  $(GO) test -race -shuffle=on -parallel 4 ./... && $(GO) test -C e2e/cluster ./... && \
-	  $(GO) test -C e2e/cluster/components/network-policies ./... && $(GO) test -C tools/supply ./...
+test-unit: packages ## Unit and integration tests with the race detector (real kube-apiserver, etcd and nats-server; PACKAGES, RUN, SHUFFLE)
+	@$(ASSETS); failed=0; \
+	  $(GO) test -vet=off -race -shuffle=$(or $(SHUFFLE),on) -parallel 4 $(if $(RUN),-run '$(RUN)') $(or $(PACKAGES),./...) || failed=1; \
+	  $(if $(PACKAGES),,for module in $(TESTED); do $(GO) test -C $$module ./... || failed=1; done;) exit $$failed
 
 .PHONY: test-release
 test-release: ## Tests of what makes releases, and that go install works from the last commit
-	@$(GO) test -C tools/pack ./... && $(GO) test -C tools/release -timeout 15m ./...
+	@failed=0; $(GO) test -C tools/pack ./... || failed=1; $(GO) test -C tools/release -timeout 15m ./... || failed=1; exit $$failed
 
 .PHONY: test-fips
 test-fips: packages ## Unit tests in FIPS 140-3's strict mode, which docs/fips.md is about (PACKAGES); not part of make test
-	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
+	@$(ASSETS) && \
 	  strict=$$(mktemp -d) && trap 'rm -rf "$$strict"' EXIT && cp go.mod go.sum "$$strict/" && \
 	  $(GO) mod edit -godebug=fips140=only -godebug=tlsmlkem=0 "$$strict/go.mod" && \
 	  $(FIPS) $(GO) test -modfile="$$strict/go.mod" -parallel 4 -timeout 30m $(or $(PACKAGES),./...)
 
 .PHONY: test-runtimes
-test-runtimes: packages ## Tests of the runtimes over real HTTP
-	@assets=$$($(CLUSTERS) assets) && RUNTIME_PYTHONS=$$assets runtimes/test.sh
+test-runtimes: packages ## Tests of the runtimes over real HTTP (RUNTIMES: nodejs, python, golang)
+	@assets=$$($(CLUSTERS) assets) && RUNTIME_PYTHONS=$$assets runtimes/test.sh $(RUNTIMES)
 
 .PHONY: test-samples
 test-samples: ## Tests of the sample Functions
@@ -135,8 +169,12 @@ test-samples: ## Tests of the sample Functions
 test-run: ## The README's first command, once
 	@$(MAKE) run ARGS=--once
 
+.PHONY: cluster-programs
+cluster-programs: ## Compile and fetch what the local cluster runs, which make cluster and make test-e2e do else
+	@$(CLUSTERS) programs
+
 .PHONY: test-e2e
-test-e2e: ## End-to-end tests on the local cluster, which is taken down again
+test-e2e: ## End-to-end tests on the local cluster, which is taken down again (PACKAGES, RUN)
 	@e2e/run.sh
 
 .PHONY: e2e-isolation
@@ -215,7 +253,7 @@ bench-subscriptions: ## 10,000 Subscriptions on one bridge, idle and with 1 % ac
 
 .PHONY: bench-controller
 bench-controller: packages ## 10,000 Functions and Subscriptions in a real kube-apiserver without nodes: applied, a restart, and at rest (N, IDLE)
-	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
+	@$(ASSETS) && \
 	  $(GO) run ./e2e/bench/controller $(if $(N),-n $(N)) $(if $(IDLE),-idle $(IDLE))
 
 .PHONY: bench-memory
@@ -248,8 +286,9 @@ build: ## Build the binaries into bin/
 	@CGO_ENABLED=0 $(FIPS) $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 .PHONY: generate
-generate: ## Generate deepcopy functions and CRDs
+generate: ## Generate deepcopy functions, CRDs and the reference of their fields
 	@$(CONTROLLER_GEN)
+	@$(GO) run ./docs/reference
 
 .PHONY: baseline
 baseline: ## Keep the CRDs and the settings of streams and consumers of this checkout as those of the release before (at the commit of a release)
@@ -295,7 +334,7 @@ publish: ## Make a release on GitHub of a tag that is there, with the files of m
 
 .PHONY: dco
 dco: ## Fail when a commit since BASE is not signed off by its author
-	@$(SUPPLY) ./signoff -C "$(CURDIR)" "$(or $(BASE),origin/main)..HEAD"
+	@tools/supply/signoff.sh . "$(or $(BASE),origin/main)..HEAD"
 
 .PHONY: help
 help: ## List the targets

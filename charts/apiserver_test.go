@@ -31,7 +31,13 @@ import (
 
 var cluster = envtest.New()
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+func TestMain(m *testing.M) {
+	code := cluster.Main(m)
+	if err := os.RemoveAll(builtInto); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}
 
 func TestARealAPIServerTakesEveryObjectAndEveryPodUnderRestricted(t *testing.T) {
 	env := cluster.Environment(t)

@@ -62,7 +62,10 @@ func TestAJobMakesTheSecretsThatTheChartWouldMake(t *testing.T) {
 func TestWithoutLookingIntoTheClusterTheSameIsRenderedEachTime(t *testing.T) {
 	t.Parallel()
 	set := values{"credentials.madeBy=job", "nats.users.enabled=true", "scaler.tls.enabled=true"}
-	one, two := render(t, set), render(t, set)
+	one, err := renderChart(t.Context(), set)
+	require.NoError(t, err)
+	two, err := renderChart(t.Context(), set)
+	require.NoError(t, err)
 	require.Equal(t, one, two)
 	require.Empty(t, of[*corev1.Secret](one))
 }

@@ -2,7 +2,7 @@ package charts
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,12 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// binaries builds every command of the image once, and returns their folder.
+// binaries builds every command of the image once, and returns their folder, which TestMain removes.
 var binaries = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rouse-binaries-")
 	if err != nil {
 		return "", err
 	}
+	builtInto = dir
 	commands, err := filepath.Glob("../cmd/*")
 	if err != nil {
 		return "", err
@@ -34,16 +35,18 @@ var binaries = sync.OnceValues(func() (string, error) {
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", errors.Join(err, errors.New(string(out)), os.RemoveAll(dir))
+		return "", fmt.Errorf("build the binaries of the image: %w: %s", err, out)
 	}
 	return dir, nil
 })
+
+// builtInto is the folder of the binaries, or nothing while no test has built them.
+var builtInto string
 
 func TestEveryBinaryKnowsTheFlagsThatTheChartGivesIt(t *testing.T) {
 	t.Parallel()
 	dir, err := binaries()
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for name, all := range renderedInstallations(t) {

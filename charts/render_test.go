@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -182,14 +183,22 @@ type objects []client.Object
 // rendered has every installation, made once for all tests, which only read it.
 var rendered = sync.OnceValues(func() (map[string]objects, error) {
 	all := map[string]objects{}
+	var mutex sync.Mutex
+	group, ctx := errgroup.WithContext(context.Background())
+	group.SetLimit(4)
 	for name, set := range installations {
-		made, err := renderChart(context.Background(), set)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		all[name] = made
+		group.Go(func() error {
+			made, err := renderChart(ctx, set)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
+			all[name] = made
+			return nil
+		})
 	}
-	return all, nil
+	return all, group.Wait()
 })
 
 func renderedInstallations(t *testing.T) map[string]objects {
@@ -199,27 +208,42 @@ func renderedInstallations(t *testing.T) map[string]objects {
 	return all
 }
 
+// renders has what Helm made of values that tests share.
+var renders sync.Map
+
+// render returns objects of the test's own, which other tests with the same values have got too.
 func render(t *testing.T, set values) objects {
 	t.Helper()
-	all, err := renderChart(t.Context(), set)
+	once, _ := renders.LoadOrStore(strings.Join(set, "\x00"), sync.OnceValues(func() (string, error) {
+		return template(context.Background(), set) // others wait for it, also when this test ends
+	}))
+	text, err := once.(func() (string, error))()
+	require.NoError(t, err)
+	all, err := decodeAll(text)
 	require.NoError(t, err)
 	return all
 }
 
-// renderChart decodes every object strictly: an unknown or repeated field is an error.
+// renderChart renders the chart and decodes every object.
 func renderChart(ctx context.Context, set values) (objects, error) {
-	stdout, stderr, err := runHelm(ctx, []string{"template", "rouse", chart}, set)
+	text, err := template(ctx, set)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, stderr)
-	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	decoder := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
+	return decodeAll(text)
+}
 
+func template(ctx context.Context, set values) (string, error) {
+	stdout, stderr, err := runHelm(ctx, []string{"template", "rouse", chart}, set)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, stderr)
+	}
+	return stdout, nil
+}
+
+func decodeAll(text string) (objects, error) {
 	var all objects
-	documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(stdout)))
+	documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	for {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
@@ -231,19 +255,54 @@ func renderChart(ctx context.Context, set values) (objects, error) {
 		if isComment(document) {
 			continue
 		}
-		object, _, err := decoder.Decode(document, nil, nil)
-		if runtime.IsNotRegisteredError(err) { // of the Prometheus operator or KEDA: its type is not used here
-			object, _, err = decoder.Decode(document, nil, &unstructured.Unstructured{})
+		object, err := decodeOnce(document)
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, object)
+	}
+}
+
+// decoded has the objects by their text. Most of a chart is CRDs, which are the same in every render.
+var decoded sync.Map
+
+// decodeOnce returns a copy of the object that a text describes.
+func decodeOnce(document []byte) (client.Object, error) {
+	known, ok := decoded.Load(string(document))
+	if !ok {
+		object, err := decode(document)
 		if err != nil {
 			return nil, fmt.Errorf("%w in\n%s", err, document)
 		}
-		typed, ok := object.(client.Object)
-		if !ok {
-			return nil, fmt.Errorf("%T is no object", object)
-		}
-		all = append(all, typed)
+		known, _ = decoded.LoadOrStore(string(document), object)
 	}
+	return known.(client.Object).DeepCopyObject().(client.Object), nil
+}
+
+// decoder is strict: an unknown or repeated field is an error.
+var decoder = sync.OnceValues(func() (*json.Serializer, error) {
+	scheme := runtime.NewScheme()
+	err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme))
+	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true}), err
+})
+
+func decode(document []byte) (client.Object, error) {
+	strict, err := decoder()
+	if err != nil {
+		return nil, err
+	}
+	object, _, err := strict.Decode(document, nil, nil)
+	if runtime.IsNotRegisteredError(err) { // of the Prometheus operator or KEDA: its type is not used here
+		object, _, err = strict.Decode(document, nil, &unstructured.Unstructured{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	typed, ok := object.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no object", object)
+	}
+	return typed, nil
 }
 
 func isComment(document []byte) bool {

@@ -30,12 +30,12 @@ func TestTheTableOfCompatibilitySaysWhatIsTestedAndAskedFor(t *testing.T) {
 			supported: []evidence{{"charts/rouse/Chart.yaml", `kubeVersion: ">=(\d+\.\d+)\.0-0"`}},
 			tested: []evidence{
 				{components + "kubernetes/go.mod", `k8s\.io/kubernetes v(\S+)`},
-				{"e2e/cluster/component/component.go", `kubernetesVersion = "v(\S+)"`},
+				{"e2e/cluster/components/components.go", `kubernetesVersion = "v(\S+)"`},
 			},
 		},
 		"KEDA": {
 			supported: []evidence{{"charts/rouse/templates/NOTES.txt", `Install KEDA (\S+) or newer`}, {"charts/rouse/values.yaml", `Needs KEDA in the cluster before, since (\S+)\.\n`}},
-			tested:    []evidence{{components + "keda/go.mod", `kedacore/keda/v2 v(\S+)`}, {"e2e/cluster/kind/config.go", `kedaVersion +=? *"(\S+)"`}},
+			tested:    []evidence{{components + "keda/go.mod", `kedacore/keda/v2 v(\S+)`}, {"e2e/kind.sh", `\nkeda=(\S+)`}},
 		},
 		"NATS": {
 			supported: []evidence{{"docs/nats.md", `Version (\S+) or later with JetStream`}, {"internal/broker/errors.go", `NATS to (\S+) or later`}},
@@ -52,7 +52,7 @@ func TestTheTableOfCompatibilitySaysWhatIsTestedAndAskedFor(t *testing.T) {
 		"Gateway API": {tested: []evidence{{"go.mod", `sigs\.k8s\.io/gateway-api v(\S+)`}, {components + "envoy-gateway/go.mod", `sigs\.k8s\.io/gateway-api v(\S+)`}}},
 		"Go": {
 			supported: []evidence{{"go.mod", `\ngo (\d+\.\d+)`}, {"CONTRIBUTING.md", `Go (\d+\.\d+)`}, {"Dockerfile", `golang:(\d+\.\d+)`}},
-			tested:    []evidence{{"e2e/cluster/release/catalogue.go", `goVersion = "(\S+)"`}},
+			tested:    []evidence{{"e2e/cluster/rouse/runtimes.go", `goVersion = "(\S+)"`}},
 		},
 	}
 	rows := table(t, "part")

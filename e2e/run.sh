@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the end-to-end features. Without KUBECONFIG it brings up the local cluster, or with ROUSE_CLUSTER=kind one in Docker, and takes
+# Runs the end-to-end features, or with PACKAGES and RUN just those tests. Without KUBECONFIG it brings up the local cluster, or with ROUSE_CLUSTER=kind one in Docker, and takes
 # it away again; one that runs already is used and stays. On a cluster of the user's own Rouse is not uninstalled.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,6 +14,11 @@ fi
 run cluster up
 selected=$(cluster env)
 eval "$selected"
+
+if [[ -n "${PACKAGES:-}" ]]; then
+  run go test -tags e2e -count=1 -timeout 60m -v -run "${RUN:-.}" $PACKAGES
+  exit
+fi
 
 # A feature starts this one; compiled now it takes nothing from the features.
 run go build -C e2e/bindings -o /dev/null .

@@ -1,5 +1,5 @@
 # What the scripts that run end-to-end tests share; they are at the root of the repository.
-cluster() { go run -C e2e/cluster . "$@"; }
+cluster() { if [[ "${ROUSE_CLUSTER:-local}" == kind ]]; then e2e/kind.sh "$@"; else go run -C e2e/cluster . "$@"; fi; }
 
 # A step has a process group of its own: when this script is terminated, the step and all it started end first, so that
 # nothing works against the clean-up.

@@ -49,8 +49,9 @@ func backoffOf(b dispatch.Backoff, own routing.Backoff) dispatch.Backoff {
 	return b
 }
 
-// repliesAtATime are stored by a replica, of the events that may wait to be stored in all: those of publishers find places beside them.
-const repliesAtATime = 256
+// repliesAtATime are stored by a replica. The stream stores one event after another, so the replies of a namespace, half of these at most,
+// are what an event of another one may wait for there. More of them would store no more in a second.
+const repliesAtATime = 32
 
 func newReplyPlaces() *fair.Pool {
 	return fair.NewPool(fair.Limits{Total: repliesAtATime, Waiting: math.MaxInt32}) // calls that have been answered, which other limits bound

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests all runtimes over real HTTP, side by side: Node.js with the machine's node and, as the image layer, with every
+# Tests the runtimes that are named, or all, over real HTTP, side by side: Node.js with the machine's node and, as the image layer, with every
 # version it is made for; Python from its layer with python3.12 and python3.14 of the folder RUNTIME_PYTHONS, which make
 # test-runtimes sets, and else with the machine's python3; Go compiled by the machine's go. What each of them prints comes
 # in one piece when it is done.
@@ -58,10 +58,11 @@ start() {
   running[$!]=$1
 }
 
-echo "runtimes: testing Node.js, Python and Go side by side, which takes some minutes"
-start nodejs
-start python
-start golang
+if (($# == 0)); then set -- nodejs python golang; fi
+echo "runtimes: testing $* side by side, which takes some minutes"
+for one in "$@"; do
+  case "$one" in nodejs | python | golang) start "$one" ;; *) echo "runtimes: there is no $one, only nodejs, python and golang" >&2; exit 2 ;; esac
+done
 
 failed=()
 while ((${#running[@]})); do

@@ -1,19 +1,24 @@
-// Command builder makes the image of a Function. "builder fetch" puts itself into a volume, and the source of a
-// repository into another; "builder install", in the runtime's image, makes a layer of source and dependencies and hands
-// it to "builder push", which runs beside it and pushes the image. "builder prepare" only fills the Function's directory.
+// Command builder builds the image of a Function. "builder fetch" copies itself into a volume, and the source of a
+// repository into another; "builder install", in the runtime's image, makes a layer of source and dependencies and passes
+// it to "builder push", which runs in parallel and pushes the image. "builder prepare" only fills the Function's directory.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/builder"
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/git"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 func main() {
@@ -44,4 +49,96 @@ func start(args []string, stdout, stderr io.Writer) int {
 
 func newBuilder(o *options, stdout io.Writer, log logr.Logger) *builder.Builder {
 	return builder.New(o.builder, builder.Deps{Git: repositories{dir: o.gitDir}, Output: stdout, Log: log})
+}
+
+type options struct {
+	builder        builder.Options
+	binaryDir      string
+	gitDir         string
+	terminationLog string
+}
+
+func defaultOptions() *options {
+	return &options{
+		builder: builder.DefaultOptions(), binaryDir: buildplan.BinaryDir, gitDir: buildplan.GitDir, terminationLog: "/dev/termination-log",
+	}
+}
+
+// BindFlags binds the options to command-line flags.
+func (o *options) BindFlags(fs *pflag.FlagSet) {
+	o.builder.BindFlags(fs)
+	fs.StringVar(&o.binaryDir, "binary-dir", o.binaryDir, "directory that fetch copies this program to")
+	fs.StringVar(&o.gitDir, "git-dir", o.gitDir, "directory with the credentials of the Git repository")
+	fs.StringVar(&o.terminationLog, "termination-log", o.terminationLog, "file that the result is written to")
+}
+
+// Validate reports every invalid option.
+func (o *options) Validate() error { return o.builder.Validate() }
+
+// end writes the result for the controller and returns an error for a failed one.
+func (o *options) end(result buildplan.Result) error {
+	var failure error
+	if result.Reason != "" {
+		failure = fmt.Errorf("%s: %s", result.Reason, result.Message)
+	}
+	text, err := buildplan.EncodeResult(result)
+	if err == nil {
+		err = os.WriteFile(o.terminationLog, text, 0o644) //nolint:gosec // the kubelet reads it
+	}
+	if err != nil {
+		err = fmt.Errorf("report the result: %w", err)
+	}
+	return errors.Join(failure, err)
+}
+
+// fetch provides what the next container needs: this program, and the source of a repository.
+func (o *options) fetch(ctx context.Context, b *builder.Builder) buildplan.Result {
+	if err := copyProgram(o.binaryDir); err != nil {
+		return buildplan.Result{Reason: language.Interrupted, Message: err.Error()}
+	}
+	return b.Fetch(ctx)
+}
+
+// copyProgram writes this program to the directory, under the name builder.
+func copyProgram(to string) (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	in, err := os.Open(self) //nolint:gosec // this program
+	if err != nil {
+		return fmt.Errorf("read this program: %w", err)
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.OpenFile(filepath.Join(to, "builder"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755) //nolint:gosec // another user runs it
+	if err != nil {
+		return fmt.Errorf("write the copy: %w", err)
+	}
+	defer func() {
+		if closed := out.Close(); err == nil && closed != nil {
+			err = fmt.Errorf("write the copy: %w", closed)
+		}
+	}()
+	if _, err := io.Copy(out, in); err != nil {
+		return fmt.Errorf("write the copy: %w", err)
+	}
+	return nil
+}
+
+// repositories fetches with the credentials in a directory.
+type repositories struct{ dir string }
+
+// Fetch writes the files of the source's directory at its commit into a directory.
+func (r repositories) Fetch(ctx context.Context, source buildplan.Git, ca []byte, into string) error {
+	credentials, err := git.ReadDir(source.Auth, r.dir)
+	if err != nil {
+		return err
+	}
+	client, err := git.New(git.Options{CA: ca})
+	if err != nil {
+		return err
+	}
+	return client.Fetch(ctx,
+		git.Repository{URL: source.URL, Credentials: credentials},
+		git.Commit{Hash: source.Commit, Reference: source.Reference, BaseDir: buildplan.CleanDir(source.BaseDir)}, into)
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 )
 
-// Controllers that a process may run. The Function controller knows neither NATS nor gateways, so that it can run where those are not.
+// Controllers that a process may run. The Function controller depends neither on NATS nor on gateways, so that it
+// can run without them.
 const (
 	functions     = "functions"
 	activators    = "activators"
@@ -67,7 +68,7 @@ func defaultOptions() *options {
 	return o
 }
 
-// BindFlags adds all flags of the command.
+// BindFlags binds the options to command-line flags.
 func (o *options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "address of /metrics, /healthz and /readyz")
 	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time")
@@ -94,10 +95,10 @@ func (o *options) BindFlags(fs *pflag.FlagSet) {
 	o.settings.BindFlags(fs)
 }
 
-// Validate reports everything that is wrong with what the controllers of this process use.
+// Validate reports every invalid option that the controllers of this process use.
 func (o *options) Validate() error {
 	problems := []error{o.validateControllers(), o.settings.Validate(), o.conversion.Validate()}
-	o.exposure.Gateways = o.activation.GatewayService // both ask the same gateways
+	o.exposure.Gateways = o.activation.GatewayService // both query the same gateways
 	if o.runs(functions) {
 		_, denied := o.guard()
 		problems = append(problems, denied, o.function.Validate(), o.registry.Validate(), o.git.Validate(), o.images.Validate())
@@ -132,7 +133,7 @@ func (o *options) runs(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(o.controllers, name) })
 }
 
-// guard bounds what is dialled for tenants.
+// guard restricts the addresses that are dialled for tenants.
 func (o *options) guard() (dialguard.Guard, error) {
 	denied, err := dialguard.ParseDenied(o.deniedCIDRs)
 	if err != nil {

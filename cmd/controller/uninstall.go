@@ -20,16 +20,16 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// uninstallOptions are the flags of "controller uninstall", which the chart runs before it deletes the CRDs and, with
+// uninstallOptions holds the flags of "controller uninstall", which the chart runs before it deletes the CRDs and, with
 // --slices, after it has deleted the controller.
 type uninstallOptions struct {
 	timeout time.Duration
 	slices  bool
-	// serverlesses are deleted, too: after the Functions, for which they wait.
+	// serverlesses means that Serverlesses are deleted, too, after the Functions that they wait for.
 	serverlesses bool
 }
 
-// BindFlags adds the flags of the command.
+// BindFlags binds the options to command-line flags.
 func (o *uninstallOptions) BindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long all that is deleted may take to go")
 	fs.BoolVar(&o.slices, "slices", o.slices,
@@ -38,7 +38,7 @@ func (o *uninstallOptions) BindFlags(fs *pflag.FlagSet) {
 		"delete the Serverlesses after the Functions and Subscriptions: while their operator runs")
 }
 
-// Validate refuses a timeout that has passed already.
+// Validate rejects a timeout that has passed already.
 func (o *uninstallOptions) Validate() error {
 	if o.timeout <= 0 {
 		return errors.New("--timeout: must be more than 0")
@@ -46,7 +46,7 @@ func (o *uninstallOptions) Validate() error {
 	return nil
 }
 
-// uninstall deletes what the options say and waits until it is gone.
+// uninstall deletes what the options select and waits until it is gone.
 func uninstall(ctx context.Context, o *uninstallOptions, log logr.Logger) error {
 	kube.SetLogger(log)
 	rest, scheme, err := kube.Cluster()
@@ -55,7 +55,7 @@ func uninstall(ctx context.Context, o *uninstallOptions, log logr.Logger) error 
 	}
 	objects, err := client.New(rest, client.Options{Scheme: scheme})
 	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
+		return fmt.Errorf("create a client: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -68,8 +68,8 @@ func uninstall(ctx context.Context, o *uninstallOptions, log logr.Logger) error 
 	return deleteAll(ctx, objects, &operatorv1alpha1.ServerlessList{}, log)
 }
 
-// deleteResources deletes every Subscription and Function. The controller has to run meanwhile: it releases the Subscriptions'
-// finalizers after it has deleted their consumers.
+// deleteResources deletes every Subscription and Function. The controller has to run meanwhile: it removes the
+// Subscriptions' finalizers after it has deleted their consumers.
 func deleteResources(ctx context.Context, objects client.Client, log logr.Logger) error {
 	for _, list := range []client.ObjectList{&eventingv1alpha2.SubscriptionList{}, &serverlessv1alpha2.FunctionList{}} {
 		if err := deleteAll(ctx, objects, list, log); err != nil {
@@ -79,14 +79,14 @@ func deleteResources(ctx context.Context, objects client.Client, log logr.Logger
 	return nil
 }
 
-// deleteSlices deletes what leads callers to activators. Where Functions stay their Services do, too, and would go on leading
-// there when the gateways are gone.
+// deleteSlices deletes the slices that lead callers to activators. Where Functions stay their Services do, too, and
+// would still lead there when the gateways are gone.
 func deleteSlices(ctx context.Context, objects client.Client, log logr.Logger) error {
 	selected := client.MatchingLabels{discoveryv1.LabelManagedBy: activation.ManagedBy}
 	return deleteAll(ctx, objects, &discoveryv1.EndpointSliceList{}, log, selected)
 }
 
-// deleteAll deletes what a list holds, again and again until nothing is left, because others may add more.
+// deleteAll deletes the objects of a list repeatedly until none is left, because others may create more.
 func deleteAll(ctx context.Context, objects client.Client, list client.ObjectList, log logr.Logger, selected ...client.ListOption) error {
 	kind := fmt.Sprintf("%T", list)
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
@@ -101,7 +101,7 @@ func deleteAll(ctx context.Context, objects client.Client, list client.ObjectLis
 		for _, item := range items {
 			object, ok := item.(client.Object)
 			if !ok {
-				return false, fmt.Errorf("%T is no object", item)
+				return false, fmt.Errorf("%T is not an object", item)
 			}
 			if err := client.IgnoreNotFound(objects.Delete(ctx, object)); err != nil {
 				return false, err

@@ -4,12 +4,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/eventbridge"
+	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/chain"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/broker"
@@ -17,6 +21,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 	"github.com/rouse-run/rouse/internal/kube/watch"
+	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/settings"
 )
 
@@ -70,7 +75,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	}, o.bridge)
 	watcher, err := settingswatch.New(o.settings, settingswatch.Deps{Config: config, Log: log, Registry: registry, Apply: func(read *settings.Settings) {
 		if err := tracer.Collect(read.Collector(o.bridge.Bridge.Tracing.Endpoint)); err != nil {
-			log.Error(err, "the collector of traces stays as it was")
+			log.Error(err, "keeping the previous trace collector")
 		}
 		bridge.SetRetries(eventbridge.Retries{MaxAttempts: read.MaxAttempts, Backoff: read.Backoff, MaxBackoff: read.MaxBackoff})
 	}})
@@ -79,7 +84,68 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	}
 	err = daemon.RunOn(ctx, bridge.Run, objects.Start, conn.Hold, watcher.Run, settingswatch.DebuggedBehindServices(objects, log, true).Run)
 	if lost := tracer.Close(ctx); lost != nil {
-		log.Info("the last spans are lost", "reason", lost.Error())
+		log.Info("lost the last spans", "reason", lost.Error())
 	}
 	return err
+}
+
+type options struct {
+	bridge   replica.Options
+	broker   broker.Options
+	settings settingswatch.Options
+}
+
+func defaultOptions() *options {
+	o := &options{bridge: replica.DefaultOptions(), broker: broker.DefaultOptions()}
+	o.broker.Name = "rouse-eventbridge"
+	return o
+}
+
+// BindFlags binds the options to command-line flags.
+func (o *options) BindFlags(fs *pflag.FlagSet) {
+	o.bridge.BindFlags(fs)
+	o.broker.BindFlags(fs)
+	o.settings.BindFlags(fs)
+}
+
+// Validate reports every invalid option.
+func (o *options) Validate() error {
+	return errors.Join(o.bridge.Validate(), o.broker.Validate(), o.settings.Validate())
+}
+
+// adminAccess returns nil, and not an interface that holds nil, without an admin API. Its reviews have a client of
+// their own, so that they do not wait for those of publishers.
+func adminAccess(o admin.Options, log logr.Logger) (identity.Access, error) {
+	if o.Address == "" {
+		return nil, nil //nolint:nilnil // without an API there is no access
+	}
+	reviews, err := kube.NewReviews()
+	if err != nil {
+		return nil, err
+	}
+	return identity.NewKubernetes(reviews, log.WithName("admin")), nil
+}
+
+// reviewerFor returns nil, and not an interface that holds nil, when publishers need no token.
+func reviewerFor(access routing.Access) (identity.Reviewer, error) {
+	if access.Publish == nil {
+		return nil, nil //nolint:nilnil // no reviewer is needed
+	}
+	reviews, err := kube.NewReviews()
+	if err != nil {
+		return nil, err
+	}
+	return reviewer{reviews}, nil
+}
+
+// reviewer validates tokens at the API server.
+type reviewer struct{ reviews *kube.Reviews }
+
+// Review implements identity.Reviewer.
+func (r reviewer) Review(ctx context.Context, token, audience string) (identity.Account, error) {
+	namespace, name, ok, err := r.reviews.ServiceAccountOf(ctx, token, audience)
+	if err == nil && !ok {
+		err = identity.ErrUnknown
+	}
+	return identity.Account{Namespace: namespace, Name: name}, err
 }

@@ -1,17 +1,22 @@
-// Command gateway answers the HTTP requests of Functions that sleep: it holds them until a pod takes connections.
+// Command gateway receives the HTTP requests of Functions that are asleep and holds them until a pod accepts connections.
 package main
 
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"net"
 	"os"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/gateway"
+	"github.com/rouse-run/rouse/gateway/apirules"
 	"github.com/rouse-run/rouse/gateway/conditions"
 	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -67,4 +72,58 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	return daemon.RunOn(ctx, serves.Run, objects.Start, endpoints.Run, watcher.Run, settingswatch.DebuggedBehindServices(objects, log, false).Run)
+}
+
+type options struct {
+	gateway         gateway.Options
+	apiRules        watch.APIRuleSettings
+	authorizersFile string
+	settings        settingswatch.Options
+}
+
+// BindFlags implements daemon.Options.
+func (o *options) BindFlags(fs *pflag.FlagSet) {
+	o.gateway.BindFlags(fs)
+	o.apiRules.BindFlags(fs)
+	o.settings.BindFlags(fs)
+	fs.StringVar(&o.authorizersFile, "authorizers-file", o.authorizersFile, "list of the authorizers that extAuth of APIRules may name, as JSON")
+}
+
+// Validate implements daemon.Options.
+func (o *options) Validate() error {
+	return errors.Join(o.gateway.Validate(), o.apiRules.Validate(), o.settings.Validate())
+}
+
+// readAuthorizers reads the authorizers from their file.
+func (o *options) readAuthorizers() error {
+	if o.authorizersFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(o.authorizersFile)
+	if err != nil {
+		return fmt.Errorf("--authorizers-file: %w", err)
+	}
+	if o.gateway.Expose.Authorizers, err = apirules.ParseAuthorizers(text); err != nil {
+		return fmt.Errorf("--authorizers-file: %w", err)
+	}
+	o.apiRules.Authorizers = map[string]bool{}
+	for i := range o.gateway.Expose.Authorizers {
+		o.apiRules.Authorizers[o.gateway.Expose.Authorizers[i].Name] = true
+	}
+	return nil
+}
+
+// addresses returns the addresses of the pod, without loopback.
+func addresses() ([]string, error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("list the addresses of this pod: %w", err)
+	}
+	var found []string
+	for _, address := range all {
+		if network, ok := address.(*net.IPNet); ok && !network.IP.IsLoopback() {
+			found = append(found, network.IP.String())
+		}
+	}
+	return found, nil
 }

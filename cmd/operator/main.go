@@ -1,16 +1,21 @@
-// Command operator brings the Function controller that a Serverless asks for, keeps it as it should be, and takes it away with the
-// Serverless. "operator uninstall" takes away what it has brought, when it is gone itself.
+// Command operator installs the Function controller that a Serverless requests, repairs it, and removes it with the
+// Serverless. "operator uninstall" removes what it has installed after the operator itself was deleted.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -71,10 +76,88 @@ func newManager(o *options, installation *resources.Installation) (ctrl.Manager,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "rouse-operator",
 		LeaderElectionNamespace:       o.leaderElectNamespace,
-		LeaderElectionReleaseOnCancel: true, // the process ends right after
+		LeaderElectionReleaseOnCancel: true, // the process exits right after
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
 	return manager, daemon.RegisterBuild(metrics.Registry)
+}
+
+type options struct {
+	serverless           serverless.Options
+	metricsAddress       string
+	leaderElect          bool
+	leaderElectNamespace string
+}
+
+func defaultOptions() *options { return &options{metricsAddress: ":9090"} }
+
+// BindFlags implements daemon.Options.
+func (o *options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "address of /metrics, /healthz and /readyz")
+	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time")
+	fs.StringVar(&o.leaderElectNamespace, "leader-elect-namespace", o.leaderElectNamespace,
+		"namespace of the lease; that of the pod when empty")
+	o.serverless.BindFlags(fs)
+}
+
+// Validate implements daemon.Options.
+func (o *options) Validate() error { return o.serverless.Validate() }
+
+// readInstallation reads the chart's description of the installation.
+func (o *options) readInstallation() (*resources.Installation, error) {
+	file, err := os.Open(o.serverless.InstallationFile)
+	if err != nil {
+		return nil, fmt.Errorf("--installation-file: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, resources.MaxInstallation+1))
+	if err != nil {
+		return nil, fmt.Errorf("--installation-file: %w", err)
+	}
+	installation, err := resources.ParseInstallation(text)
+	if err != nil {
+		return nil, fmt.Errorf("--installation-file %s: %w", o.serverless.InstallationFile, err)
+	}
+	return installation, nil
+}
+
+// uninstallOptions holds the flags of "operator uninstall", which the chart runs after it has deleted the operator.
+type uninstallOptions struct {
+	timeout time.Duration
+	binding string
+}
+
+// BindFlags binds the options to command-line flags.
+func (o *uninstallOptions) BindFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long all that is deleted may take to go")
+	fs.StringVar(&o.binding, "binding", o.binding, "name of the ClusterRoleBinding that the operator has made")
+}
+
+// Validate reports every invalid option.
+func (o *uninstallOptions) Validate() error {
+	var problems []error
+	if o.timeout <= 0 {
+		problems = append(problems, errors.New("--timeout: must be more than 0"))
+	}
+	if o.binding == "" {
+		problems = append(problems, errors.New("--binding: must not be empty"))
+	}
+	return errors.Join(problems...)
+}
+
+func uninstall(ctx context.Context, o *uninstallOptions, log logr.Logger) error {
+	kube.SetLogger(log)
+	rest, scheme, err := kube.Cluster()
+	if err != nil {
+		return err
+	}
+	objects, err := client.New(rest, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	return serverless.Leave(ctx, objects, o.binding)
 }

@@ -1,9 +1,10 @@
-// Command registryproxy stands before the chart's registry, in the same pod, and lets each namespace read and write the
-// repositories of its own Functions only.
+// Command registryproxy is the proxy of the chart's registry, in the same pod. It lets each namespace read and write only
+// the repositories of its own Functions.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,15 +13,16 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/registryproxy"
 )
 
 const (
-	// transferTimeout is how long one layer may take to arrive.
+	// transferTimeout bounds the transfer of one layer.
 	transferTimeout = 15 * time.Minute
-	// readerTimeout is how long a client may leave what is written at a time unread.
+	// readerTimeout bounds how long a client may leave a write unread.
 	readerTimeout = time.Minute
 )
 
@@ -65,7 +67,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	})...)
 }
 
-// read is a value of the Secret, which must not be empty.
+// read returns a value of the Secret, which must not be empty.
 func (o *options) read(name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(o.login, name)) //nolint:gosec // the chart's own directory
 	if err != nil {
@@ -75,4 +77,32 @@ func (o *options) read(name string) (string, error) {
 		return value, nil
 	}
 	return "", fmt.Errorf("read the registry's login: %s is empty", filepath.Join(o.login, name))
+}
+
+type options struct {
+	proxy                          registryproxy.Options
+	store                          registryproxy.StoreOptions
+	address, metricsAddress, login string
+}
+
+func defaultOptions() *options {
+	return &options{proxy: registryproxy.DefaultOptions(), store: registryproxy.DefaultStoreOptions(), address: ":5000", metricsAddress: ":9090"}
+}
+
+// BindFlags binds the options to command-line flags.
+func (o *options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.address, "address", o.address, "address of the registry as others see it")
+	fs.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "address of /metrics")
+	fs.StringVar(&o.login, "login", o.login, "directory with the files username, password and accountKey")
+	o.proxy.BindFlags(fs)
+	o.store.BindFlags(fs)
+}
+
+// Validate reports every invalid option.
+func (o *options) Validate() error {
+	problems := errors.Join(o.proxy.Validate(), o.store.Validate())
+	if o.login == "" {
+		return errors.Join(errors.New("--login: must be a directory"), problems)
+	}
+	return problems
 }

@@ -1,4 +1,5 @@
-// Command rouse is for people: it runs Functions on their machine and asks a running Rouse, there or in a cluster.
+// Command rouse is the command line: it runs Functions on the local machine and queries a running Rouse, locally or in a
+// cluster.
 package main
 
 import (

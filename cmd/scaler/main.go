@@ -1,12 +1,14 @@
-// Command scaler is KEDA's external scaler for Functions: it answers how much waits for each of them, and pushes the
-// wake when the first event arrives.
+// Command scaler is KEDA's external scaler for Functions: it reports the backlog of each, and pushes the activation when
+// the first event arrives.
 package main
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -15,6 +17,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube/watch"
 	"github.com/rouse-run/rouse/internal/settings"
 	"github.com/rouse-run/rouse/scaler"
+	"github.com/rouse-run/rouse/scaler/httpload"
 	"github.com/rouse-run/rouse/scaler/kedaspans"
 )
 
@@ -43,7 +46,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	}
 	watcher, err := settingswatch.New(o.settings, settingswatch.Deps{Config: config, Log: log, Registry: registry, Apply: func(read *settings.Settings) {
 		if err := tracer.Collect(read.Collector(o.scaler.Tracing.Endpoint)); err != nil {
-			log.Error(err, "the collector of traces stays as it was")
+			log.Error(err, "keeping the previous trace collector")
 		}
 	}})
 	if err != nil {
@@ -71,7 +74,43 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 			return daemon.Serve(ctx, daemon.Server{Name: "metrics", Addr: o.metricsAddress, Handler: s.Handler()}, log)
 		})
 	if lost := tracer.Close(ctx); lost != nil {
-		log.Info("the last spans are lost", "reason", lost.Error())
+		log.Info("lost the last spans", "reason", lost.Error())
 	}
 	return err
+}
+
+type options struct {
+	scaler         scaler.Options
+	broker         broker.Options
+	metricsAddress string
+	settings       settingswatch.Options
+}
+
+func defaultOptions() *options {
+	o := &options{scaler: scaler.DefaultOptions(), broker: broker.DefaultOptions(), metricsAddress: ":9090"}
+	o.broker.Name = "rouse-scaler"
+	return o
+}
+
+// BindFlags binds the options to command-line flags.
+func (o *options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "address of /metrics, /healthz and /readyz")
+	o.scaler.BindFlags(fs)
+	o.broker.BindFlags(fs)
+	o.settings.BindFlags(fs)
+}
+
+// Validate reports every invalid option.
+func (o *options) Validate() error {
+	return errors.Join(o.scaler.Validate(), o.broker.Validate(), o.settings.Validate())
+}
+
+// countCalls returns the parts that count HTTP requests.
+func countCalls(o scaler.HTTPOptions, endpoints scaler.Endpoints, listings scaler.Listings, idleness scaler.Idleness, log logr.Logger) *scaler.HTTP {
+	return &scaler.HTTP{
+		Gateways: httpload.NewGateways(endpoints, httpload.GatewaysOptions{Service: o.GatewayService}, log.WithName("gateways")),
+		Pods:     httpload.NewPods(httpload.PodsOptions{}),
+		Listings: listings,
+		Idleness: idleness,
+	}
 }

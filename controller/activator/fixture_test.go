@@ -130,7 +130,7 @@ func (w *fixture) start(change ...func(*Options)) (stop func()) {
 	return stop
 }
 
-// function makes a Function that may sleep, with its Service.
+// function creates a Function that may sleep, with its Service.
 func (w *fixture) function(name string, change ...func(*v1alpha2.Function)) *v1alpha2.Function {
 	w.t.Helper()
 	fn := &v1alpha2.Function{
@@ -179,13 +179,13 @@ func (w *fixture) listEndpoints(service string, family discoveryv1.AddressType, 
 	require.NoError(w.t, w.Update(w.t.Context(), slice))
 }
 
-// pods says that one pod of a Function is ready, or that none is.
+// pods sets whether a pod of a Function is ready.
 func (w *fixture) pods(function string, ready bool) {
 	w.t.Helper()
 	w.listEndpoints(function, v4, endpoint("10.1.0.1", new(ready), new(false)))
 }
 
-// gateway has a gateway answer. It knows Functions as a real one does, by the slices that lead to it.
+// gateway starts a fake gateway. It finds Functions as a real one does, by the slices that list it.
 func (w *fixture) gateway(address string) (stop func()) {
 	w.t.Helper()
 	return w.network.serve(w.t, address, func(response http.ResponseWriter, r *http.Request) {
@@ -232,7 +232,7 @@ func (w *fixture) slice(function string, family discoveryv1.AddressType) *discov
 	return slice
 }
 
-// listing is what it says.
+// listing returns its content.
 func (w *fixture) listing(function string, family discoveryv1.AddressType) (activation.Listing, bool) {
 	w.t.Helper()
 	slice := w.slice(function, family)
@@ -242,7 +242,7 @@ func (w *fixture) listing(function string, family discoveryv1.AddressType) (acti
 	return activation.ListingOf(slice)
 }
 
-// awaitListed waits until a Function's activators are those of these gateways alone; none: until the slice lists nothing.
+// awaitListed waits until exactly these gateways are listed for a Function; none: until the slice is empty.
 func (w *fixture) awaitListed(function string, family discoveryv1.AddressType, addresses ...string) activation.Listing {
 	w.t.Helper()
 	var found activation.Listing
@@ -289,7 +289,7 @@ func (w *fixture) serviceOf(function string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: function}}
 }
 
-// forge makes a slice that claims to list activators.
+// forge creates a slice with the labels of activators.
 func (w *fixture) forge(name, service string, port int32, change ...func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
 	w.t.Helper()
 	slice := &discoveryv1.EndpointSlice{
@@ -315,7 +315,7 @@ func (w *fixture) exists(slice *discoveryv1.EndpointSlice) bool {
 	return err == nil
 }
 
-// forAnother is a gateway that knows a port as that of another Function.
+// forAnother is a gateway that answers for another Function.
 func forAnother(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set(activation.HeaderFunction, "another")
 }

@@ -1,9 +1,16 @@
 package activator
 
 import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +33,7 @@ func slice(family discoveryv1.AddressType, endpoints ...discoveryv1.Endpoint) di
 	return discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}, AddressType: family, Endpoints: endpoints}
 }
 
-func TestGatewaysAreListedThatAreReadyAndDoNotEnd(t *testing.T) {
+func TestOnlyReadyGatewaysAreListed(t *testing.T) {
 	t.Parallel()
 	yes, no := new(true), new(false)
 	one := []gateway{{address: "10.0.0.1", node: "node-of-10.0.0.1"}}
@@ -107,7 +114,7 @@ func TestAFunctionIsAwakeWhileAPodIsReady(t *testing.T) {
 	}
 }
 
-func TestCachedSlicesOfOthersSayWhoIsReadyAndNoMore(t *testing.T) {
+func TestTheCacheReducesForeignSlicesToReadiness(t *testing.T) {
 	t.Parallel()
 	full := slice(discoveryv1.AddressTypeIPv4, endpoint("10.0.0.1", new(true), nil))
 	full.Annotations = map[string]string{"note": "long"}
@@ -126,7 +133,7 @@ func TestCachedSlicesOfOthersSayWhoIsReadyAndNoMore(t *testing.T) {
 	require.Equal(t, &full, kept, "of ours everything but annotations")
 }
 
-func TestEachGatewayIsAskedAtOneAddress(t *testing.T) {
+func TestEachGatewayIsQueriedAtOneAddress(t *testing.T) {
 	t.Parallel()
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
@@ -151,5 +158,173 @@ func TestEachGatewayIsAskedAtOneAddress(t *testing.T) {
 		addresses, err := Gateways(t.Context(), reader, service)
 		require.NoError(t, err)
 		require.Equal(t, tc.want, addresses)
+	}
+}
+
+func TestAGatewayIsLostAfterTwoMissesAndBackWithItsFirstAnswer(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		misses  map[string]int
+		present []string
+		answers map[string]bool
+		want    map[string]int
+	}{
+		"it answers":                    {present: []string{"a"}, answers: map[string]bool{"a": true}, want: map[string]int{}},
+		"a first miss":                  {present: []string{"a"}, answers: map[string]bool{"a": false}, want: map[string]int{"a": 1}},
+		"a second miss":                 {misses: map[string]int{"a": 1}, present: []string{"a"}, answers: map[string]bool{"a": false}, want: map[string]int{"a": 2}},
+		"a third miss":                  {misses: map[string]int{"a": 2}, present: []string{"a"}, answers: map[string]bool{"a": false}, want: map[string]int{"a": 2}},
+		"an answer after one miss":      {misses: map[string]int{"a": 1}, present: []string{"a"}, answers: map[string]bool{"a": true}, want: map[string]int{}},
+		"an answer after many":          {misses: map[string]int{"a": 2}, present: []string{"a"}, answers: map[string]bool{"a": true}, want: map[string]int{}},
+		"it was not asked":              {misses: map[string]int{"a": 1}, present: []string{"a"}, want: map[string]int{"a": 1}},
+		"it is gone":                    {misses: map[string]int{"a": 2}, want: map[string]int{}},
+		"another one answers meanwhile": {misses: map[string]int{"a": 1}, present: []string{"a", "b"}, answers: map[string]bool{"a": false, "b": true}, want: map[string]int{"a": 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, next(tc.misses, tc.present, tc.answers))
+		})
+	}
+}
+
+func TestTheProberReportsLostAndReturnedGateways(t *testing.T) {
+	t.Parallel()
+	scheme, err := kube.NewScheme()
+	require.NoError(t, err)
+	listed := slice(discoveryv1.AddressTypeIPv4, endpoint("10.0.0.1", new(true), nil), endpoint("10.0.0.2", new(true), nil))
+	listed.ObjectMeta = metav1.ObjectMeta{Namespace: "rouse-system", Name: "g", Labels: map[string]string{discoveryv1.LabelServiceName: "rouse-gateway"}}
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&listed).WithIndex(&discoveryv1.EndpointSlice{}, serviceIndex, indexService).Build()
+	reachable, ok := newNetwork(), func(http.ResponseWriter, *http.Request) {}
+	stop := reachable.serve(t, "10.0.0.1", ok)
+	reachable.serve(t, "10.0.0.2", ok)
+	changes := make(chan struct{}, 100)
+	probes := &prober{
+		reader: reader, service: types.NamespacedName{Namespace: "rouse-system", Name: "rouse-gateway"}, health: newCaller(reachable.dial),
+		changed: func(context.Context) { changes <- struct{}{} }, log: logr.Discard(),
+	}
+	require.False(t, probes.probe(t.Context(), true))
+	require.False(t, probes.lost("10.0.0.1"))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- probes.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	stop()
+	await(t, changes)
+	require.True(t, probes.lost("10.0.0.1"))
+	require.False(t, probes.lost("10.0.0.2"))
+	reachable.serve(t, "10.0.0.1", ok)
+	await(t, changes)
+	require.False(t, probes.lost("10.0.0.1"))
+}
+
+// network leads addresses of gateways to servers of the test.
+type network struct {
+	mu    sync.Mutex
+	hosts map[string]string
+}
+
+func newNetwork() *network { return &network{hosts: map[string]string{}} }
+
+// serve has a gateway of this address answer, on all ports. The returned function ends it.
+func (n *network) serve(t *testing.T, address string, handler http.HandlerFunc) (stop func()) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hosts[address] = server.Listener.Addr().String()
+	stop = sync.OnceFunc(func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.hosts, address)
+		server.CloseClientConnections()
+		server.Close()
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	to, ok := n.hosts[host]
+	n.mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("connect to %s: no route to host", address)
+	}
+	return (&net.Dialer{}).DialContext(ctx, kind, to)
+}
+
+func TestAnActivatorReportsItsFunction(t *testing.T) {
+	t.Parallel()
+	reachable := newNetwork()
+	reachable.serve(t, "10.0.0.1", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(activation.HeaderFunction, "uid of "+r.Method+" "+r.Host+r.URL.Path)
+	})
+	reachable.serve(t, "fd00::1", func(w http.ResponseWriter, r *http.Request) { w.Header().Set(activation.HeaderFunction, r.Host) })
+	asked := newCaller(reachable.dial)
+	function, err := asked.FunctionAt(t.Context(), "10.0.0.1", 12345)
+	require.NoError(t, err)
+	require.Equal(t, types.UID("uid of GET 10.0.0.1:12345/healthz"), function)
+	function, err = asked.FunctionAt(t.Context(), "fd00::1", 12345)
+	require.NoError(t, err)
+	require.Equal(t, types.UID("[fd00::1]:12345"), function)
+	require.NoError(t, asked.Works(t.Context(), "10.0.0.1"))
+	require.Error(t, asked.Works(t.Context(), "10.0.0.2"))
+}
+
+func TestAnUnexpectedActivatorResponseIsAnError(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	for name, handler := range map[string]http.HandlerFunc{
+		"with another status": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"with a redirect": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(activation.HeaderFunction, "uid")
+			w.Header().Set("Location", "http://10.0.0.1:12345/elsewhere")
+			w.WriteHeader(http.StatusFound)
+		},
+		"never":                  func(_ http.ResponseWriter, r *http.Request) { awaitEnd(r, release) },
+		"with an endless header": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 2*maxHeader)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reachable := newNetwork()
+			reachable.serve(t, "10.0.0.1", handler)
+			function, err := newCaller(reachable.dial).FunctionAt(t.Context(), "10.0.0.1", 12345)
+			require.Error(t, err)
+			require.Empty(t, function)
+		})
+	}
+}
+
+func TestTheBodyOfAnAnswerIsNotRead(t *testing.T) {
+	t.Parallel()
+	reachable, gone := newNetwork(), make(chan struct{})
+	reachable.serve(t, "10.0.0.1", func(w http.ResponseWriter, r *http.Request) {
+		defer close(gone)
+		w.Header().Set(activation.HeaderFunction, "uid")
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+	})
+	function, err := newCaller(reachable.dial).FunctionAt(t.Context(), "10.0.0.1", 12345)
+	require.NoError(t, err)
+	require.Equal(t, types.UID("uid"), function)
+	await(t, gone) // the connection is not kept
+}
+
+// awaitEnd holds a request until its client or the test ends.
+func awaitEnd(r *http.Request, release <-chan struct{}) {
+	select {
+	case <-r.Context().Done():
+	case <-release:
 	}
 }

@@ -54,7 +54,7 @@ func (m memory) seen(ready bool, now time.Time) memory {
 	return after
 }
 
-func TestActivatorsThatAreSoonListedAgainStayForHalfAMinute(t *testing.T) {
+func TestFlappingActivatorsStayListedFor30Seconds(t *testing.T) {
 	t.Parallel()
 	woken := memory{}.seen(false, at(0)).seen(true, at(10)).seen(true, at(13))
 	require.False(t, woken.listed)

@@ -1,35 +1,43 @@
 package activator
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"maps"
+	"strconv"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/kube"
 )
 
 const (
 	portCount = activation.LastPort - activation.FirstPort + 1
-	// restTime is how long a port belongs to no Function after it was given back. Nodes and clients with connections that
-	// they keep may still send there what is meant for the one before.
+	// restTime is how long a released port stays unused. Nodes, and clients with persistent connections, may still send
+	// requests for the previous Function there.
 	restTime = 5 * time.Minute
 )
 
-// errNoPort is why a Function has no activators.
+// errNoPort explains why a Function has no activators.
 var errNoPort = errors.New("no port is left for its activators: the namespace holds as many as are free, or all are taken. HTTP does not " +
-	"wake the Function, which therefore stays awake. Delete Functions, or take HTTP from some with the annotation rouse.run/http-wake: disabled")
+	"wake the Function, which therefore stays awake. Delete Functions, or exclude some from waking by HTTP with the annotation rouse.run/http-wake: disabled")
 
-// ports are those of activators: each belongs to one Function, whose slices show it. What this process has given out counts,
-// and not what is written into slices afterwards. It is safe for concurrent use.
+// ports allocates the ports of activators: each belongs to one Function, whose slices contain it. The allocations of
+// this process count, and not later changes of the slices by others. It is safe for concurrent use.
 type ports struct {
 	mu         sync.Mutex
 	byFunction map[types.NamespacedName]int32
 	byPort     map[int32]types.NamespacedName
-	inSpace    map[string]int      // how many a namespace holds
+	inSpace    map[string]int      // number of ports by namespace
 	resting    map[int32]time.Time // until when
 }
 
@@ -40,7 +48,7 @@ func newPorts() *ports {
 	}
 }
 
-// of is the port of a Function, if this process knows it.
+// of returns the port of a Function, if this process has allocated it.
 func (p *ports) of(function types.NamespacedName) (int32, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,7 +56,7 @@ func (p *ports) of(function types.NamespacedName) (int32, bool) {
 	return port, ok
 }
 
-// claim gives a Function the port that its slices had before this process began, unless another one has it.
+// claim gives a Function the port that its slices had before this process started, unless another Function has it.
 func (p *ports) claim(function types.NamespacedName, port int32) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,8 +67,8 @@ func (p *ports) claim(function types.NamespacedName, port int32) bool {
 	return true
 }
 
-// allocate gives a Function a new port: always the same when it is free, or the next one that is. Taken reports ports that
-// slices have whose Functions this process has not met yet.
+// allocate gives a Function a new port: its preferred one when that is free, or the next free one. taken reports ports
+// in slices of Functions that this process has not reconciled yet.
 func (p *ports) allocate(function types.NamespacedName, uid types.UID, taken func(port int32) bool, now time.Time) (int32, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +88,7 @@ func (p *ports) allocate(function types.NamespacedName, uid types.UID, taken fun
 	return 0, errNoPort
 }
 
-// preferred spreads Functions over the ports, so that allocations rarely meet.
+// preferred spreads Functions over the ports, so that allocations rarely collide.
 func preferred(uid types.UID) int32 {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(uid))
@@ -92,7 +100,7 @@ func (p *ports) give(function types.NamespacedName, port int32) {
 	p.inSpace[function.Namespace]++
 }
 
-// release takes the port of a Function back.
+// release returns the port of a Function to the pool.
 func (p *ports) release(function types.NamespacedName, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,9 +116,78 @@ func (p *ports) release(function types.NamespacedName, now time.Time) {
 	}
 }
 
-// used counts the ports that Functions have.
+// used returns the number of allocated ports.
 func (p *ports) used() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.byPort)
+}
+
+// portOf returns the port of the Function's activators. After a restart it is the one in the slices, unless another
+// Function has a better claim to it.
+func (r *Reconciler) portOf(ctx context.Context, s *scope) (int32, error) {
+	if port, ok := r.ports.of(s.key); ok {
+		return port, nil
+	}
+	for _, own := range s.listings() {
+		contested, err := r.isContested(ctx, own)
+		if err != nil {
+			return 0, err
+		}
+		if !contested && r.ports.claim(s.key, own.Port) {
+			return own.Port, nil
+		}
+		ctrl.LoggerFrom(ctx).Info("moving activators, because another Function has their port", "port", own.Port)
+	}
+	port, err := r.ports.allocate(s.key, s.fn.UID, func(port int32) bool { return r.isShown(ctx, s.key, port) }, s.now)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("no port is left for the activators of the Function")
+		r.recorder.Eventf(s.fn, nil, corev1.EventTypeWarning, "NoActivatorPort", "ListActivators", "%s", err.Error())
+		return 0, kube.Waiting(err, portDelay)
+	}
+	return port, nil
+}
+
+// isShown reports whether a slice of another Function contains a port.
+func (r *Reconciler) isShown(ctx context.Context, function types.NamespacedName, port int32) bool {
+	others, err := r.othersAt(ctx, function, port)
+	return err != nil || len(others) > 0
+}
+
+// isContested reports whether another Function that HTTP may wake has an older slice with this port.
+func (r *Reconciler) isContested(ctx context.Context, own aged) (bool, error) {
+	others, err := r.othersAt(ctx, own.Function, own.Port)
+	if err != nil {
+		return false, err
+	}
+	for _, other := range others {
+		if !other.isOlder(own) {
+			continue
+		}
+		s := &scope{key: other.Function}
+		wanted, err := r.gatherFunction(ctx, s)
+		if err != nil {
+			return false, err
+		}
+		if wanted && s.fn.UID == other.UID {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// othersAt returns the listings of other Functions with a port.
+func (r *Reconciler) othersAt(ctx context.Context, function types.NamespacedName, port int32) ([]aged, error) {
+	list := &discoveryv1.EndpointSliceList{}
+	err := r.client.List(ctx, list, client.MatchingFields{portIndex: strconv.Itoa(int(port))}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list the EndpointSlices with port %d: %w", port, err)
+	}
+	var others []aged
+	for i := range list.Items {
+		if listing, ok := activation.ListingOf(&list.Items[i]); ok && listing.Function != function {
+			others = append(others, aged{Listing: listing, created: list.Items[i].CreationTimestamp.Time})
+		}
+	}
+	return others, nil
 }

@@ -4,36 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	discoveryv1ac "k8s.io/client-go/applyconfigurations/discovery/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 const (
-	// checkDelay is how soon an activator is asked again that has not answered for the Function.
+	// checkDelay is the delay before an activator that did not answer for the Function is queried again.
 	checkDelay = 500 * time.Millisecond
-	// portDelay is how soon a Function without a port asks again.
+	// portDelay is the delay before a Function without a port tries again.
 	portDelay = time.Minute
-	// foreignDelay is how soon a slice of another owner that has the name of ours is looked at again.
+	// foreignDelay is the delay before a slice of another owner with the name of ours is checked again.
 	foreignDelay = 30 * time.Second
 )
 
-// activators say whose they are.
+// activators reports the Function of an activator.
 type activators interface {
 	FunctionAt(ctx context.Context, address string, port int32) (types.UID, error)
 }
 
-// Reconciler keeps the slices that list activators.
+// Reconciler maintains the slices that list activators.
 type Reconciler struct {
 	client         client.Client // reads from the cache and writes
 	applier        *kube.Applier
@@ -48,7 +57,7 @@ type Reconciler struct {
 	metrics        *metrics
 }
 
-// Reconcile makes the slices of one Function what they should be.
+// Reconcile brings the slices of one Function to their desired state.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	s, err := r.gather(ctx, request.NamespacedName)
 	if err != nil {
@@ -63,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	if len(families) == 0 {
-		return ctrl.Result{}, nil // there has never been a gateway
+		return ctrl.Result{}, nil // no gateway has ever existed
 	}
 	port, err := r.portOf(ctx, s)
 	if err != nil {
@@ -90,7 +99,7 @@ func (s *scope) isListed() bool {
 	return false
 }
 
-// remove deletes the slices that should not be there.
+// remove deletes the slices that should not exist.
 func (r *Reconciler) remove(ctx context.Context, s *scope, families []discoveryv1.AddressType) error {
 	var errs []error
 	for i := range s.ours {
@@ -101,7 +110,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, families []discoveryv
 		stub := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: slice.Namespace, Name: slice.Name}}
 		err := r.client.Delete(ctx, stub, client.Preconditions{UID: new(slice.UID)})
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			continue // it is gone, or another one has its name
+			continue // it was deleted, or replaced by another one
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("delete EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, err))
@@ -109,14 +118,14 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, families []discoveryv
 		}
 		if isForged(slice) {
 			r.metrics.forged.Inc()
-			ctrl.LoggerFrom(ctx).Info("deleted an EndpointSlice that claimed to list activators and was not written by this controller",
+			ctrl.LoggerFrom(ctx).Info("deleted an EndpointSlice with the labels of activators that this controller did not write",
 				"slice", slice.Name)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// forget drops what is remembered of a Function that HTTP does not wake, or no longer.
+// forget drops all state of a Function that HTTP does not wake, or no longer.
 func (r *Reconciler) forget(s *scope) {
 	if !r.memories.forget(s.key) {
 		return
@@ -125,4 +134,282 @@ func (r *Reconciler) forget(s *scope) {
 	for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
 		r.applier.Forget(types.NamespacedName{Namespace: s.key.Namespace, Name: activation.SliceName(s.key.Name, family)})
 	}
+}
+
+// scope holds everything that one reconciliation reads about a Function. Its objects belong to the cache and must not
+// be modified.
+type scope struct {
+	key types.NamespacedName
+	now time.Time
+
+	// Live objects; nil if absent.
+	fn      *v1alpha2.Function
+	service *corev1.Service
+	// ours are the slices with the label of this controller.
+	ours     []discoveryv1.EndpointSlice
+	gateways gateways
+	// ready is true when a pod is ready.
+	ready bool
+
+	// wanted is true when HTTP may wake the Function.
+	wanted bool
+}
+
+// gather reads the live objects.
+func (r *Reconciler) gather(ctx context.Context, key types.NamespacedName) (*scope, error) {
+	s := &scope{key: key, now: r.clock.Now()}
+	all, err := slicesOf(ctx, r.client, key)
+	if err != nil {
+		return nil, err
+	}
+	s.ready = isAwake(all)
+	for i := range all {
+		if activation.IsOurs(&all[i]) {
+			s.ours = append(s.ours, all[i])
+		}
+	}
+	if s.wanted, err = r.gatherFunction(ctx, s); err != nil || !s.wanted {
+		return s, err
+	}
+	list, err := slicesOf(ctx, r.client, r.gatewayService)
+	if err != nil {
+		return nil, err
+	}
+	s.gateways = gatewaysOf(list, r.lost)
+	return s, nil
+}
+
+// gatherFunction reports whether HTTP may wake the Function, and reads the objects that this depends on.
+func (r *Reconciler) gatherFunction(ctx context.Context, s *scope) (bool, error) {
+	if s.key.Name == "" { // a slice without the label
+		return false, nil
+	}
+	fn := &v1alpha2.Function{}
+	if err := r.client.Get(ctx, s.key, fn, client.UnsafeDisableDeepCopy); err != nil { // its source may be long
+		return false, ignoreNotFound(err, "get Function %q: %w", s.key)
+	}
+	service := &corev1.Service{}
+	if err := r.client.Get(ctx, s.key, service, client.UnsafeDisableDeepCopy); err != nil {
+		return false, ignoreNotFound(err, "get Service %q: %w", s.key)
+	}
+	s.fn, s.service = fn, service
+	if !mayBeWoken(fn) || !metav1.IsControlledBy(service, fn) || !service.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	installed, err := r.keda(ctx)
+	return installed && err == nil, err
+}
+
+func ignoreNotFound(err error, format string, key types.NamespacedName) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf(format, key, err)
+}
+
+// mayBeWoken reports whether a Function may sleep and be woken by HTTP.
+func mayBeWoken(fn *v1alpha2.Function) bool {
+	if !fn.DeletionTimestamp.IsZero() || fn.Spec.ScaleConfig == nil {
+		return false
+	}
+	tuning, _ := workload.TuningOf(fn.Annotations, workload.Tuning{}) // the Function's status reports errors
+	low, _ := workload.ReplicaBounds(fn)
+	return low == 0 && tuning.HTTPWake
+}
+
+// families returns the address families of the Function's slices: the gateways', or while there is no gateway those of
+// its present slices.
+func (s *scope) families() []discoveryv1.AddressType {
+	if len(s.gateways.families) > 0 {
+		return s.gateways.families
+	}
+	var present []discoveryv1.AddressType
+	for i := range s.ours {
+		if s.ours[i].AddressType != discoveryv1.AddressTypeFQDN {
+			present = append(present, s.ours[i].AddressType)
+		}
+	}
+	slices.Sort(present)
+	return slices.Compact(present)
+}
+
+// listings returns the listings of the Function's slices, the oldest first.
+func (s *scope) listings() []aged {
+	var found []aged
+	for i := range s.ours {
+		slice := &s.ours[i]
+		listing, ok := activation.ListingOf(slice)
+		if ok && listing.UID == s.fn.UID && isControlledBy(slice, s.service.GetUID()) {
+			found = append(found, aged{Listing: listing, created: slice.CreationTimestamp.Time})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b aged) int { return a.created.Compare(b.created) })
+	return found
+}
+
+// aged is a listing with the creation time of its slice.
+type aged struct {
+	activation.Listing
+	created time.Time
+}
+
+// isOlder decides between two Functions with the same port.
+func (a aged) isOlder(b aged) bool {
+	if !a.created.Equal(b.created) {
+		return a.created.Before(b.created)
+	}
+	return a.Function.String() < b.Function.String()
+}
+
+const kindService = "Service"
+
+// sliceOf returns the desired slice of a Function for one family. The owner reference does not block the deletion of
+// the Service, which would require more rights.
+func sliceOf(s *scope, family discoveryv1.AddressType, port int32, listed []gateway) (*unstructured.Unstructured, error) {
+	config := discoveryv1ac.EndpointSlice(activation.SliceName(s.key.Name, family), s.key.Namespace).
+		WithLabels(map[string]string{
+			discoveryv1.LabelServiceName: s.key.Name,
+			discoveryv1.LabelManagedBy:   activation.ManagedBy,
+			v1alpha2.LabelUUID:           string(s.fn.UID),
+		}).
+		WithOwnerReferences(metav1ac.OwnerReference().
+			WithAPIVersion(corev1.SchemeGroupVersion.String()).
+			WithKind(kindService).
+			WithName(s.service.GetName()).
+			WithUID(s.service.GetUID()).
+			WithController(true)).
+		WithAddressType(family).
+		WithPorts(discoveryv1ac.EndpointPort().WithName(activation.PortName).WithPort(port).WithProtocol(corev1.ProtocolTCP))
+	for _, each := range listed {
+		endpoint := discoveryv1ac.Endpoint().WithAddresses(each.address).
+			WithConditions(discoveryv1ac.EndpointConditions().WithReady(true).WithServing(true).WithTerminating(false))
+		if each.node != "" {
+			endpoint.WithNodeName(each.node)
+		}
+		config.WithEndpoints(endpoint)
+	}
+	object, err := kube.ToUnstructured(config)
+	if err != nil {
+		return nil, err
+	}
+	if len(listed) == 0 {
+		object.Object["endpoints"] = []any{} // own the empty list: no one else adds endpoints
+	}
+	return object, nil
+}
+
+// keeps reports whether a slice of ours is desired. Its content is repaired.
+func (s *scope) keeps(slice *discoveryv1.EndpointSlice, families []discoveryv1.AddressType) bool {
+	return s.wanted && slice.Name == activation.SliceName(s.key.Name, slice.AddressType) &&
+		isControlledBy(slice, s.service.GetUID()) && slices.Contains(families, slice.AddressType)
+}
+
+// isForged reports whether this controller never wrote a slice: the slice does not belong to the Service that it names.
+func isForged(slice *discoveryv1.EndpointSlice) bool {
+	owner := metav1.GetControllerOf(slice)
+	return owner == nil || owner.Kind != kindService || owner.Name != slice.Labels[discoveryv1.LabelServiceName] ||
+		slice.Name != activation.SliceName(owner.Name, slice.AddressType)
+}
+
+func isControlledBy(slice *discoveryv1.EndpointSlice, service types.UID) bool {
+	owner := metav1.GetControllerOf(slice)
+	return owner != nil && owner.UID == service
+}
+
+// known returns the addresses that a slice lists already for this Function at this port.
+func known(slice *discoveryv1.EndpointSlice, function types.UID, port int32) map[string]bool {
+	if slice == nil {
+		return nil
+	}
+	listing, ok := activation.ListingOf(slice)
+	if !ok || listing.UID != function || listing.Port != port {
+		return nil
+	}
+	addresses := make(map[string]bool, len(listing.Addresses))
+	for _, address := range listing.Addresses {
+		addresses[address] = true
+	}
+	return addresses
+}
+
+// write applies a slice for each family. complete is false while an activator that should be listed is not.
+func (r *Reconciler) write(
+	ctx context.Context, s *scope, families []discoveryv1.AddressType, port int32, listed bool,
+) (complete bool, err error) {
+	complete = true
+	var errs []error
+	for _, family := range families {
+		live, err := r.liveSlice(ctx, s, family)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		var answering []gateway
+		if listed {
+			ready := s.gateways.ready[family]
+			answering = r.verified(ctx, s, known(live, s.fn.UID, port), port, ready)
+			complete = complete && len(answering) == len(ready)
+		}
+		errs = append(errs, r.apply(ctx, s, family, port, answering, live))
+	}
+	return complete, errors.Join(errs...)
+}
+
+func (r *Reconciler) apply(
+	ctx context.Context, s *scope, family discoveryv1.AddressType, port int32, listed []gateway, live *discoveryv1.EndpointSlice,
+) error {
+	desired, err := sliceOf(s, family, port, listed)
+	if err != nil {
+		return err
+	}
+	var present metav1.Object
+	if live != nil {
+		present = live
+	}
+	_, err = r.applier.Apply(ctx, desired, present)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil // the namespace is being deleted
+	}
+	return err
+}
+
+// liveSlice returns the slice with the name of ours. A slice of another owner is an error and stays as it is.
+func (r *Reconciler) liveSlice(ctx context.Context, s *scope, family discoveryv1.AddressType) (*discoveryv1.EndpointSlice, error) {
+	slice := &discoveryv1.EndpointSlice{}
+	key := types.NamespacedName{Namespace: s.key.Namespace, Name: activation.SliceName(s.key.Name, family)}
+	err := r.client.Get(ctx, key, slice)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get EndpointSlice %q: %w", key, err)
+	}
+	if err := kube.CheckOwner(slice, "EndpointSlice", s.service, schema.GroupKind{Kind: kindService}); err != nil {
+		return nil, kube.Waiting(err, foreignDelay)
+	}
+	return slice, nil
+}
+
+// verified returns the gateways that are listed already, and those that answer for this Function at its port.
+func (r *Reconciler) verified(ctx context.Context, s *scope, known map[string]bool, port int32, ready []gateway) []gateway {
+	answers := make([]bool, len(ready))
+	var asked sync.WaitGroup
+	for i, each := range ready {
+		if known[each.address] {
+			answers[i] = true
+			continue
+		}
+		asked.Go(func() {
+			function, err := r.activators.FunctionAt(ctx, each.address, port)
+			answers[i] = err == nil && function == s.fn.UID
+		})
+	}
+	asked.Wait()
+	var found []gateway
+	for i, each := range ready {
+		if answers[i] {
+			found = append(found, each)
+		}
+	}
+	return found
 }

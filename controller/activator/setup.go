@@ -2,13 +2,22 @@ package activator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
+	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -18,6 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
@@ -25,21 +36,51 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
+// Options configures waking by HTTP.
+type Options struct {
+	// GatewayService is the Service of the gateways. Without it HTTP wakes no Function.
+	GatewayService types.NamespacedName
+}
+
+// BindFlags binds the options to command-line flags.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.Func("gateway-service", "Service of the gateways, namespace/name: HTTP requests wake Functions through them; empty: none does",
+		func(text string) (err error) {
+			o.GatewayService, err = ParseService(text)
+			return err
+		})
+}
+
+// Enabled reports whether there are gateways.
+func (o *Options) Enabled() bool { return o.GatewayService.Name != "" }
+
+// ParseService parses namespace/name; an empty text is no Service.
+func ParseService(text string) (types.NamespacedName, error) {
+	if text == "" {
+		return types.NamespacedName{}, nil
+	}
+	namespace, name, found := strings.Cut(text, "/")
+	if !found || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return types.NamespacedName{}, fmt.Errorf("%q is not namespace/name", text)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
 const (
-	// serviceIndex finds the slices of a Service, and portIndex those of ours with a port.
+	// serviceIndex finds the slices of a Service, and portIndex our slices with a port.
 	serviceIndex = "rouse.service"
 	portIndex    = "rouse.port"
-	// maxConcurrentReconciles is more than other controllers have: a gateway that is lost has to leave all slices soon.
+	// maxConcurrentReconciles is higher than in other controllers: a lost gateway has to leave all slices soon.
 	maxConcurrentReconciles = 16
 )
 
-// CacheObjects limits what the manager's cache holds of EndpointSlices. Setup relies on it; pass it to the manager as part of
+// CacheObjects limits the EndpointSlices in the manager's cache. Setup relies on it; pass it to the manager as part of
 // cache.Options.ByObject.
 func CacheObjects() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {Transform: withoutDetails}}
 }
 
-// withoutDetails leaves of slices of others what says who is ready. Of ours managed fields show whether they have to be applied.
+// withoutDetails keeps the readiness of others' slices. Managed fields of our own show whether they have to be applied.
 func withoutDetails(object any) (any, error) {
 	slice, ok := object.(*discoveryv1.EndpointSlice)
 	if !ok {
@@ -59,13 +100,13 @@ func withoutDetails(object any) (any, error) {
 	return slice, nil
 }
 
-// Parts are what the controller works with and does not make.
+// Parts are the dependencies of the controller.
 type Parts struct {
-	// Registerer gets the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
-	// Announcements say which Functions are idle.
+	// Announcements reports which Functions are idle.
 	Announcements Announcements
-	// KEDA reports whether Functions can sleep at all.
+	// KEDA reports whether KEDA is installed, without which no Function sleeps.
 	KEDA func(context.Context) (bool, error)
 	// Dial opens connections to gateways; nil: those of the network.
 	Dial Dial
@@ -113,7 +154,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		WatchesRawSource(source.Channel(idle, &handler.EnqueueRequestForObject{})).
 		Complete(reconciler)
 	if err != nil {
-		return fmt.Errorf("set up the controller of activators: %w", err)
+		return fmt.Errorf("set up the activator controller: %w", err)
 	}
 	listens := &listener{announcements: parts.Announcements, memories: reconciler.memories, clock: reconciler.clock, requests: idle}
 	return addPart(mgr, probes, listens)
@@ -122,7 +163,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 func addPart(mgr ctrl.Manager, parts ...manager.Runnable) error {
 	for _, part := range parts {
 		if err := mgr.Add(part); err != nil {
-			return fmt.Errorf("set up the controller of activators: %w", err)
+			return fmt.Errorf("set up the activator controller: %w", err)
 		}
 	}
 	return nil
@@ -142,4 +183,125 @@ func indexPort(object client.Object) []string {
 		return nil
 	}
 	return []string{strconv.Itoa(int(listing.Port))}
+}
+
+// scalingDiffers reports whether the reason of a Function's scaling condition has changed, which it does when KEDA is
+// installed or removed.
+func scalingDiffers(before, after client.Object) bool {
+	was, _ := before.(*v1alpha2.Function)
+	is, _ := after.(*v1alpha2.Function)
+	return was == nil || is == nil || scalingReason(was) != scalingReason(is)
+}
+
+func scalingReason(fn *v1alpha2.Function) string {
+	if condition := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionScaling); condition != nil {
+		return condition.Reason
+	}
+	return ""
+}
+
+// endpointsChanged passes changes of our slices, and changes of the endpoints of others'.
+func endpointsChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, _ := e.ObjectOld.(*discoveryv1.EndpointSlice)
+		is, _ := e.ObjectNew.(*discoveryv1.EndpointSlice)
+		return was == nil || is == nil || activation.IsOurs(was) || activation.IsOurs(is) ||
+			indexService(was)[0] != indexService(is)[0] || !apiequality.Semantic.DeepEqual(was.Endpoints, is.Endpoints)
+	}}
+}
+
+// functionsOf finds the Functions that a slice affects: the one with its Service's name, or all when it lists gateways.
+func functionsOf(reader client.Reader, gatewayService types.NamespacedName) handler.MapFunc {
+	all := wakeable(reader)
+	return func(ctx context.Context, slice client.Object) []reconcile.Request {
+		service := types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}
+		if service == gatewayService {
+			return all(ctx, slice)
+		}
+		return []reconcile.Request{{NamespacedName: service}}
+	}
+}
+
+// wakeable finds all Functions that HTTP may wake.
+func wakeable(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, _ client.Object) []reconcile.Request {
+		functions := &v1alpha2.FunctionList{}
+		if err := reader.List(ctx, functions, client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "list functions")
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range functions.Items {
+			if mayBeWoken(&functions.Items[i]) {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&functions.Items[i])})
+			}
+		}
+		return requests
+	}
+}
+
+// metrics contains no label that grows with the number of Functions.
+type metrics struct{ forged prometheus.Counter }
+
+func newMetrics(registerer prometheus.Registerer, memories *memories, ports *ports) *metrics {
+	factory := promauto.With(registerer)
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rouse_controller_activators_listed",
+		Help: "Functions whose activators are listed, because they sleep, are about to or have just woken.",
+	}, func() float64 { return float64(memories.listed()) })
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rouse_controller_activator_ports_used",
+		Help: "Functions that HTTP may wake: each has a port of the activators, of which there are 22768.",
+	}, func() float64 { return float64(ports.used()) })
+	return &metrics{forged: factory.NewCounter(prometheus.CounterOpts{
+		Name: "rouse_controller_forged_activator_slices_total",
+		Help: "EndpointSlices that claimed to list activators, were not written by the controller, and were deleted.",
+	})}
+}
+
+// cleanDelay is the delay before a failed deletion is retried.
+const cleanDelay = 10 * time.Second
+
+// cleaner deletes all our slices where there are no gateways, or no longer: they would lead callers to addresses at
+// which no one answers.
+type cleaner struct {
+	reader client.Reader // bypasses the cache, which need not watch slices for this
+	writer client.Writer
+	log    logr.Logger
+}
+
+// Start deletes the slices once.
+func (c *cleaner) Start(ctx context.Context) error {
+	for {
+		deleted, err := c.clean(ctx)
+		if deleted > 0 {
+			c.log.Info("deleted the EndpointSlices of activators, because there are no gateways", "slices", deleted)
+		}
+		if err == nil {
+			return nil
+		}
+		c.log.Error(err, "cannot delete the EndpointSlices of activators")
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(cleanDelay):
+		}
+	}
+}
+
+func (c *cleaner) clean(ctx context.Context) (deleted int, err error) {
+	list := &discoveryv1.EndpointSliceList{}
+	if err := c.reader.List(ctx, list, client.MatchingLabels{discoveryv1.LabelManagedBy: activation.ManagedBy}); err != nil {
+		return 0, fmt.Errorf("list the EndpointSlices of activators: %w", err)
+	}
+	var errs []error
+	for i := range list.Items {
+		slice := &list.Items[i]
+		if err := client.IgnoreNotFound(c.writer.Delete(ctx, slice)); err != nil {
+			errs = append(errs, fmt.Errorf("delete EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, err))
+			continue
+		}
+		deleted++
+	}
+	return deleted, errors.Join(errs...)
 }

@@ -61,7 +61,7 @@ type fixture struct {
 	gateways map[string]*gateway // by address
 }
 
-// gateway is one that tells what it has loaded, as its test wants.
+// gateway is a fake gateway that reports what the test sets.
 type gateway struct {
 	server *httptest.Server
 	behind bool // it loads nothing new
@@ -77,7 +77,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// options are those of a controller that serves APIRules with a gateway of its own and those of Gateway API.
+// options enables a gateway of our own and those of Gateway API.
 func (f *fixture) options() Options {
 	return Options{
 		APIRuleSettings: watch.APIRuleSettings{
@@ -135,7 +135,7 @@ func (f *fixture) gateway(addresses ...string) {
 	f.mu.Lock()
 	for _, address := range addresses {
 		g := &gateway{seen: map[string]apirule.Loaded{}}
-		g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.tell(w, r, g) }))
+		g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.report(w, r, g) }))
 		f.t.Cleanup(g.server.Close)
 		f.gateways[address] = g
 	}
@@ -143,8 +143,8 @@ func (f *fixture) gateway(addresses ...string) {
 	f.listGateways()
 }
 
-// tell is how a gateway answers.
-func (f *fixture) tell(w http.ResponseWriter, r *http.Request, g *gateway) {
+// report serves the report of a gateway.
+func (f *fixture) report(w http.ResponseWriter, r *http.Request, g *gateway) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.URL.Path != "/apirules" {
@@ -208,12 +208,12 @@ func (f *fixture) dial(ctx context.Context, network, address string) (net.Conn, 
 	g := f.gateways[host]
 	f.mu.Unlock()
 	if g == nil || port != "9091" {
-		return nil, errors.New("nobody listens there")
+		return nil, errors.New("connection refused")
 	}
 	return (&net.Dialer{}).DialContext(ctx, network, g.server.Listener.Addr().String())
 }
 
-// rule makes an APIRule that is right, or as the changes have it.
+// rule creates a valid APIRule, with changes.
 func (f *fixture) rule(name string, change ...func(*v2.APIRule)) *v2.APIRule {
 	f.t.Helper()
 	rule := &v2.APIRule{
@@ -239,7 +239,7 @@ func (f *fixture) edit(rule *v2.APIRule, change func(*v2.APIRule)) {
 	require.NoError(f.t, f.Patch(f.t.Context(), rule, client.MergeFrom(before)))
 }
 
-// service makes a Service in a namespace.
+// service creates a Service in a namespace.
 func (f *fixture) service(namespace, name string) *corev1.Service {
 	f.t.Helper()
 	service := &corev1.Service{
@@ -250,7 +250,7 @@ func (f *fixture) service(namespace, name string) *corev1.Service {
 	return service
 }
 
-// await waits until the status of an APIRule says that.
+// await waits for a status of an APIRule.
 func (f *fixture) await(rule *v2.APIRule, state v2.State, description string) *v2.APIRule {
 	f.t.Helper()
 	found := &v2.APIRule{}
@@ -291,7 +291,7 @@ func (f *fixture) awaitRoute(name, host string) *gatewayapi.HTTPRoute {
 	return found
 }
 
-// apiGateway makes a Gateway of the tenant for the hosts under its domain.
+// apiGateway creates a Gateway of the tenant for the hosts under its domain.
 func (f *fixture) apiGateway(name string) *gatewayapi.Gateway {
 	f.t.Helper()
 	g := &gatewayapi.Gateway{
@@ -304,7 +304,7 @@ func (f *fixture) apiGateway(name string) *gatewayapi.Gateway {
 	return g
 }
 
-// answer has the Gateway say something of an HTTPRoute, as an implementation does.
+// answer sets the Gateway's conditions of an HTTPRoute, as an implementation does.
 func (f *fixture) answer(route *gatewayapi.HTTPRoute, gateway string, conditions ...metav1.Condition) {
 	f.t.Helper()
 	require.NoError(f.t, f.Get(f.t.Context(), client.ObjectKeyFromObject(route), route))
@@ -329,7 +329,7 @@ func resolved() metav1.Condition {
 	return metav1.Condition{Type: "ResolvedRefs", Status: metav1.ConditionTrue, Reason: "ResolvedRefs"}
 }
 
-// grants are the names of the ReferenceGrants beside the gateways.
+// grants returns the names of the ReferenceGrants in the gateways' namespace.
 func (f *fixture) grants() []string {
 	f.t.Helper()
 	list := &gatewayapi.ReferenceGrantList{}

@@ -3,6 +3,7 @@ package apirules
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,27 +24,27 @@ import (
 const (
 	kindAPIRule = "APIRule"
 	kindRoute   = "HTTPRoute"
-	// routeErrors is how Kyma begins what is wrong with an object that an APIRule needs.
+	// routeErrors is Kyma's prefix for problems with an object that an APIRule needs.
 	routeErrors = "HTTPRouteErrors: "
-	// entrancePort is that of the gateways' Service for hosts of APIRules.
+	// entrancePort is the port of the gateways' Service for hosts of APIRules.
 	entrancePort = 80
 )
 
-// routeState is how the HTTPRoute of an APIRule stands. Nothing is said of one that is not needed, or works.
+// routeState is the state of an APIRule's HTTPRoute. It is zero for a route that is not needed, or works.
 type routeState struct {
-	// problem is why no request comes by it.
+	// problem is why the route receives no request.
 	problem string
-	// pending is what it waits for.
+	// pending is what the route waits for.
 	pending string
 }
 
-// routed reports whether a Gateway of Gateway API leads to an APIRule: what Rouse itself is needs no HTTPRoute.
+// routed reports whether a Gateway of Gateway API leads to an APIRule. Rouse's own gateways need no HTTPRoute.
 func (o *Options) routed(e *apirule.Exposure) bool {
 	_, ours := o.Domains[e.Gateway]
 	return o.GatewayAPI && !ours && e.Host != ""
 }
 
-// route makes the HTTPRoute of an APIRule what it should be, or deletes it.
+// route applies the HTTPRoute of an APIRule, or deletes it.
 func (r *Reconciler) route(ctx context.Context, rule *v2.APIRule, e *apirule.Exposure) (routeState, error) {
 	if !r.options.GatewayAPI {
 		return routeState{}, nil
@@ -66,7 +67,7 @@ func (r *Reconciler) route(ctx context.Context, rule *v2.APIRule, e *apirule.Exp
 	return r.applyRoute(ctx, rule, e, live)
 }
 
-// liveRoute is the HTTPRoute of an APIRule, nil without one. One of another owner is a problem.
+// liveRoute returns the HTTPRoute of an APIRule, nil without one. A route of another owner is a problem.
 func (r *Reconciler) liveRoute(ctx context.Context, rule *v2.APIRule) (live *gatewayapi.HTTPRoute, problem string, err error) {
 	live = &gatewayapi.HTTPRoute{}
 	key := client.ObjectKeyFromObject(rule)
@@ -78,7 +79,7 @@ func (r *Reconciler) liveRoute(ctx context.Context, rule *v2.APIRule) (live *gat
 	}
 	if foreign := kube.CheckOwner(live, kindRoute, rule, schema.GroupKind{Group: v2.GroupVersion.Group, Kind: kindAPIRule}); foreign != nil {
 		problem = routeErrors + foreign.Error()
-		return nil, problem, nil //nolint:nilerr // it is for the status
+		return nil, problem, nil //nolint:nilerr // the status reports it
 	}
 	return live, "", nil
 }
@@ -90,7 +91,7 @@ func (r *Reconciler) applyRoute(ctx context.Context, rule *v2.APIRule, e *apirul
 	}
 	written, err := r.applier.Apply(ctx, routeOf(rule, e, r.options.Entrance), present)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return routeState{}, nil // nothing of it will be there for long
+		return routeState{}, nil // the namespace is being deleted
 	}
 	if err != nil {
 		return routeState{}, err
@@ -109,7 +110,7 @@ func (r *Reconciler) deleteRoute(ctx context.Context, live *gatewayapi.HTTPRoute
 	stub := &gatewayapi.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, Name: live.Name}}
 	err := r.client.Delete(ctx, stub, client.Preconditions{UID: new(live.UID)})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // it is gone, or another one has its name
+		return nil // it was deleted, or replaced by another one
 	}
 	if err != nil {
 		return fmt.Errorf("delete HTTPRoute %q: %w", client.ObjectKeyFromObject(live), err)
@@ -117,7 +118,7 @@ func (r *Reconciler) deleteRoute(ctx context.Context, live *gatewayapi.HTTPRoute
 	return nil
 }
 
-// routeOf leads all requests of the host to the gateways, which know the rules.
+// routeOf leads all requests of the host to the gateways, which apply the rules.
 func routeOf(rule *v2.APIRule, e *apirule.Exposure, entrance types.NamespacedName) *unstructured.Unstructured {
 	owner := metav1.OwnerReference{APIVersion: v2.GroupVersion.String(), Kind: kindAPIRule, Name: rule.Name, UID: rule.UID}
 	backend := reference("", kindService, entrance)
@@ -132,7 +133,7 @@ func routeOf(rule *v2.APIRule, e *apirule.Exposure, entrance types.NamespacedNam
 	})
 }
 
-// objectOf is an object that goes with its owner.
+// objectOf returns an object that is garbage collected with its owner.
 func objectOf(version, kind string, key types.NamespacedName, owner metav1.OwnerReference, spec map[string]any) *unstructured.Unstructured {
 	owner.Controller = new(true)
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
@@ -148,7 +149,7 @@ func reference(group, kind string, to types.NamespacedName) map[string]any {
 	return map[string]any{"group": group, "kind": kind, "namespace": to.Namespace, "name": to.Name}
 }
 
-// stateOf reads what a Gateway says of an HTTPRoute.
+// stateOf reads a Gateway's conditions of an HTTPRoute.
 func stateOf(route *gatewayapi.HTTPRoute, gateway types.NamespacedName) routeState {
 	pending := routeState{pending: fmt.Sprintf("Gateway %s has not accepted HTTPRoute %s yet", gateway, route.Name)}
 	for i := range route.Status.Parents {
@@ -175,4 +176,82 @@ func namespaceOf(parent *gatewayapi.ParentReference, route string) string {
 		return route
 	}
 	return string(*parent.Namespace)
+}
+
+const (
+	kindGrant   = "ReferenceGrant"
+	kindService = "Service"
+)
+
+// grantVersion is the version that every release of Gateway API has served.
+var grantVersion = schema.GroupVersion{Group: gatewayapi.GroupName, Version: "v1beta1"}
+
+// grantMetadata returns an empty ReferenceGrant whose metadata alone is read.
+func grantMetadata() *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(grantVersion.WithKind(kindGrant))
+	return object
+}
+
+// grantName names the grant for a namespace. A grant covers at most sixteen namespaces, so each has its own.
+func (o *Options) grantName(namespace string) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.Entrance.Namespace, Name: o.Entrance.Name + "-" + namespace}
+}
+
+// grantedTo returns the namespace of a grant, if it has the name of one of ours.
+func (o *Options) grantedTo(grant client.Object) (string, bool) {
+	if grant.GetNamespace() != o.Entrance.Namespace {
+		return "", false
+	}
+	return strings.CutPrefix(grant.GetName(), o.Entrance.Name+"-")
+}
+
+// grant lets the HTTPRoutes of a namespace lead to the gateways' Service, or no longer. The Service owns the grants, so
+// that they are garbage collected with it.
+func (r *Reconciler) grant(ctx context.Context, namespace string) error {
+	service := &corev1.Service{}
+	if err := r.client.Get(ctx, r.options.Entrance, service); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil // it is watched, and HTTPRoutes report what is missing
+		}
+		return fmt.Errorf("get Service %q: %w", r.options.Entrance, err)
+	}
+	live, key := grantMetadata(), r.options.grantName(namespace)
+	err := r.grants.Get(ctx, key, live)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get ReferenceGrant %q: %w", key, err)
+	}
+	var present metav1.Object
+	if err == nil {
+		present = live
+		if ours := kube.CheckOwner(live, kindGrant, service, schema.GroupKind{Kind: kindService}) == nil; !ours {
+			return nil // it stays unchanged; HTTPRoutes report whether it suffices
+		}
+	}
+	if r.table.isRouted(namespace) {
+		_, err := r.applier.Apply(ctx, grantOf(key, namespace, service), present)
+		return err
+	}
+	if present == nil {
+		return nil
+	}
+	r.applier.Forget(key)
+	stub := grantMetadata()
+	stub.Namespace, stub.Name = key.Namespace, key.Name
+	err = r.client.Delete(ctx, stub, client.Preconditions{UID: new(live.UID)})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete ReferenceGrant %q: %w", key, err)
+	}
+	return nil
+}
+
+func grantOf(key types.NamespacedName, namespace string, service *corev1.Service) *unstructured.Unstructured {
+	owner := metav1.OwnerReference{APIVersion: "v1", Kind: kindService, Name: service.Name, UID: service.UID}
+	return objectOf(grantVersion.String(), kindGrant, key, owner, map[string]any{
+		"from": []any{map[string]any{"group": gatewayapi.GroupName, "kind": kindRoute, "namespace": namespace}},
+		"to":   []any{map[string]any{"group": "", "kind": kindService, "name": service.Name}},
+	})
 }

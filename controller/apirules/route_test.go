@@ -58,7 +58,7 @@ func TestAnHTTPRouteLeadsAGatewayToTheGateways(t *testing.T) {
 	require.Equal(t, entrance.UID, metav1.GetControllerOf(grant).UID, "it goes with the gateways")
 }
 
-func TestWhatAGatewaySaysOfAnHTTPRouteIsInTheStatus(t *testing.T) {
+func TestHTTPRouteConditionsAreInTheStatus(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.service(f.tenant, "price")
@@ -87,7 +87,7 @@ func TestWhatAGatewaySaysOfAnHTTPRouteIsInTheStatus(t *testing.T) {
 	f.await(rule, v2.StateWarning, "has not accepted")
 }
 
-func TestHTTPRoutesAndGrantsGoWhenTheyAreNotWanted(t *testing.T) {
+func TestUnwantedHTTPRoutesAndGrantsAreDeleted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.service(f.tenant, "price")
@@ -113,7 +113,7 @@ func TestHTTPRoutesAndGrantsGoWhenTheyAreNotWanted(t *testing.T) {
 	f.await(first, v2.StateReady, "")
 	require.Equal(t, grant, f.grants(), "the second one needs it")
 
-	// What others delete or change comes back.
+	// Objects that others delete or change are restored.
 	lost := f.httpRoute("second")
 	require.NoError(t, f.Delete(t.Context(), lost))
 	require.Eventually(t, func() bool { now := f.httpRoute("second"); return now != nil && now.UID != lost.UID }, timeout, soon)
@@ -128,7 +128,7 @@ func TestHTTPRoutesAndGrantsGoWhenTheyAreNotWanted(t *testing.T) {
 	require.Eventually(t, func() bool { return len(f.grants()) == 0 }, timeout, soon)
 }
 
-func TestAnHTTPRouteOfAnotherOwnerIsLeftAsItIs(t *testing.T) {
+func TestAForeignHTTPRouteStaysUnchanged(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.service(f.tenant, "price")
@@ -152,7 +152,7 @@ func TestAnHTTPRouteOfAnotherOwnerIsLeftAsItIs(t *testing.T) {
 	f.awaitRoute("price", "price."+f.domain)
 }
 
-func TestGrantsThatWereLeftBehindGoAtTheStart(t *testing.T) {
+func TestOrphanedGrantsAreDeletedAtTheStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	entrance := f.service(f.release, "rouse-gateway-http")

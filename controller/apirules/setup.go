@@ -2,10 +2,13 @@ package apirules
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,15 +33,56 @@ import (
 	"github.com/rouse-run/rouse/internal/kube/watch"
 )
 
+// Options configures the APIRule controller.
+type Options struct {
+	watch.APIRuleSettings
+	// Entrance is the Service to which HTTPRoutes lead, at entrancePort.
+	Entrance types.NamespacedName
+	// Gateways is the Service whose endpoints are queried for what they have loaded. It has no flag of its own.
+	Gateways types.NamespacedName
+}
+
+// BindFlags binds the options to command-line flags.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	o.APIRuleSettings.BindFlags(fs)
+	fs.Func("authorizers", "names that extAuth of APIRules may use, separated by commas", func(text string) error {
+		o.Authorizers = map[string]bool{}
+		for name := range strings.SplitSeq(text, ",") {
+			if name != "" {
+				o.Authorizers[name] = true
+			}
+		}
+		return nil
+	})
+	fs.Func("apirules-service", "Service to which HTTPRoutes of APIRules lead, namespace/name, at its port 80", func(text string) (err error) {
+		o.Entrance, err = activator.ParseService(text)
+		return err
+	})
+}
+
+// Validate reports every invalid option.
+func (o *Options) Validate() error {
+	problems := []error{o.APIRuleSettings.Validate()}
+	if o.Enabled && o.Gateways.Name == "" {
+		problems = append(problems, errors.New("--apirules: --gateway-service must say where the gateways are"))
+	}
+	if o.Enabled && o.GatewayAPI && o.Entrance.Name == "" {
+		problems = append(problems, errors.New("--gateway-api: --apirules-service must say where HTTPRoutes lead"))
+	}
+	return errors.Join(problems...)
+}
+
 const (
-	// maxConcurrentReconciles is how many APIRules are looked after at a time.
+	// maxConcurrentReconciles bounds the concurrent reconciliations.
 	maxConcurrentReconciles = 4
-	// syncTimeout is how long the controller waits for its kinds to be served. Others, of Functions, must not end with it.
+	// syncTimeout is how long the controller waits for its kinds to be served. It must not end the process, in which
+	// other controllers run.
 	syncTimeout = 10 * 365 * 24 * time.Hour
 )
 
-// Transform leaves of an HTTPRoute of another owner whose it is, and of the other objects what decides. Setup relies on it; pass
-// it to the manager as its DefaultTransform. Of Services the cache has to hold what exposures.CacheObjects leaves.
+// Transform reduces an HTTPRoute of another owner to its owner, and other objects to what decisions depend on. Setup
+// relies on it; pass it to the manager as its DefaultTransform. The cache must hold Services as function.CacheObjects
+// reduces them.
 func Transform(object any) (any, error) {
 	route, ok := object.(*gatewayapi.HTTPRoute)
 	if !ok {
@@ -53,8 +97,8 @@ func Transform(object any) (any, error) {
 	return route, nil
 }
 
-// Setup adds the controller of APIRules to a manager whose cache is limited by Transform. Where they are not served nothing looks at
-// them: another one may.
+// Setup adds the APIRule controller to a manager whose cache is limited by Transform. Where APIRules are not served it
+// does nothing: another controller may reconcile them.
 func Setup(mgr ctrl.Manager, dial activator.Dial, options Options) error {
 	if !options.Enabled {
 		return nil
@@ -100,7 +144,7 @@ func Setup(mgr ctrl.Manager, dial activator.Dial, options Options) error {
 	})
 	for _, part := range []manager.Runnable{asks, decides} {
 		if err := mgr.Add(part); err != nil {
-			return fmt.Errorf("set up the controller of APIRules: %w", err)
+			return fmt.Errorf("set up the APIRule controller: %w", err)
 		}
 	}
 	return nil
@@ -117,12 +161,12 @@ func addController(mgr ctrl.Manager, reconciler *Reconciler, changes <-chan even
 		}
 	}
 	if err := b.Complete(reconciler); err != nil {
-		return fmt.Errorf("set up the controller of APIRules: %w", err)
+		return fmt.Errorf("set up the APIRule controller: %w", err)
 	}
 	return nil
 }
 
-// watchRoutes adds what Gateway API needs. Grants have a cache of their own: those of other namespaces are none of ours.
+// watchRoutes adds the watches for Gateway API. Grants have a cache of their own, which is limited to one namespace.
 func watchRoutes(mgr ctrl.Manager, b *builder.Builder, reconciler *Reconciler) error {
 	options := &reconciler.options
 	grants, err := cache.New(mgr.GetConfig(), cache.Options{
@@ -133,11 +177,11 @@ func watchRoutes(mgr ctrl.Manager, b *builder.Builder, reconciler *Reconciler) e
 		return fmt.Errorf("make a cache of ReferenceGrants: %w", err)
 	}
 	if err := mgr.Add(grants); err != nil {
-		return fmt.Errorf("set up the controller of APIRules: %w", err)
+		return fmt.Errorf("set up the APIRule controller: %w", err)
 	}
 	reconciler.grants = grants
 	isEntrance := predicate.NewPredicateFuncs(func(o client.Object) bool { return client.ObjectKeyFromObject(o) == options.Entrance })
-	// An HTTPRoute has the name of its APIRule, and so has one of another owner that is in the way.
+	// An HTTPRoute has the name of its APIRule, and so has a conflicting one of another owner.
 	b.Watches(&gatewayapi.HTTPRoute{}, &handler.EnqueueRequestForObject{}).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(allGrants(reconciler.table)), builder.WithPredicates(isEntrance)).
 		WatchesRawSource(source.Kind(grants, grantMetadata(),
@@ -150,7 +194,7 @@ func watchRoutes(mgr ctrl.Manager, b *builder.Builder, reconciler *Reconciler) e
 	return nil
 }
 
-// allGrants are those of every namespace that has routed APIRules.
+// allGrants returns a request for each namespace with routed APIRules.
 func allGrants(stand *table) handler.MapFunc {
 	return func(context.Context, client.Object) []reconcile.Request {
 		var requests []reconcile.Request
@@ -161,7 +205,7 @@ func allGrants(stand *table) handler.MapFunc {
 	}
 }
 
-// request has the APIRules looked after.
+// request enqueues APIRules.
 func request(ctx context.Context, changes chan<- event.GenericEvent, names []types.NamespacedName) {
 	for _, name := range names {
 		rule := &v2.APIRule{}

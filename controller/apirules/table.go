@@ -1,39 +1,50 @@
 package apirules
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
+	"net"
+	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync"
+	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
+	"github.com/rouse-run/rouse/controller/activator"
 	"github.com/rouse-run/rouse/internal/apirule"
 )
 
-// standing is how an APIRule stands: what was decided of it, and what the gateways say.
+// standing is the state of an APIRule: the controller's decision and the gateways' reports.
 type standing struct {
 	exposure    apirule.Exposure
 	fingerprint string
-	// gateways is how many answer.
+	// gateways is the number of gateways that answer.
 	gateways int
-	// behind are the addresses of those of them that serve it otherwise, or not yet.
+	// behind holds the addresses of the gateways that do not serve this version, or not yet.
 	behind []string
-	// problems are those that only gateways see.
+	// problems are those that only gateways detect.
 	problems apirule.Problems
 }
 
-// table is how all APIRules stand. It is safe for concurrent use.
+// table holds the state of all APIRules. It is safe for concurrent use.
 type table struct {
-	routed func(*apirule.Exposure) bool // says whether an HTTPRoute leads to it
+	routed func(*apirule.Exposure) bool // reports whether an HTTPRoute leads to an APIRule
 
 	mu         sync.Mutex
 	decided    []apirule.Exposure
 	prints     []string
-	reports    map[string]apirule.Report // by address; nil until the gateways were asked
+	reports    map[string]apirule.Report // by address; nil until the gateways have been queried
 	standings  map[types.NamespacedName]standing
-	namespaces map[string]bool // that have routed APIRules
-	complete   chan struct{}   // is closed when both is known
+	namespaces map[string]bool // with routed APIRules
+	complete   chan struct{}   // closed once decisions and reports are known
 	closed     bool
 }
 
@@ -41,7 +52,7 @@ func newTable(routed func(*apirule.Exposure) bool) *table {
 	return &table{routed: routed, complete: make(chan struct{})}
 }
 
-// decide takes over what all APIRules amount to. It returns those that stand otherwise now.
+// decide records the decisions about all APIRules. It returns those whose state has changed.
 func (t *table) decide(all []apirule.Exposure) ([]types.NamespacedName, error) {
 	prints := make([]string, len(all))
 	for i := range all {
@@ -57,7 +68,7 @@ func (t *table) decide(all []apirule.Exposure) ([]types.NamespacedName, error) {
 	return t.update(), nil
 }
 
-// report takes over what the gateways that answer say. It returns the APIRules that stand otherwise now.
+// report records the reports of the gateways that answer. It returns the APIRules whose state has changed.
 func (t *table) report(reports map[string]apirule.Report) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +76,7 @@ func (t *table) report(reports map[string]apirule.Report) []types.NamespacedName
 	return t.update()
 }
 
-// update computes all standings again, once both is known.
+// update recomputes all states once decisions and reports are known.
 func (t *table) update() []types.NamespacedName {
 	if t.reports == nil || t.prints == nil {
 		return nil
@@ -101,7 +112,7 @@ func (s *standing) differs(other *standing) bool {
 		!slices.Equal(s.behind, other.behind) || !reflect.DeepEqual(s.problems, other.problems)
 }
 
-// standingOf compares what was decided of an APIRule with what the gateways say.
+// standingOf compares the decision about an APIRule with the gateways' reports.
 func standingOf(e *apirule.Exposure, fingerprint string, reports map[string]apirule.Report) standing {
 	s := standing{exposure: *e, fingerprint: fingerprint, gateways: len(reports)}
 	name := e.APIRule.String()
@@ -123,7 +134,7 @@ func standingOf(e *apirule.Exposure, fingerprint string, reports map[string]apir
 	return s
 }
 
-// of is how an APIRule stands.
+// of returns the state of an APIRule.
 func (t *table) of(name types.NamespacedName) (standing, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,14 +149,14 @@ func (t *table) isRouted(namespace string) bool {
 	return t.namespaces[namespace]
 }
 
-// routedNamespaces are those whose HTTPRoutes lead here.
+// routedNamespaces returns the namespaces whose HTTPRoutes lead here.
 func (t *table) routedNamespaces() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Sorted(maps.Keys(t.namespaces))
 }
 
-// waits reports whether a gateway that answers has to load something yet.
+// waits reports whether a gateway that answers has yet to load something.
 func (t *table) waits() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,4 +166,172 @@ func (t *table) waits() bool {
 		}
 	}
 	return false
+}
+
+const (
+	// tick is the delay after which gateways are queried after a change, and again while one has yet to load something,
+	// for at most catchUpTimeout.
+	tick           = 500 * time.Millisecond
+	catchUpTimeout = time.Minute
+	// rest is the interval otherwise: the state of issuers' keys changes without an event.
+	rest = 10 * time.Second
+	// maxMisses is the number of missed answers in a row after which a gateway no longer counts.
+	maxMisses = 3
+)
+
+// gateways reports what gateways have loaded.
+type gateways interface {
+	Loaded(ctx context.Context, address string) (apirule.Report, error)
+}
+
+// poller queries the gateways for what they have loaded. A gateway that does not answer does not count: Kubernetes, or
+// the activator controller, removes it from the endpoints.
+type poller struct {
+	addresses func(context.Context) ([]string, error)
+	gateways  gateways
+	table     *table
+	changed   func(context.Context, []types.NamespacedName)
+	decided   <-chan struct{} // signals that there is something new to load
+	clock     clock.WithTicker
+	log       logr.Logger
+
+	answers map[string]answer
+	present []string // at the last query
+	missed  bool     // one of them did not answer the last query
+	due     bool     // something changed since then
+	asked   time.Time
+	changes time.Time // time of the last change
+}
+
+// answer is the last answer of a gateway.
+type answer struct {
+	report apirule.Report
+	misses int // since then
+}
+
+// Start polls until ctx ends.
+func (p *poller) Start(ctx context.Context) error {
+	ticker := p.clock.NewTicker(tick)
+	defer ticker.Stop()
+	p.answers = map[string]answer{}
+	for {
+		if err := p.look(ctx); err != nil {
+			p.log.Error(err, "cannot list the gateways")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.decided:
+			p.due, p.changes = true, p.clock.Now()
+		case <-ticker.C():
+		}
+	}
+}
+
+// look queries the gateways if that is due.
+func (p *poller) look(ctx context.Context) error {
+	present, err := p.addresses(ctx)
+	if err != nil {
+		return err
+	}
+	slices.Sort(present)
+	now := p.clock.Now()
+	if !slices.Equal(present, p.present) {
+		p.present, p.due, p.changes = present, true, now
+	}
+	if !p.isDue(now) {
+		return nil
+	}
+	p.asked, p.due = now, false
+	p.query(ctx)
+	if ctx.Err() == nil {
+		p.changed(ctx, p.table.report(p.reports()))
+	}
+	return nil
+}
+
+func (p *poller) isDue(now time.Time) bool {
+	if p.due || now.Sub(p.asked) >= rest {
+		return true
+	}
+	return now.Sub(p.changes) < catchUpTimeout && now.Sub(p.asked) >= tick && (p.missed || p.table.waits())
+}
+
+// query records the answers of all gateways, which are queried concurrently.
+func (p *poller) query(ctx context.Context) {
+	reports, errs := make([]apirule.Report, len(p.present)), make([]error, len(p.present))
+	var asked sync.WaitGroup
+	for i, address := range p.present {
+		asked.Go(func() { reports[i], errs[i] = p.gateways.Loaded(ctx, address) })
+	}
+	asked.Wait()
+	before := p.answers
+	p.missed = false
+	p.answers = make(map[string]answer, len(p.present))
+	for i, address := range p.present {
+		last, known := before[address]
+		p.missed = p.missed || errs[i] != nil
+		switch {
+		case errs[i] == nil:
+			p.answers[address] = answer{report: reports[i]}
+		case known && last.misses+1 < maxMisses:
+			p.answers[address] = answer{report: last.report, misses: last.misses + 1}
+		default:
+			p.log.V(1).Info("gateway does not report what it has loaded", "address", address, "error", errs[i].Error())
+		}
+	}
+}
+
+func (p *poller) reports() map[string]apirule.Report {
+	reports := make(map[string]apirule.Report, len(p.answers))
+	for address, last := range p.answers {
+		reports[address] = last.report
+	}
+	return reports
+}
+
+const (
+	// queryTimeout bounds how long a gateway may take to report what it has loaded.
+	queryTimeout = 5 * time.Second
+	// maxReport bounds the size of a report: 10,000 APIRules need about 1 MiB.
+	maxReport = 16 << 20
+	maxHeader = 8 << 10
+)
+
+// caller queries gateways over HTTP.
+type caller struct{ client *http.Client }
+
+func newCaller(dial activator.Dial) *caller {
+	return &caller{client: &http.Client{
+		Transport:     &http.Transport{DialContext: dial, MaxResponseHeaderBytes: maxHeader, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 1},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Loaded returns what a gateway has loaded.
+func (c *caller) Loaded(ctx context.Context, address string) (apirule.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	report, err := c.get(ctx, net.JoinHostPort(address, strconv.Itoa(activator.GatewayPort)))
+	if err != nil {
+		return apirule.Report{}, fmt.Errorf("query gateway %s for its APIRules: %w", address, err)
+	}
+	return report, nil
+}
+
+func (c *caller) get(ctx context.Context, host string) (report apirule.Report, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+apirule.ReportPath, nil)
+	if err != nil {
+		return report, err
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		return report, err
+	}
+	defer response.Body.Close() //nolint:errcheck // read only
+	if response.StatusCode != http.StatusOK {
+		return report, fmt.Errorf("status %d", response.StatusCode)
+	}
+	err = json.NewDecoder(io.LimitReader(response.Body, maxReport)).Decode(&report)
+	return report, err
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// builds are those that run.
+// builds are the running builds.
 type builds struct {
 	mu      sync.Mutex
 	running map[types.NamespacedName]bool
@@ -124,10 +124,10 @@ func TestACollectorHasAFunctionForItselfAndNoOtherBuildWaits(t *testing.T) {
 		require.False(t, enter("shop/price"))
 		again, err := q.Between(t.Context(), named("shop/price"), func() error { return nil })
 		require.False(t, again)
-		return errors.Join(err, errors.New("what it says"))
+		return errors.Join(err, errors.New("a failure"))
 	})
 	require.True(t, done)
-	require.ErrorContains(t, err, "what it says")
+	require.ErrorContains(t, err, "a failure")
 	require.Equal(t, named("shop/price"), client.ObjectKeyFromObject((<-q.Calls()).Object), "it is called at once")
 	require.True(t, enter("shop/price"))
 }
@@ -227,7 +227,7 @@ func TestJobsThatAreNoBuildsOfAFunctionAreNotCounted(t *testing.T) {
 	}
 }
 
-func TestFunctionRunsOneBuildHoweverManyJobsSayThatTheyAreIts(t *testing.T) {
+func TestForgedJobsDoNotAddBuildsOfAFunction(t *testing.T) {
 	t.Parallel()
 	jobs := []*batchv1.Job{jobOf("runs", nil)}
 	for i := range 20 {

@@ -1,51 +1,78 @@
 package buildqueue
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/fair"
 )
 
+// Limits bounds the concurrent builds.
+type Limits struct {
+	// Total bounds the builds in the cluster.
+	Total int
+	// PerNamespace bounds the builds of one namespace. 0: half, rounded up, so that a namespace leaves the others as
+	// much as it takes.
+	PerNamespace int
+	// Longest bounds the duration of one build. A slot is not held for longer, whatever the Job's status.
+	Longest time.Duration
+}
+
+// share returns the number of slots that one namespace may hold.
+func (l Limits) share() int {
+	if l.PerNamespace == 0 {
+		return (l.Total + 1) / 2
+	}
+	return min(l.PerNamespace, l.Total)
+}
+
+// holdable returns how long a slot may be held: the duration of a build, and the time that its Job needs to start and
+// to end.
+func (l Limits) holdable() time.Duration { return l.Longest + 2*startGrace }
+
 const (
-	// startGrace is how long a granted build may take to show up as a Job.
+	// startGrace is how long a granted build may take to appear as a Job.
 	startGrace = 30 * time.Second
-	// timeout is how long a Function keeps its position without asking for it again.
+	// timeout is how long a Function keeps its position without requesting it again.
 	timeout = 3 * time.Minute
 )
 
-// QueueStatus is where a Function stands that wants to build.
+// QueueStatus is the position of a Function in the queue.
 type QueueStatus struct {
-	// Granted means that the build may begin, and that a slot is kept for it.
+	// Granted means that the build may start, and that a slot is reserved for it.
 	Granted bool
-	// Position counts from 1, Waiting is the length of the queue, and Running the builds that it waits for.
+	// Position counts from 1, Waiting is the length of the queue, and Running the number of builds that it waits for.
 	Position, Waiting, Running int
-	// Share is not 0 when there are free slots, but the Function's namespace holds that many, which is all that it may.
+	// Share is not 0 when there are free slots, but the Function's namespace holds its full share, which is Share.
 	Share int
 }
 
-// slots are who builds and who waits. They are not safe for concurrent use.
+// slots holds the running and the waiting builds. It is not safe for concurrent use.
 type slots struct {
 	limits Limits
-	// excluded are Functions of which no build begins for a moment.
+	// excluded holds Functions of which no build starts for a moment.
 	excluded map[types.NamespacedName]struct{}
-	// started is when the running builds were read first; zero: they were not.
+	// started is when the running builds were first read; zero: not yet.
 	started time.Time
 	taken   map[types.NamespacedName]slot
 	waiting map[types.NamespacedName]entry
-	// served numbers the last grant of each namespace.
+	// served is the number of the last grant of each namespace.
 	served map[string]int
 	number int
 }
 
-// slot is one that a Function was granted.
+// slot is granted to a Function.
 type slot struct {
 	granted time.Time
-	// seen means that its Job was there.
+	// seen means that its Job existed.
 	seen bool
-	// replaces means that an earlier Job of the Function may still be the one that is there.
+	// replaces means that an existing Job may be an earlier one of the Function.
 	replaces bool
-	// left means that the Function has no use for it any more: it is free when the Job is gone.
+	// left means that the Function no longer needs the slot: it is free once the Job is gone.
 	left bool
 }
 
@@ -61,12 +88,12 @@ func newSlots(limits Limits) *slots {
 	}
 }
 
-// enter asks for a slot. A Function that has to wait keeps its position for as long as it asks again in time.
+// enter requests a slot. A Function that has to wait keeps its position as long as it repeats the request in time.
 func (s *slots) enter(fn types.NamespacedName, running []types.NamespacedName, now time.Time) QueueStatus {
 	s.update(running, now)
 	runs := slices.Contains(running, fn)
 	if held, ok := s.taken[fn]; ok && !held.left && !runs {
-		return QueueStatus{Granted: true} // its Job is yet to be seen
+		return QueueStatus{Granted: true} // its Job has not appeared yet
 	}
 	waits, ok := s.waiting[fn]
 	if !ok {
@@ -91,8 +118,8 @@ func (s *slots) enter(fn types.NamespacedName, running []types.NamespacedName, n
 	return status
 }
 
-// exclude lets no build of a Function begin, unless one runs. What runs without a slot was begun by an earlier process, or is a Job that a
-// user has made, which keeps nothing for longer than a build.
+// exclude lets no build of a Function start, unless one runs. A Job without a slot was started by an earlier process,
+// or made by a user; it blocks nothing for longer than a build may take.
 func (s *slots) exclude(fn types.NamespacedName, running []types.NamespacedName, now time.Time) bool {
 	s.update(running, now)
 	_, holds := s.taken[fn]
@@ -119,14 +146,14 @@ func (s *slots) leave(fn types.NamespacedName) {
 	}
 }
 
-// next are those that would get a slot if they asked now.
+// next returns the Functions that would get a slot if they requested one now.
 func (s *slots) next(running []types.NamespacedName, now time.Time) []types.NamespacedName {
 	s.update(running, now)
 	return s.eligible(types.NamespacedName{})
 }
 
-// eligible are the first in the queue for which there is a slot. That of asking counts as free: its own earlier build
-// frees its slot for it.
+// eligible returns the first Functions in the queue for which there is a slot. The slot of asking counts as free: its
+// own earlier build frees it.
 func (s *slots) eligible(asking types.NamespacedName) []types.NamespacedName {
 	total, perNamespace := s.count(asking)
 	var found []types.NamespacedName
@@ -143,7 +170,7 @@ func (s *slots) eligible(asking types.NamespacedName) []types.NamespacedName {
 	return found
 }
 
-// count counts the slots that others than asking hold.
+// count counts the slots that Functions other than asking hold.
 func (s *slots) count(asking types.NamespacedName) (total int, perNamespace map[string]int) {
 	perNamespace = map[string]int{}
 	for fn := range s.taken {
@@ -155,7 +182,7 @@ func (s *slots) count(asking types.NamespacedName) (total int, perNamespace map[
 	return total, perNamespace
 }
 
-// update frees slots by what runs, and drops who has stopped to ask.
+// update frees the slots of builds that have ended, and drops Functions that stopped requesting one.
 func (s *slots) update(running []types.NamespacedName, now time.Time) {
 	if s.started.IsZero() {
 		s.start(running, now)
@@ -180,13 +207,13 @@ func (s *slots) update(running []types.NamespacedName, now time.Time) {
 			delete(s.waiting, fn)
 		}
 	}
-	if len(s.waiting) == 0 && len(s.taken) == 0 { // a grant counts for the order while its build runs
+	if len(s.waiting) == 0 && len(s.taken) == 0 { // a grant affects the order while its build runs
 		clear(s.served)
 	}
 }
 
-// start takes over the builds of an earlier process. They cannot be distinguished from Jobs that users have made
-// for their own Functions, so that no namespace gets more than its share.
+// start takes over the builds of an earlier process. They cannot be distinguished from Jobs that users made for their
+// own Functions, so no namespace gets more than its share.
 func (s *slots) start(running []types.NamespacedName, now time.Time) {
 	s.started = now
 	perNamespace := map[string]int{}
@@ -196,4 +223,16 @@ func (s *slots) start(running []types.NamespacedName, now time.Time) {
 			s.taken[fn] = slot{granted: now, seen: true}
 		}
 	}
+}
+
+// order returns the Functions with namespaces in round-robin order, starting with the namespace whose last grant is the
+// oldest.
+func (s *slots) order() []types.NamespacedName {
+	var turns fair.Queue[types.NamespacedName]
+	for _, fn := range slices.SortedFunc(maps.Keys(s.waiting), func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(s.served[a.Namespace], s.served[b.Namespace]), cmp.Compare(s.waiting[a].number, s.waiting[b].number))
+	}) {
+		turns.Push(fn.Namespace, fn)
+	}
+	return slices.Collect(turns.All())
 }

@@ -182,7 +182,7 @@ func TestJobsWithoutAGrantHoldNoSlot(t *testing.T) {
 	})
 }
 
-func TestFunctionThatBuildsAgainAndAgainGivesWay(t *testing.T) {
+func TestAFunctionThatRebuildsYieldsToOthers(t *testing.T) {
 	t.Parallel()
 	s := newSlots(one())
 	now := noon()
@@ -193,7 +193,7 @@ func TestFunctionThatBuildsAgainAndAgainGivesWay(t *testing.T) {
 	require.True(t, s.enter(named("shop/1"), nil, now.Add(2*time.Second)).Granted, "once the superseded Job is gone")
 }
 
-func TestSlotOfAReplacedBuildIsKeptUntilItsOwnJobIsSeen(t *testing.T) {
+func TestASlotIsKeptUntilTheReplacementJobAppears(t *testing.T) {
 	t.Parallel()
 	s := newSlots(one())
 	require.True(t, s.enter(named("a/1"), nil, noon()).Granted)
@@ -204,7 +204,7 @@ func TestSlotOfAReplacedBuildIsKeptUntilItsOwnJobIsSeen(t *testing.T) {
 	require.True(t, s.enter(named("b/1"), nil, noon().Add(3*time.Minute)).Granted)
 }
 
-func TestSlotIsHeldByItsJobAlsoAfterTheFunctionHasLeft(t *testing.T) {
+func TestABuildJobHoldsItsSlotAfterItsFunctionLeft(t *testing.T) {
 	t.Parallel()
 	s := newSlots(one())
 	require.True(t, s.enter(named("a/1"), nil, noon()).Granted)
@@ -214,7 +214,7 @@ func TestSlotIsHeldByItsJobAlsoAfterTheFunctionHasLeft(t *testing.T) {
 	require.True(t, s.enter(named("a/2"), nil, noon()).Granted)
 }
 
-func TestFunctionsThatAreGoneLeaveNothingBehind(t *testing.T) {
+func TestDeletedFunctionsLeaveNoState(t *testing.T) {
 	t.Parallel()
 	s := newSlots(one())
 	busy := several("x/x")

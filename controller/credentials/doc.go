@@ -1,4 +1,6 @@
-// Package credentials makes up the passwords and certificates of an installation that has none: of the chart's own NATS and registry, and
-// of the scaler and KEDA. It stands in for Helm where whoever renders the chart cannot look into the cluster, and so would make others each
-// time. What is there stays as it is; what is missing is added. Nothing of it is logged.
+// Package credentials generates the passwords and certificates of an installation that lacks them: for the chart's own
+// NATS and registry, and for the scaler and KEDA. It replaces Helm's lookup where the chart is rendered without access to
+// the cluster, and would generate new ones each time.
+//
+// It guarantees that existing values stay, that missing ones are added, and that none is logged.
 package credentials

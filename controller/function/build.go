@@ -4,31 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/images"
+	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// registries finds where images are kept.
-type registries interface {
-	// For is the registry of a namespace, nil when there is none. The error may be
-	// a *registryconfig.InvalidError.
-	For(ctx context.Context, namespace string) (*images.Location, error)
-}
-
-// slots lets builds begin.
-type slots interface {
-	Enter(ctx context.Context, fn client.ObjectKey) (buildqueue.QueueStatus, error)
-	Leave(fn client.ObjectKey)
-}
-
-// buildImage finds the image that the plan describes, or has it built. As long
-// as there is none, the scope's code has no image. An image is one whose digest a
-// build of this Function has reported: a tag in the registry proves nothing.
+// buildImage finds the image that the plan describes, or has it built. Until there is one, the scope's code has no
+// image. Only a digest that a build of this Function reported counts: a tag in the registry proves nothing.
 func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.fn)
 	if s.plan == nil || awaitsCommit(s) {
@@ -119,15 +112,15 @@ func (r *Reconciler) findOrBuild(ctx context.Context, s *scope) (bool, error) {
 	return r.begin(ctx, s, wanted, past)
 }
 
-// followJob reads the newest Job for the wanted image. It is over when there is
-// nothing more to decide; otherwise wanted is the next attempt, which is due.
+// followJob reads the newest Job for the wanted image. over is true when nothing is left to decide; otherwise wanted
+// becomes the next attempt, which is due.
 func (r *Reconciler) followJob(ctx context.Context, s *scope, past history, wanted *attempt) (over, begun bool, err error) {
 	job := past.present
 	pods, err := r.podsOf(ctx, s, job)
 	if err != nil {
 		return false, false, err
 	}
-	result, pushed := resultOfPods(pods) // the Job itself takes a second or two to see that its pod is done
+	result, pushed := resultOfPods(pods) // the Job's own status follows a second or two later
 	if !buildqueue.Ended(job) && (!pushed || result.Digest == "") {
 		return true, true, r.watchJob(ctx, s, job)
 	}
@@ -147,7 +140,7 @@ func (r *Reconciler) followJob(ctx context.Context, s *scope, past history, want
 	return false, false, nil
 }
 
-// begin creates the Job when the queue grants this Function a slot.
+// begin creates the Job once the queue grants this Function a slot.
 func (r *Reconciler) begin(ctx context.Context, s *scope, wanted attempt, past history) (bool, error) {
 	queueStatus, err := r.slots.Enter(ctx, client.ObjectKeyFromObject(s.fn))
 	if err != nil {
@@ -172,9 +165,8 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, wanted attempt, past h
 	return true, r.clearBuilds(ctx, s, &past)
 }
 
-// useImage runs what was built, and clears away what it was built with. Until the
-// status names the image, only the Job knows it: a reconciliation that reads an
-// older status would build again.
+// useImage runs the built image and deletes the objects of its build. The Job is kept until the status names the image:
+// a reconciliation that reads an older status would otherwise build again.
 func (r *Reconciler) useImage(ctx context.Context, s *scope, message string) error {
 	s.code.Image = s.image.Image
 	s.build = builtCondition(s, message)
@@ -182,4 +174,104 @@ func (r *Reconciler) useImage(ctx context.Context, s *scope, message string) err
 		return nil
 	}
 	return r.clearBuilds(ctx, s, nil)
+}
+
+const (
+	// soonestPositionCheck and latestPositionCheck bound the delay until a queued Function checks its position again.
+	// The queue also requeues it when it gets a slot.
+	soonestPositionCheck = 5 * time.Second
+	latestPositionCheck  = time.Minute
+	// registryDelay is the delay before a registry that did not answer is queried again.
+	registryDelay = 10 * time.Second
+)
+
+func queuedCondition(queueStatus buildqueue.QueueStatus) conditionUpdate {
+	v := unknown(v1alpha2.ReasonBuildQueued, "Waiting for a build slot: position %d of %d, %d builds run",
+		queueStatus.Position, queueStatus.Waiting, queueStatus.Running)
+	if queueStatus.Share > 0 {
+		v.message += fmt.Sprintf(". The namespace has %d of them, which is all that it may have at a time", queueStatus.Share)
+	}
+	v.requeueAfter = min(soonestPositionCheck+time.Duration(queueStatus.Position)*time.Second, latestPositionCheck)
+	return v
+}
+
+func createdCondition(job string) conditionUpdate {
+	return unknown(v1alpha2.ReasonJobCreated, "Job %s created", job)
+}
+
+func runningBuildCondition(job *batchv1.Job, trouble string) conditionUpdate {
+	v := unknown(v1alpha2.ReasonJobRunning, "Job %s is still in progress", job.Name)
+	if trouble != "" {
+		v.message += ": " + trouble
+	}
+	return v
+}
+
+// builtCondition keeps the message of an image that was ready before.
+func builtCondition(s *scope, message string) conditionUpdate {
+	before := meta.FindStatusCondition(s.fn.Status.Conditions, v1alpha2.ConditionBuildReady)
+	if message == "" && before != nil && before.Status == metav1.ConditionTrue {
+		message = before.Message
+	}
+	if message == "" {
+		message = "The image exists already, so no build was needed"
+	}
+	return conditionUpdate{status: metav1.ConditionTrue, reason: v1alpha2.ReasonJobFinished, message: message}
+}
+
+// failedBuildCondition reports why a build failed, where the full log is, and when the next attempt is due.
+func failedBuildCondition(job *batchv1.Job, result buildplan.Result, due, now time.Time) conditionUpdate {
+	message := fmt.Sprintf("Job %s failed: %s", job.Name, strings.TrimSuffix(withLog(result), "."))
+	if !strings.HasSuffix(message, "\n") {
+		message += ". "
+	}
+	message += fmt.Sprintf("Full log: kubectl logs --namespace %s job/%s. ", job.Namespace, job.Name)
+	at := due.UTC().Format(time.DateTime) + " UTC"
+	if result.Reason.Transient() {
+		message += "It is retried at " + at
+	} else {
+		message += fmt.Sprintf("It is built again as soon as the source, the dependencies, the Secrets of the build or the annotation %s change, "+
+			"otherwise at %s", v1alpha2.AnnotationRebuild, at)
+	}
+	return conditionUpdate{
+		status: metav1.ConditionFalse, reason: v1alpha2.ReasonJobFailed, message: message, requeueAfter: max(due.Sub(now), time.Second),
+		stalls: !result.Reason.Transient(),
+	}
+}
+
+// awaitsRegistryCondition is the condition until a registry answers. The registry's last known state holds until then.
+func awaitsRegistryCondition(s *scope) conditionUpdate {
+	before := meta.FindStatusCondition(s.fn.Status.Conditions, v1alpha2.ConditionBuildReady)
+	if before != nil && (before.Reason == v1alpha2.ReasonRegistryUnavailable || before.Reason == v1alpha2.ReasonRegistryInvalid) {
+		return conditionUpdate{
+			status: before.Status, reason: before.Reason, message: before.Message, stalls: before.Reason == v1alpha2.ReasonRegistryInvalid,
+		}
+	}
+	return unknown(v1alpha2.ReasonBuildQueued, "Waiting for the registry %s to answer", s.registry)
+}
+
+func invalidRegistryCondition(message string) conditionUpdate {
+	return conditionUpdate{status: metav1.ConditionFalse, reason: v1alpha2.ReasonRegistryInvalid, message: message, stalls: true}
+}
+
+func unavailableRegistryCondition(err error) conditionUpdate {
+	v := unknown(v1alpha2.ReasonRegistryUnavailable, "Cannot look for the image: %v. The query is retried every few seconds", err)
+	v.requeueAfter = registryDelay
+	return v
+}
+
+func noRegistryCondition(plan *buildplan.Plan) conditionUpdate {
+	what := "installs the dependencies"
+	if workload.IsCompiled(v1alpha2.Runtime(plan.Runtime)) {
+		what = "compiles the source"
+	}
+	if plan.Git != nil {
+		what = "fetches the source and " + what
+	}
+	return conditionUpdate{
+		status: metav1.ConditionFalse, reason: v1alpha2.ReasonNoRegistry,
+		message: fmt.Sprintf("No container registry is configured, so every pod %s when it starts: pods start slowly, do not start "+
+			"while package registries are unavailable, and may differ from each other. Describe a registry in the Secret %s, in this "+
+			"namespace or in that of the installation, or install Rouse with its own", what, v1alpha2.RegistrySecret),
+	}
 }

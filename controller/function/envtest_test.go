@@ -3,6 +3,7 @@ package function
 import (
 	"context"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,16 +13,22 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
+	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
@@ -121,7 +128,7 @@ func testOptions() Options {
 	return options
 }
 
-// create makes a Function that tests may change beforehand.
+// create creates a Function, with changes.
 func (w *fixture) create(changes ...func(*v1alpha2.Function)) *v1alpha2.Function {
 	w.t.Helper()
 	fn := newFunction(changes...)
@@ -187,4 +194,97 @@ func (w *fixture) eventually(act func() error) {
 		err = act()
 		return err == nil
 	}, timeout, tick, "last error: %v", err)
+}
+
+// newFunction is a small valid Function.
+func newFunction(changes ...func(*v1alpha2.Function)) *v1alpha2.Function {
+	fn := &v1alpha2.Function{
+		ObjectMeta: metav1.ObjectMeta{Name: "price", Namespace: "shop", UID: "uid-of-price", Generation: 1},
+		Spec: v1alpha2.FunctionSpec{
+			Runtime: v1alpha2.RuntimeNodeJS22,
+			Source:  v1alpha2.Source{Inline: &v1alpha2.InlineSource{Source: "module.exports = { main: () => 'ok' }"}},
+		},
+	}
+	for _, change := range changes {
+		change(fn)
+	}
+	return fn
+}
+
+func scaled(low, high int32) func(*v1alpha2.Function) {
+	return func(fn *v1alpha2.Function) {
+		fn.Spec.ScaleConfig = &v1alpha2.ScaleConfig{MinReplicas: new(low), MaxReplicas: new(high)}
+	}
+}
+
+func replicas(count int32) func(*v1alpha2.Function) {
+	return func(fn *v1alpha2.Function) { fn.Spec.Replicas = new(count) }
+}
+
+// untypedScaledObjects reads them from a client that does not know their type: with it a fake one would forget the rest.
+func untypedScaledObjects(reader client.Reader) func(context.Context, client.ObjectKey) (*resources.LiveScaledObject, error) {
+	return func(ctx context.Context, key client.ObjectKey) (*resources.LiveScaledObject, error) {
+		found := scaledObject()
+		if err := reader.Get(ctx, key, found); err != nil {
+			return nil, err
+		}
+		return liveScaledObject(found)
+	}
+}
+
+func liveScaledObject(found *unstructured.Unstructured) (*resources.LiveScaledObject, error) {
+	live := &resources.LiveScaledObject{}
+	return live, runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, live)
+}
+
+// fakeRepositories are repositories with references that the test moves.
+type fakeRepositories struct {
+	events chan event.GenericEvent
+
+	mu        sync.Mutex
+	found     map[string]gitpoll.Finding // by URL
+	functions map[types.NamespacedName]gitpoll.Want
+}
+
+func newFakeRepositories() *fakeRepositories {
+	return &fakeRepositories{
+		events: make(chan event.GenericEvent, 100),
+		found:  map[string]gitpoll.Finding{}, functions: map[types.NamespacedName]gitpoll.Want{},
+	}
+}
+
+func (r *fakeRepositories) Start(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+func (r *fakeRepositories) Events() <-chan event.GenericEvent { return r.events }
+
+func (r *fakeRepositories) Commit(fn types.NamespacedName, want gitpoll.Want) (gitpoll.Finding, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.functions[fn] = want
+	found, ok := r.found[want.URL]
+	return found, ok
+}
+
+func (r *fakeRepositories) Forget(fn types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.functions, fn)
+}
+
+// find lets a check of the repository end.
+func (r *fakeRepositories) find(url string, found gitpoll.Finding) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.found[url] = found
+	for fn, want := range r.functions {
+		if want.URL != url {
+			continue
+		}
+		object := &v1alpha2.Function{}
+		object.Namespace, object.Name = fn.Namespace, fn.Name
+		r.events <- event.GenericEvent{Object: object}
+	}
 }

@@ -152,7 +152,7 @@ func TestReadyAndStalledOfAFunction(t *testing.T) {
 	}
 }
 
-func TestAnEventIsSentOnceAndNotAgainForReady(t *testing.T) {
+func TestAConditionChangeEmitsOneEvent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction())
 	_, err := b.reconcile()

@@ -317,7 +317,7 @@ func reportsWorkload(w *fixture) {
 
 	w.scale(deployment, 0)
 	updateStatus(w, deployment, ready(0))
-	await(w, fn, "it says that it sleeps", func(fn *v1alpha2.Function) bool {
+	await(w, fn, "it reports that it is asleep", func(fn *v1alpha2.Function) bool {
 		return fn.Status.Replicas == 0 && fn.Status.Conditions[1].Message == "Deployment price is ready and sleeps at zero replicas"
 	})
 	w.awaitCondition(fn, v1alpha2.ConditionRunning, metav1.ConditionTrue, v1alpha2.ReasonDeploymentReady)

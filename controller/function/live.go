@@ -1,7 +1,9 @@
 package function
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,36 +15,37 @@ import (
 	"github.com/rouse-run/rouse/internal/settings"
 )
 
-// Live are the settings that Functions are made by. They may change while the controller runs, and all that is done from then on follows.
+// Live holds the settings that Functions are made with. They may change while the controller runs; all later
+// reconciliations use the new ones.
 type Live struct {
 	mu      sync.Mutex
 	options Options            // of the command line
 	read    *settings.Settings // nil until a file was good
-	awaits  bool               // there is to be a file
+	awaits  bool               // a file is expected
 
 	workers *busyWorkers
 	state   atomic.Pointer[liveState]
-	changed chan struct{} // holds one change that Functions have not heard of
+	changed chan struct{} // signals a change that has not been passed on to the Functions
 }
 
-// liveState is what one reconciliation works with.
+// liveState is a snapshot of the settings that one reconciliation uses.
 type liveState struct {
 	*resources.Settings
 
-	// former are addresses of before, the last ones first. Pods that have not followed yet may have them.
+	// former lists previous addresses, the latest first. Pods that have not rolled out yet may use them.
 	former []string
-	// requeue is how often a Function is looked at again without any change; 0: never.
+	// requeue is the interval at which a Function is reconciled without any change; 0: never.
 	requeue time.Duration
-	// hang is for how long all workers may hang; 0: for ever.
+	// hang bounds how long all workers may hang; 0: without bound.
 	hang time.Duration
-	// rollouts is how many Functions that are awake may follow at a time.
+	// rollouts bounds the Functions that are awake and roll out at a time.
 	rollouts int
-	// settled is false while a file is to come. What the command line says is then no reason to replace pods: those that run may
-	// have the settings of the file.
+	// settled is false while a file is expected. The command line's settings are then no reason to replace pods, which
+	// may run with the settings of the file.
 	settled bool
 }
 
-// NewLive are the settings of the command line, which a file is to change where awaitsFile is true.
+// NewLive returns the settings of the command line. awaitsFile means that a file will change them.
 func NewLive(options Options, awaitsFile bool) *Live {
 	l := &Live{
 		options: options, awaits: awaitsFile, changed: make(chan struct{}, 1),
@@ -52,7 +55,7 @@ func NewLive(options Options, awaitsFile bool) *Live {
 	return l
 }
 
-// Apply puts the settings of a file in force.
+// Apply makes the settings of a file effective.
 func (l *Live) Apply(read *settings.Settings) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +63,7 @@ func (l *Live) Apply(read *settings.Settings) {
 	l.compute()
 }
 
-// complete takes the options with what the controller has chosen by itself, as the default profile.
+// complete takes the options with the values that the controller has chosen, such as the default profile.
 func (l *Live) complete(options Options) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +95,7 @@ func (l *Live) compute() {
 	}
 }
 
-// formerAddresses are no more than the last few: a Function follows within minutes.
+// formerAddresses returns only the last few: a Function rolls out within minutes.
 func formerAddresses(previous *liveState, now *resources.Settings) []string {
 	const most = 4
 	var former []string
@@ -104,7 +107,7 @@ func formerAddresses(previous *liveState, now *resources.Settings) []string {
 	return former[:min(len(former), most)]
 }
 
-// with are the options where a file says something else.
+// with returns the options with the values of a file where it sets them.
 func (o Options) with(read *settings.Settings) Options {
 	setTo(&o.PublisherAddress, read.PublisherAddress)
 	setTo(&o.DefaultProfile, read.DefaultProfile)
@@ -129,8 +132,57 @@ func setPointer[T any](value, to *T) {
 	}
 }
 
-// requeueAfter spreads the times over a fifth of the interval.
+// requeueAfter spreads the requeues over a fifth of the interval.
 func (s *liveState) requeueAfter() time.Duration {
 	const spread = 0.2
 	return time.Duration(float64(s.requeue) * (1 - spread*rand.Float64())) //nolint:gosec // spreads load
+}
+
+// shortestHang is how long a reconciliation may take in any case: the API server may be slow.
+const shortestHang = time.Minute
+
+// busyWorkers detects when all workers hang: all are busy, and none has started or ended a reconciliation for a while.
+type busyWorkers struct {
+	all int
+	now func() time.Time
+
+	mu       sync.Mutex
+	busy     int
+	progress time.Time
+}
+
+// begin records a reconciliation until end is called.
+func (w *busyWorkers) begin() (end func()) {
+	w.note(1)
+	return func() { w.note(-1) }
+}
+
+func (w *busyWorkers) note(change int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy += change
+	w.progress = w.now()
+}
+
+// hang returns how long all workers have been busy without progress, 0 when one is idle.
+func (w *busyWorkers) hang() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy < w.all {
+		return 0
+	}
+	return w.now().Sub(w.progress)
+}
+
+// Healthy is a health check of the process. It returns an error when the workers of the Function controller hang for
+// longer than the settings allow, which is without bound by default.
+func (l *Live) Healthy(*http.Request) error {
+	most := l.load().hang
+	if most <= 0 {
+		return nil
+	}
+	if hang := l.workers.hang(); hang > max(most, shortestHang) {
+		return fmt.Errorf("all workers of the Function controller have hung for %s", hang)
+	}
+	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// became makes a condition True for the generation that the Function has.
+// became sets a condition to True for the Function's generation.
 func became(fn *v1alpha2.Function, condition string) {
 	meta.SetStatusCondition(&fn.Status.Conditions, metav1.Condition{
 		Type: condition, Status: metav1.ConditionTrue, Reason: "x", ObservedGeneration: fn.Generation,

@@ -1,10 +1,14 @@
 package function
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -13,8 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/settings"
 )
 
@@ -111,7 +118,7 @@ func startsNothingUnbounded(w *fixture) {
 	require.True(w.t, metav1.IsControlledBy(w.networkPolicy(fn), fn))
 }
 
-func TestNetworkPoliciesGoWhereTheyAreSwitchedOff(t *testing.T) {
+func TestDisabledNetworkPoliciesAreDeleted(t *testing.T) {
 	var w *fixture
 	var policy, users *networkingv1.NetworkPolicy
 	t.Run("on", func(t *testing.T) {
@@ -132,7 +139,7 @@ func TestNetworkPoliciesGoWhereTheyAreSwitchedOff(t *testing.T) {
 	})
 }
 
-func TestPodsThatHaveNotFollowedYetMayCallWhereTheyDidBefore(t *testing.T) {
+func TestPodsBeforeTheirRolloutReachFormerAddresses(t *testing.T) {
 	const before, after = "10.0.0.8/32", "10.0.0.9/32"
 	options := testOptions()
 	boundsFunctions(&options)
@@ -173,7 +180,7 @@ func TestPodsThatHaveNotFollowedYetMayCallWhereTheyDidBefore(t *testing.T) {
 	}, timeout, tick)
 	for _, i := range []int{first, 1 - first} {
 		await(places[i], deployments[i], "its pods are replaced", replaces)
-		awaitReached(i, "a pod of before is there", after, before)
+		awaitReached(i, "an old pod exists", after, before)
 		places[i].rollOut(deployments[i])
 		awaitReached(i, "all have followed", after)
 	}
@@ -211,6 +218,86 @@ func TestWithoutItsNetworkPolicyAFunctionIsNotChanged(t *testing.T) {
 			require.Contains(t, conditions[len(conditions)-1].Message, "NetworkPolicy rouse-price create failed: ")
 			require.Error(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(b.function()), &appsv1.Deployment{}))
 			require.Equal(t, 1, b.applies, "nothing but the policy was tried")
+		})
+	}
+}
+
+const (
+	somePods  = `[{"namespaceSelector":{"matchLabels":{"a":"b"}},"podSelector":{"matchLabels":{"c":"d"}}}]`
+	someRules = `{"callers":` + somePods + `,"publisher":{"address":"http://bridge.rouse-system/publish","to":` + somePods +
+		`,"ports":[8080]},"dnsPorts":[53]}`
+)
+
+func TestNetworkPolicyFlagIsValidated(t *testing.T) {
+	t.Parallel()
+	flags := func() (*Options, *pflag.FlagSet) {
+		options, set := testOptions(), pflag.NewFlagSet("controller", pflag.ContinueOnError)
+		options.BindFlags(set)
+		return &options, set
+	}
+	options, set := flags()
+	require.Nil(t, options.settings().Network, "they are off")
+	require.NoError(t, set.Set("function-network-policy", someRules))
+	require.Equal(t, []int32{53}, options.settings().Network.DNSPorts)
+	again, set := flags()
+	require.NoError(t, set.Set("function-network-policy", (&networkRules{&options.Network}).String()))
+	require.Equal(t, options.Network, again.Network)
+	require.NoError(t, set.Set("function-network-policy", ""))
+	require.Nil(t, again.Network)
+
+	for name, tc := range map[string]struct{ text, want string }{
+		"no JSON":           {`from everyone`, "invalid character"},
+		"a misspelt member": {`{"form":[]}`, `unknown field "form"`},
+		"a misspelt peer, which would match everyone": {`{"from":[{"podselctor":{}}]}`, `unknown field "podselctor"`},
+		"no callers":                    {`{}`, "callers: must name the installation's pods"},
+		"no port of DNS":                {`{}`, "dnsPorts: must name at least one port"},
+		"callers by their pods' labels": {`{"callers":[{"podSelector":{"matchLabels":{"c":"d"}}}]}`, "callers[0]: needs a namespaceSelector and a podSelector"},
+		"all pods of a namespace":       {`{"callers":[{"namespaceSelector":{"matchLabels":{"a":"b"}},"podSelector":{}}]}`, "callers[0]: needs"},
+		"an invalid port":               {`{"dnsPorts":[65536]}`, "dnsPorts: 65536 is not a port"},
+		"an empty peer":                 {`{"from":[{}]}`, "from[0]: needs either an ipBlock or selectors"},
+		"an invalid network":            {`{"dnsTo":[{"ipBlock":{"cidr":"10.0.0.1"}}]}`, `dnsTo[0]: ipBlock.cidr "10.0.0.1" is not a network`},
+		"an invalid selector":           {`{"egress":[{"to":[{"podSelector":{"matchExpressions":[{"key":"a","operator":"Is"}]}}]}]}`, "egress[0].to[0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, set := flags()
+			require.ErrorContains(t, set.Set("function-network-policy", tc.text), tc.want)
+		})
+	}
+}
+
+func TestNetworkPolicyRemovalRetriesWithoutRightsAndGivesUp(t *testing.T) {
+	t.Parallel()
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "networkpolicies"}, "", errors.New("no right"))
+	unavailable := apierrors.NewServiceUnavailable("later")
+	scheme, err := kube.NewScheme()
+	require.NoError(t, err)
+	for name, tc := range map[string]struct {
+		answers []error // to the lists; the last one for ever
+		lists   int
+	}{
+		"there are none":                 {[]error{nil}, 1},
+		"the right comes":                {[]error{forbidden, forbidden, nil}, 3},
+		"the right never comes":          {[]error{forbidden}, removalDenials},
+		"the API server is away a while": {[]error{unavailable, unavailable, unavailable, unavailable, unavailable, unavailable, unavailable, nil}, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lists := 0
+			c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, inner client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					answer := tc.answers[min(lists, len(tc.answers)-1)]
+					lists++
+					if answer != nil {
+						return answer
+					}
+					return inner.List(ctx, list, options...)
+				},
+			}).Build()
+			synctest.Test(t, func(t *testing.T) {
+				require.NoError(t, (&policyRemover{reader: c, writer: c, log: logr.Discard()}).Start(t.Context()))
+			})
+			require.Equal(t, tc.lists, lists)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
+	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/internal/kube"
 )
@@ -73,26 +75,25 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 		client: c, live: c, applier: kube.NewApplier(c), recorder: b.recorder,
 		clock: clocktesting.NewFakePassiveClock(noon()), settings: NewLive(options, false),
 		rollouts:   newRollouts(func() int { return 2 }, clocktesting.NewFakeClock(noon())),
-		registries: images.NewResolver(c, c, registryOptions(), nil),
+		registries: synchronousRegistries{images.NewResolver(c, c, registryOptions(), nil)},
 		slots:      buildqueue.NewQueue(buildLimits(simultaneous), buildqueue.JobReader{Reader: c}, clocktesting.NewFakeClock(noon())),
 
 		repositories: newFakeRepositories(),
-		images:       askedInPlace{},
 	}
 	b.keda.installed = func(context.Context) (bool, error) { return keda, nil }
 	b.keda.scaledObject = untypedScaledObjects(c)
 	return b
 }
 
-// askedInPlace are registries that answer at once.
-type askedInPlace struct{}
+// synchronousRegistries query registries within the reconciliation.
+type synchronousRegistries struct{ *images.Resolver }
 
-func (askedInPlace) Answer(_ types.NamespacedName, question Question[bool]) (found, answered bool, err error) {
-	found, err = question.Ask(context.Background())
+func (synchronousRegistries) result(_ types.NamespacedName, asked query) (found, ready bool, err error) {
+	found, err = asked.run(context.Background())
 	return found, true, err
 }
 
-func (askedInPlace) Forget(types.NamespacedName) {}
+func (synchronousRegistries) forget(types.NamespacedName) {}
 
 func (b *bench) reconcile() (ctrl.Result, error) {
 	b.t.Helper()
@@ -222,7 +223,7 @@ func TestAnHPAOfTheUserReplacesOurs(t *testing.T) {
 	require.Equal(t, 2, b.applies, "Deployment and Service")
 }
 
-func TestOurHPAMakesWayForTheUsers(t *testing.T) {
+func TestOurHPAIsReplacedByTheUsers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction(scaled(0, 3)))
 	_, err := b.reconcile()
@@ -239,7 +240,7 @@ func TestOurHPAMakesWayForTheUsers(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(err), "two would block each other")
 }
 
-func TestAFunctionThatIsGoingIsLeftAlone(t *testing.T) {
+func TestADeletedFunctionIsNotReconciled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction(func(fn *v1alpha2.Function) { fn.Finalizers = []string{"x/y"} }))
 	require.NoError(t, b.client.Delete(t.Context(), b.function()))
@@ -249,7 +250,7 @@ func TestAFunctionThatIsGoingIsLeftAlone(t *testing.T) {
 	require.Zero(t, b.applies)
 }
 
-func TestNothingIsDoneInANamespaceThatEnds(t *testing.T) {
+func TestATerminatingNamespaceIsNotReconciled(t *testing.T) {
 	t.Parallel()
 	t.Run("as soon as that is known", func(t *testing.T) {
 		t.Parallel()
@@ -336,4 +337,186 @@ func TestResultRequeuesWhenAConditionExpires(t *testing.T) {
 	outcome, err = result(kube.Waiting(errNoKEDA, time.Minute), time.Second)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, outcome.RequeueAfter, time.Minute)
+}
+
+// writing counts the requests that write, and can refuse to apply.
+type writing struct {
+	client.Client
+	writes  int
+	refused error
+}
+
+func (w *writing) Apply(ctx context.Context, config runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+	if w.writes++; w.refused != nil {
+		return w.refused
+	}
+	return w.Client.Apply(ctx, config, options...)
+}
+
+func (w *writing) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	w.writes++
+	return w.Client.Patch(ctx, object, patch, options...)
+}
+
+// child is an object of a Function, with what others may do to it.
+type child struct {
+	desired   *unstructured.Unstructured
+	exclusive []kube.Part
+	// change gives a field of ours another value, and add adds a field without an owner to an exclusive part, if there is one.
+	change, add func(map[string]any)
+}
+
+// restart applies the child as a process does that has just begun. It returns how many requests wrote.
+func (c *child) restart(t *testing.T, w *fixture, refused error) (int, error) {
+	t.Helper()
+	live := &metav1.PartialObjectMetadata{} // caches have no more of some kinds
+	live.SetGroupVersionKind(c.desired.GroupVersionKind())
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(c.desired), live))
+	through := &writing{Client: w.Client, refused: refused}
+	_, err := kube.NewApplier(through).Apply(t.Context(), c.desired, live, c.exclusive...)
+	return through.writes, err
+}
+
+func (c *child) live(t *testing.T, w *fixture) *unstructured.Unstructured {
+	t.Helper()
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(c.desired.GroupVersionKind())
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(c.desired), live))
+	return live
+}
+
+func (c *child) edit(t *testing.T, w *fixture, change func(map[string]any)) {
+	t.Helper()
+	live := c.live(t, w)
+	change(live.Object)
+	require.NoError(t, w.Update(t.Context(), live, client.FieldOwner("kubectl-edit")))
+}
+
+func at(object map[string]any, path ...string) map[string]any {
+	for _, name := range path {
+		if items, ok := object[name].([]any); ok {
+			object, _ = items[0].(map[string]any)
+			continue
+		}
+		object, _ = object[name].(map[string]any)
+	}
+	return object
+}
+
+func set(value any, path ...string) func(map[string]any) {
+	return func(object map[string]any) { at(object, path[:len(path)-1]...)[path[len(path)-1]] = value }
+}
+
+func children(t *testing.T, fn *v1alpha2.Function) map[string]*child {
+	t.Helper()
+	options := testOptions()
+	settings := options.settings()
+	code := resources.Code{Source: "Zmlyc3Q=", Runtime: fn.Spec.Runtime, Image: "runtime:1"}
+	deployment, err := resources.Deployment(fn, settings, resources.Workload{Code: code, Replicas: new(int32(2))})
+	require.NoError(t, err)
+	unstructuredOf := func(config any) *unstructured.Unstructured {
+		object, err := kube.ToUnstructured(config)
+		require.NoError(t, err)
+		return object
+	}
+	return map[string]*child{
+		"Deployment": {
+			desired: unstructuredOf(deployment), exclusive: []kube.Part{kube.Exclusive{"spec", "template", "spec"}},
+			change: set("theirs:1", "spec", "template", "spec", "containers", "image"),
+			add:    set("theirs", "spec", "template", "spec", "nodeName"),
+		},
+		"Service": {
+			desired: unstructuredOf(resources.Service(fn)), exclusive: []kube.Part{kube.Exclusive{"spec"}},
+			change: set(int64(9999), "spec", "ports", "targetPort"),
+			add:    set([]any{"192.0.2.7"}, "spec", "externalIPs"),
+		},
+		"ScaledObject": {
+			desired: resources.ScaledObject(fn, settings.Scaling, settings.Scaling.Defaults, true), exclusive: []kube.Part{kube.Exclusive{"spec"}},
+			change: set(int64(77), "spec", "maxReplicaCount"),
+			add:    set(int64(7), "spec", "idleReplicaCount"),
+		},
+		"HorizontalPodAutoscaler": {
+			desired: unstructuredOf(resources.HPA(fn)),
+			change:  set(int64(77), "spec", "maxReplicas"),
+		},
+		"Secret": {
+			desired: unstructuredOf(resources.RegistrySecret(fn, []byte(`{"auths":{}}`))), exclusive: []kube.Part{kube.Exclusive{"data"}},
+			change: set("e30=", "data", ".dockerconfigjson"),
+			add:    set("e30=", "data", "more"),
+		},
+	}
+}
+
+const noManagedFields = "managed fields are reset"
+
+// What others do while no controller runs has to be found by the next one, although it does not write everything again.
+func TestARestartWritesWhatOthersHaveChangedAndNothingElse(t *testing.T) {
+	w := newFixture(t)
+	fn := w.create(scaled(0, 5))
+	t.Cleanup(func() { forgetFunctions(t) })
+	for kind, c := range children(t, fn) {
+		_, err := kube.NewApplier(w.Client).Apply(t.Context(), c.desired, nil, c.exclusive...)
+		require.NoError(t, err, kind)
+		applied := c.live(t, w)
+		unchanged := func(what string) {
+			t.Helper()
+			writes, err := c.restart(t, w, nil)
+			require.NoError(t, err, "%s: %s", kind, what)
+			require.Zero(t, writes, "%s: %s, and the process after that writes nothing", kind, what)
+			require.Equal(t, applied.Object["spec"], c.live(t, w).Object["spec"], "%s: %s", kind, what)
+			require.Equal(t, applied.Object["data"], c.live(t, w).Object["data"], "%s: %s", kind, what)
+			require.Equal(t, applied.GetLabels(), c.live(t, w).GetLabels(), "%s: %s", kind, what)
+		}
+		unchanged("it is as it was applied")
+		c.edit(t, w, set("theirs", "metadata", "annotations", "their.own/note"))
+		unchanged("others may annotate it")
+
+		for what, change := range map[string]func(map[string]any){
+			"a value is another":  c.change,
+			"a label is gone":     func(object map[string]any) { delete(at(object, "metadata", "labels"), v1alpha2.LabelUUID) },
+			"a label is another":  set("theirs", "metadata", "labels", v1alpha2.LabelUUID),
+			"it has no owner":     func(object map[string]any) { delete(at(object, "metadata"), "ownerReferences") },
+			"something is added":  c.add,
+			"the mark is gone":    func(object map[string]any) { delete(at(object, "metadata", "annotations"), kube.AnnotationApplied) },
+			"the mark is another": set("0123", "metadata", "annotations", kube.AnnotationApplied),
+			noManagedFields:       set([]any{map[string]any{}}, "metadata", "managedFields"),
+		} {
+			if change == nil {
+				continue
+			}
+			c.edit(t, w, change)
+			writes, err := c.restart(t, w, nil)
+			require.NoError(t, err, "%s: %s", kind, what)
+			require.NotZero(t, writes, "%s: %s", kind, what)
+			if what == noManagedFields { // the API server takes what there is for another's, until it is reclaimed
+				_, err := c.restart(t, w, nil)
+				require.NoError(t, err, "%s: %s", kind, what)
+			}
+			unchanged(what)
+		}
+
+		if c.add != nil { // a process claims what others have added, and ends before it has taken it away
+			c.edit(t, w, c.add)
+			_, err = c.restart(t, w, errors.New("killed"))
+			require.ErrorContains(t, err, "killed", kind)
+			writes, err := c.restart(t, w, nil)
+			require.NoError(t, err, kind)
+			require.NotZero(t, writes, "%s: what is claimed and not taken away is left", kind)
+			unchanged("what was added is gone")
+		}
+
+		// The mark of what was applied is put back, after a change.
+		marked := c.live(t, w).GetAnnotations()[kube.AnnotationApplied]
+		c.edit(t, w, c.change)
+		c.edit(t, w, set(marked, "metadata", "annotations", kube.AnnotationApplied))
+		writes, err := c.restart(t, w, nil)
+		require.NoError(t, err, kind)
+		require.NotZero(t, writes, "%s: the mark alone proves nothing", kind)
+		unchanged("a forged mark")
+
+		c.desired.SetLabels(map[string]string{"team": "prices"})
+		writes, err = c.restart(t, w, nil)
+		require.NoError(t, err, kind)
+		require.NotZero(t, writes, "%s: something else is wanted", kind)
+	}
 }

@@ -4,28 +4,209 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// kedaDelay is how soon KEDA is tried again while it is installed or removed.
+// scaledObjectCRD is the name of the definition of ScaledObjects.
+const scaledObjectCRD = "scaledobjects.keda.sh"
+
+// conflictText is the API server's message for a write conflict.
+const conflictText = "the object has been modified"
+
+// keda gives a reconciliation access to KEDA.
+type keda struct {
+	// installed reports whether the cluster serves ScaledObjects.
+	installed func(context.Context) (bool, error)
+	// scaledObject reads one.
+	scaledObject func(context.Context, client.ObjectKey) (*resources.LiveScaledObject, error)
+}
+
+// liveScaledObjects reads ScaledObjects from a cache.
+func liveScaledObjects(reader client.Reader) func(context.Context, client.ObjectKey) (*resources.LiveScaledObject, error) {
+	return func(ctx context.Context, key client.ObjectKey) (*resources.LiveScaledObject, error) {
+		object := &resources.LiveScaledObject{}
+		err := reader.Get(ctx, key, object)
+		return object, err
+	}
+}
+
+// crdKind is the kind of the one definition that is watched.
+func crdKind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+}
+
+func crd() *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(crdKind())
+	return object
+}
+
+func scaledObject() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(resources.ScaledObjectKind())
+	return object
+}
+
+// kedaWatch watches ScaledObjects while the cluster serves them. A watch that starts earlier would terminate the
+// process.
+type kedaWatch struct {
+	client     client.Client
+	cache      cache.Cache
+	controller controller.Controller
+
+	mu      sync.Mutex
+	running bool
+}
+
+// installed looks up the CRD, and starts or ends the watch accordingly.
+func (w *kedaWatch) installed(ctx context.Context) (bool, error) {
+	installed, err := KEDAInstalled(ctx, w.client)
+	if err != nil {
+		return false, err
+	}
+	return installed, w.follow(ctx, installed)
+}
+
+// KEDAInstalled reports whether the cluster serves ScaledObjects. It reads from a cache limited by CacheObjects.
+func KEDAInstalled(ctx context.Context, reader client.Reader) (bool, error) {
+	definition := crd()
+	err := reader.Get(ctx, client.ObjectKey{Name: scaledObjectCRD}, definition)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("look for KEDA: %w", err)
+	}
+	return err == nil && definition.DeletionTimestamp.IsZero(), nil
+}
+
+func (w *kedaWatch) follow(ctx context.Context, installed bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case installed && !w.running:
+		owner := handler.TypedEnqueueRequestForOwner[client.Object](
+			w.client.Scheme(), w.client.RESTMapper(), &v1alpha2.Function{}, handler.OnlyControllerOwner())
+		err := w.controller.Watch(source.Kind[client.Object](w.cache, &resources.LiveScaledObject{}, owner, kube.ChangedOrDiffers(readinessDiffers)))
+		if err != nil {
+			return fmt.Errorf("watch ScaledObjects: %w", err)
+		}
+		w.running = true
+	case !installed && w.running:
+		if err := w.cache.RemoveInformer(ctx, &resources.LiveScaledObject{}); err != nil {
+			return fmt.Errorf("end the watch of ScaledObjects: %w", err)
+		}
+		w.running = false
+	}
+	return nil
+}
+
+// readinessDiffers reports whether the readiness of a ScaledObject has changed. KEDA also writes the status as a
+// heartbeat.
+func readinessDiffers(before, after client.Object) bool {
+	was, _ := before.(*resources.LiveScaledObject)
+	is, _ := after.(*resources.LiveScaledObject)
+	return was == nil || is == nil || readiness(was) != readiness(is)
+}
+
+// ready is KEDA's Ready condition.
+type ready struct{ status, message string }
+
+// isConflict reports whether KEDA's write conflicted with another one, such as our apply. KEDA retries it at once,
+// although its condition then reports that it cannot scale.
+func (r ready) isConflict() bool {
+	return r.status == string(metav1.ConditionFalse) && strings.Contains(r.message, conflictText)
+}
+
+func readiness(object *resources.LiveScaledObject) ready {
+	for _, condition := range object.Status.Conditions {
+		if condition.Type == "Ready" {
+			return ready{status: condition.Status, message: condition.Message}
+		}
+	}
+	return ready{}
+}
+
+// findConflictingAutoscalers finds users' autoscalers of a Function that its scaleConfig scales. Kubernetes lets none
+// of several autoscalers act on the same pods.
+func (r *Reconciler) findConflictingAutoscalers(ctx context.Context, s *scope) error {
+	if !s.scaled() {
+		return nil
+	}
+	hpas := &autoscalingv2.HorizontalPodAutoscalerList{}
+	err := r.client.List(ctx, hpas, client.InNamespace(s.fn.Namespace), client.MatchingFields{targetIndex: s.fn.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("list autoscalers: %w", err)
+	}
+	for i := range hpas.Items {
+		if hpa := &hpas.Items[i]; !isOurs(hpa, s.fn) {
+			s.conflictingAutoscalers = append(s.conflictingAutoscalers, hpa.Name)
+		}
+	}
+	slices.Sort(s.conflictingAutoscalers)
+	return nil
+}
+
+// targetOf returns the name of the Function that an HPA scales, directly or through its Deployment. It is empty for an
+// HPA that scales something else.
+func targetOf(hpa *autoscalingv2.HorizontalPodAutoscaler) string {
+	switch target := hpa.Spec.ScaleTargetRef; target.Kind {
+	case resources.FunctionKind, "Deployment":
+		return target.Name
+	default:
+		return ""
+	}
+}
+
+// isOurs reports whether an HPA is the Function's own or that of its ScaledObject.
+func isOurs(hpa *autoscalingv2.HorizontalPodAutoscaler, fn *v1alpha2.Function) bool {
+	owner := metav1.GetControllerOf(hpa)
+	if owner == nil {
+		return false
+	}
+	return owner.UID == fn.UID || owner.Kind == resources.ScaledObjectKind().Kind && owner.Name == fn.Name
+}
+
+func functionOfHPA(_ context.Context, object client.Object) []reconcile.Request {
+	hpa, ok := object.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !ok || targetOf(hpa) == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: hpa.Namespace, Name: targetOf(hpa)}}}
+}
+
+func targetDiffers(before, after client.Object) bool {
+	was, _ := before.(*autoscalingv2.HorizontalPodAutoscaler)
+	is, _ := after.(*autoscalingv2.HorizontalPodAutoscaler)
+	return was == nil || is == nil || targetOf(was) != targetOf(is)
+}
+
+// kedaDelay is the delay before KEDA is tried again while it is being installed or removed.
 const kedaDelay = 2 * time.Second
 
 // errNoKEDA means that the API server does not serve ScaledObjects.
 var errNoKEDA = errors.New("the API server does not serve ScaledObjects yet, or no longer")
 
-// retireScaling deletes what must no longer scale the Deployment, before
-// anything else decides about its replicas.
+// retireScaling deletes the objects that must no longer scale the Deployment, before anything else sets its replicas.
 func (r *Reconciler) retireScaling(ctx context.Context, s *scope) error {
 	if !s.scaled() && s.scaledObject != nil && metav1.IsControlledBy(s.scaledObject, s.fn) {
 		object := scaledObject()
@@ -60,7 +241,7 @@ func (r *Reconciler) remove(ctx context.Context, object client.Object) error {
 	return client.IgnoreNotFound(err)
 }
 
-// applyScaling lets KEDA scale the Function or, where there is none, an HPA.
+// applyScaling lets KEDA scale the Function or, without KEDA, an HPA.
 func (r *Reconciler) applyScaling(ctx context.Context, s *scope) error {
 	if !s.scaled() || s.deployment == nil {
 		return nil
@@ -120,4 +301,62 @@ func (r *Reconciler) applyHPA(ctx context.Context, s *scope) error {
 			fmt.Sprintf("KEDA is not installed, and HorizontalPodAutoscaler %s %s failed: %v", s.fn.Name, verb(s.hpa == nil), err))
 	}
 	return nil
+}
+
+// scalingCondition reports whether the number of pods follows the events.
+func scalingCondition(s *scope) conditionUpdate {
+	if failed := failureOf(s.err); failed != nil && failed.condition == v1alpha2.ConditionScaling {
+		return failedCondition(s, failed)
+	}
+	low, high := workload.ReplicaBounds(s.fn)
+	switch {
+	case !s.applied:
+		return conditionUpdate{}
+	case !s.keda && len(s.conflictingAutoscalers) > 0:
+		return conditionUpdate{
+			status: metav1.ConditionFalse,
+			reason: v1alpha2.ReasonKedaNotInstalled,
+			message: fmt.Sprintf("KEDA is not installed, and HorizontalPodAutoscaler %s scales the Function. Install KEDA and "+
+				"delete it; the Function then follows its events", strings.Join(s.conflictingAutoscalers, ", ")),
+		}
+	case !s.keda:
+		return conditionUpdate{
+			status: metav1.ConditionFalse,
+			reason: v1alpha2.ReasonKedaNotInstalled,
+			message: fmt.Sprintf("KEDA is not installed, so a HorizontalPodAutoscaler keeps %d to %d replicas by CPU use "+
+				"and the Function never sleeps. Install KEDA; the Function then uses it at once", max(low, 1), high),
+		}
+	case len(s.conflictingAutoscalers) > 0:
+		return conditionUpdate{
+			status: metav1.ConditionFalse,
+			reason: v1alpha2.ReasonScaledObjectFailed,
+			message: fmt.Sprintf("HorizontalPodAutoscaler %s scales the Function too, and Kubernetes lets none of several autoscalers act. "+
+				"Delete it (or the ScaledObject that made it), or remove spec.scaleConfig", strings.Join(s.conflictingAutoscalers, ", ")),
+		}
+	case s.scaledObject == nil:
+		return conditionUpdate{}
+	}
+	return kedaCondition(s, low, high)
+}
+
+// kedaCondition repeats KEDA's condition of the ScaledObject.
+func kedaCondition(s *scope, low, high int32) conditionUpdate {
+	keda := readiness(s.scaledObject)
+	if keda.isConflict() && meta.FindStatusCondition(s.fn.Status.Conditions, v1alpha2.ConditionScaling) != nil {
+		return conditionUpdate{}
+	}
+	switch {
+	case keda.status == string(metav1.ConditionTrue):
+		return conditionUpdate{
+			status: metav1.ConditionTrue, reason: v1alpha2.ReasonScaledObjectReady,
+			message: fmt.Sprintf("ScaledObject %s keeps %d to %d replicas", s.fn.Name, low, high),
+		}
+	case keda.status == string(metav1.ConditionFalse) && !keda.isConflict():
+		return conditionUpdate{
+			status: metav1.ConditionFalse, reason: v1alpha2.ReasonScaledObjectFailed,
+			message: fmt.Sprintf("KEDA cannot scale by ScaledObject %s: %s", s.fn.Name, keda.message),
+		}
+	default:
+		return unknown(v1alpha2.ReasonScaledObjectWaiting, "ScaledObject %s waits for KEDA", s.fn.Name)
+	}
 }

@@ -2,10 +2,11 @@ package function
 
 import (
 	"cmp"
-	"errors"
 	"maps"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -15,21 +16,20 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// conditionUpdate is a condition without its type and times. The zero value leaves
-// the condition as it is.
+// conditionUpdate is a condition without its type and times. The zero value leaves the condition unchanged.
 type conditionUpdate struct {
 	status          metav1.ConditionStatus
 	reason, message string
-	// generation is the one that the condition is about; 0: the present one.
+	// generation is the one that the condition is about; 0: the current one.
 	generation int64
-	// recheck is when the condition will be out of date by itself.
+	// requeueAfter is when the condition becomes outdated without an event.
 	requeueAfter time.Duration
-	// stalls is true when only a change that somebody makes ends it.
+	// stalls is true when only a change by a user resolves the condition.
 	stalls bool
 }
 
-// setStatus computes the status of the scope's Function from everything else in
-// the scope. It returns when to reconcile again although nothing happens, or 0.
+// setStatus computes the status of the scope's Function from everything else in the scope. It returns when to reconcile
+// again without an event, or 0.
 func setStatus(s *scope) time.Duration {
 	s.stalled = stalledBefore(s.fn.Status.Conditions)
 	defer summarize(s)
@@ -50,7 +50,7 @@ func setStatus(s *scope) time.Duration {
 	return sooner(running.requeueAfter, s.build.requeueAfter)
 }
 
-// sooner is the shorter of two waits, of which 0 is none.
+// sooner returns the shorter of two delays; 0 stands for none.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -58,7 +58,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// describeBuild describes the image, if the reconciliation came so far.
+// describeBuild describes the image, if the reconciliation got that far.
 func describeBuild(s *scope) {
 	switch {
 	case !s.planned:
@@ -76,17 +76,9 @@ func describeBuild(s *scope) {
 	}
 }
 
-// awaitsCommit reports whether the commit of the source is not known yet.
+// awaitsCommit reports whether the commit of the source is unknown.
 func awaitsCommit(s *scope) bool {
 	return s.plan != nil && s.plan.Git != nil && s.plan.Git.Commit == ""
-}
-
-// failureCondition makes a condition of a failure.
-func failureCondition(failed *failure) conditionUpdate {
-	if failed == nil {
-		return conditionUpdate{}
-	}
-	return conditionUpdate{status: metav1.ConditionFalse, reason: failed.reason, message: failed.message}
 }
 
 func setCondition(s *scope, condition string, v conditionUpdate) {
@@ -125,8 +117,8 @@ func configurationCondition(s *scope) conditionUpdate {
 	return conditionUpdate{status: metav1.ConditionTrue, reason: v1alpha2.ReasonSpecValidated, message: message}
 }
 
-// describeWorkload fills what is not a condition. The number of pods and their
-// selector are always those of the moment, because autoscalers read them.
+// describeWorkload fills in the fields that are not conditions. The number of pods and their selector are always
+// current, because autoscalers read them.
 func describeWorkload(s *scope, running conditionUpdate) {
 	if s.deployment == nil || !metav1.IsControlledBy(s.deployment, s.fn) {
 		return
@@ -150,10 +142,55 @@ func describeWorkload(s *scope, running conditionUpdate) {
 	status.PodSecurityContext = resources.PodSecurityContext(s.fn)
 }
 
-// failureOf is the error that explains a condition, nil when there is none.
-func failureOf(err error) *failure {
-	if failed, ok := errors.AsType[*failure](err); ok {
-		return failed
+// summarize derives Ready and Stalled. A Function without a registry or without KEDA serves, with restrictions.
+func summarize(s *scope) {
+	kube.SetSummary(&s.fn.Status.Conditions, s.fn.Generation, s.now,
+		kube.Aspect{Type: v1alpha2.ConditionConfigurationReady, Stalled: s.stalled[v1alpha2.ConditionConfigurationReady]},
+		kube.Aspect{
+			Type: v1alpha2.ConditionBuildReady, Optional: true, Tolerated: []string{v1alpha2.ReasonNoRegistry},
+			Stalled: s.stalled[v1alpha2.ConditionBuildReady],
+		},
+		kube.Aspect{Type: v1alpha2.ConditionRunning, Stalled: s.stalled[v1alpha2.ConditionRunning]},
+		kube.Aspect{
+			Type: v1alpha2.ConditionScaling, Optional: true, Tolerated: []string{v1alpha2.ReasonKedaNotInstalled},
+			Stalled: s.stalled[v1alpha2.ConditionScaling],
+		},
+	)
+}
+
+// stalledBefore returns the conditions that stalled the Function and hold until a reconciliation gets as far again.
+func stalledBefore(conditions []metav1.Condition) map[string]bool {
+	stalled := map[string]bool{}
+	last := meta.FindStatusCondition(conditions, kube.ConditionStalled)
+	if last == nil {
+		return stalled
 	}
-	return nil
+	for _, condition := range conditions {
+		stalled[condition.Type] = condition.Reason == last.Reason && kube.Brief(condition.Type, condition.Message) == last.Message
+	}
+	return stalled
+}
+
+// failedCondition returns the condition of a failure that ended the phases.
+func failedCondition(s *scope, failed *failure) conditionUpdate {
+	v := failureCondition(failed)
+	v.stalls = kube.IsStalled(s.err)
+	return v
+}
+
+// maxEventNote is the maximum length of an event's note.
+const maxEventNote = 1024
+
+// announce emits an event for each condition that changed.
+func (r *Reconciler) announce(fn *v1alpha2.Function, before []metav1.Condition) {
+	for _, condition := range kube.Transitions(before, fn.Status.Conditions) {
+		if kube.IsSummary(condition.Type) {
+			continue // it repeats another one
+		}
+		kind := corev1.EventTypeNormal
+		if condition.Status == metav1.ConditionFalse || strings.HasPrefix(condition.Message, "Warning") {
+			kind = corev1.EventTypeWarning
+		}
+		r.recorder.Eventf(fn, nil, kind, condition.Reason, "Reconcile", "%s", kube.Truncate(condition.Message, maxEventNote))
+	}
 }

@@ -21,7 +21,7 @@ const template = "0123456789abcdef"
 
 func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
 
-// newScope is one whose Function is up with one replica.
+// newScope returns the scope of a Function that runs with one replica.
 func newScope(changes ...func(*scope)) *scope {
 	options := testOptions()
 	s := &scope{
@@ -277,7 +277,7 @@ func TestRunning(t *testing.T) {
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet",
 			wantRequeueAfter: 29 * time.Second,
 		},
-		"a rollout that waits for a Secret says so after a while": {
+		"a rollout that waits for a Secret reports it after a while": {
 			scope: newScope(progressing("True", "ReplicaSetUpdated"), pods(older("0123456789"), pod(time.Minute)), func(s *scope) {
 				s.missingSecrets = []string{"a"}
 			}),
@@ -285,7 +285,7 @@ func TestRunning(t *testing.T) {
 			wantMessage: "the new version does not start: a pod starts once the Secrets of spec.secretMounts exist. Missing: a; " +
 				"version 0123456789 keeps serving",
 		},
-		"a rollout that has failed says who serves": {
+		"a failed rollout names the version that serves": {
 			scope:      newScope(progressing("False", "ProgressDeadlineExceeded"), pods(older("0123456789"), pod(time.Hour))),
 			wantStatus: "False", wantReason: "DeploymentFailed",
 			wantMessage: "the new version does not start: no pod became ready in time; version 0123456789 keeps serving with 1 of 1 replicas",
@@ -335,7 +335,7 @@ func TestRunning(t *testing.T) {
 			wantMessage: "a pod starts once the Secrets of spec.secretMounts exist. Missing: a; " +
 				"a pod starts once the Secrets of its ServiceBindings exist. Missing: b, c; their services make them, or delete the ServiceBindings",
 		},
-		"a Function that sleeps says which Secrets it cannot wake without": {
+		"a Function that is asleep names the Secrets that it needs to wake": {
 			scope:      newScope(desired(0), func(s *scope) { s.missingSecrets = []string{"a"} }),
 			wantStatus: "True", wantReason: "DeploymentReady",
 			wantMessage: "Deployment price is ready and sleeps at zero replicas; " +
@@ -348,8 +348,8 @@ func TestRunning(t *testing.T) {
 		"an image of the user's that ends is explained": {
 			scope:      newScope(override, available(false), pods(pod(time.Minute, ended(1, "Error", "")))),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
-			wantMessage: "container function ended with exit code 1 (Error), restarted 3 times; its log says why. " +
-				"spec.runtimeImageOverride names own:1, which has to bring the server of a runtime of Rouse and its entry point: " +
+			wantMessage: "container function ended with exit code 1 (Error), restarted 3 times; see its log. " +
+				"spec.runtimeImageOverride names own:1, which must contain the server of a runtime of Rouse and its entry point: " +
 				"make it FROM runtime-nodejs22:1, or set the annotation rouse.run/runtime-contract to kyma",
 		},
 		"an image of the user's that does not answer is explained": {
@@ -360,28 +360,28 @@ func TestRunning(t *testing.T) {
 		"one of Kyma's contract has to bring something else": {
 			scope:      newScope(override, available(false), pods(pod(time.Minute, running)), func(s *scope) { s.code.Kyma = true }),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
-			wantMessage: "which has to bring by Kyma's contract a server that npm start runs in /usr/src/app and listens on port 8080. " +
+			wantMessage: "which must contain, by Kyma's contract, a server that npm start runs in /usr/src/app and listens on port 8080. " +
 				"Or make it FROM runtime-nodejs22:1 and set the annotation rouse.run/runtime-contract to rouse",
 		},
 		"one that has just started may still answer": {
 			scope:      newScope(override, progressing("True", "ReplicaSetUpdated"), pods(pod(time.Second, running))),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet", wantRequeueAfter: 29 * time.Second,
 		},
-		"one whose handler does not load has our server": {
+		"a handler that does not load has our server": {
 			scope:      newScope(override, available(false), pods(pod(time.Minute, broken))),
 			wantStatus: "False", wantReason: "HandlerFailed", wantMessage: "handler did not load: boom",
 		},
-		"a preparation that fails says why": {
+		"a failed preparation reports the reason": {
 			scope: newScope(available(false), pods(pod(time.Minute, initContainer(0, ""), initContainer(1, `{"message":"no such package"}`),
 				waitingFor("PodInitializing", "")))),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
 			wantMessage: "Minimum replicas not available for deployment price: no such package",
 		},
-		"a pod that fits on no node says so": {
+		"an unschedulable pod is reported": {
 			scope: newScope(available(false), pods(pod(time.Second, func(pod *corev1.Pod) {
 				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: "False", Message: "0/1 nodes"}}
 			}))),
-			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable", wantMessage: "no node takes the pod: 0/1 nodes",
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable", wantMessage: "the pod is unschedulable: 0/1 nodes",
 		},
 		"an object of another owner is a failure, even if it is the ScaledObject": {
 			scope: newScope(func(s *scope) {
@@ -442,7 +442,7 @@ func TestScalingCondition(t *testing.T) {
 		"an autoscaler of the user's is in the way": {
 			scope:      newScope(scales, keda("True", ""), func(s *scope) { s.conflictingAutoscalers = []string{"mine", "yours"} }),
 			wantStatus: "False", wantReason: "ScaledObjectFailed",
-			wantMessage: "HorizontalPodAutoscaler mine, yours scales the Function too, and Kubernetes lets none of several act",
+			wantMessage: "HorizontalPodAutoscaler mine, yours scales the Function too, and Kubernetes lets none of several autoscalers act",
 		},
 		"an autoscaler of the user's stands in": {
 			scope:      newScope(scales, func(s *scope) { s.keda, s.conflictingAutoscalers = false, []string{"mine"} }),
@@ -483,7 +483,7 @@ func TestScalingCondition(t *testing.T) {
 	}
 }
 
-// updatedAfter makes the present generation the second one, of which Running does not know yet.
+// updatedAfter makes the current generation the second one, which Running does not reflect yet.
 func updatedAfter(status metav1.ConditionStatus, reason string) func(*scope) {
 	return func(s *scope) {
 		was(status, reason)(s)
@@ -569,4 +569,21 @@ func TestTheRestOfTheStatus(t *testing.T) {
 		setStatus(s)
 		require.Zero(t, s.fn.Status.Replicas)
 	})
+}
+
+func TestRepeatedPullErrorsGiveOneMessage(t *testing.T) {
+	t.Parallel()
+	const cause = `failed to pull and unpack image "nope:1": not found`
+	failed := waitingFor(reasonErrImagePull, cause)
+	backOff := waitingFor(reasonImagePullBackOff, `Back-off pulling image "nope:1": ErrImagePull: `+cause)
+	told := func(change func(*corev1.Pod)) *corev1.Pod {
+		pod := pod(0, change)
+		return &pod
+	}
+	require.Equal(t, trouble{detail: "ErrImagePull: " + cause}, troubleOf(told(failed)))
+	require.Equal(t, troubleOf(told(failed)), troubleOf(told(backOff)))
+	require.False(t, troubleDiffers(told(failed), told(backOff)), "so nothing is written, and nothing is reconciled")
+	require.Equal(t, buildTrouble([]corev1.Pod{*told(failed)}), buildTrouble([]corev1.Pod{*told(backOff)}))
+	require.Equal(t, `ImagePullBackOff: Back-off pulling image "nope:1"`,
+		troubleOf(told(waitingFor(reasonImagePullBackOff, `Back-off pulling image "nope:1"`))).detail, "an older Kubernetes does not quote")
 }

@@ -2,12 +2,14 @@ package function
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -20,12 +22,97 @@ import (
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// replicasOwner owns spec.replicas between the controller, which no longer
-// applies it, and the autoscaler, which has not changed it yet. Without an
-// owner the field would fall back to the API server's default.
+// annotationRevision is the number that the Deployment controller gives to a ReplicaSet. A ReplicaSet that serves again
+// gets the highest number.
+const annotationRevision = "deployment.kubernetes.io/revision"
+
+// rollBack replaces the spec's version with an earlier one when the user requests it. It needs no build: the images of
+// ReplicaSets exist.
+func (r *Reconciler) rollBack(ctx context.Context, s *scope) error {
+	wanted := s.fn.Annotations[v1alpha2.AnnotationRollbackTo]
+	if wanted == "" || wanted == s.ownVersion() {
+		return nil
+	}
+	sets := &appsv1.ReplicaSetList{}
+	err := r.live.List(ctx, sets, client.InNamespace(s.fn.Namespace), client.MatchingLabels(resources.SelectorLabels(s.fn)))
+	if err != nil {
+		return fmt.Errorf("list the earlier versions of %q: %w", s.fn.Name, err)
+	}
+	versions := versionsOf(sets.Items)
+	found := slices.IndexFunc(versions, func(code resources.Code) bool {
+		if wanted == v1alpha2.RollbackPrevious {
+			return code.Version() != s.ownVersion()
+		}
+		return code.Version() == wanted
+	})
+	if found < 0 {
+		return kube.Stalled(&failure{
+			condition: v1alpha2.ConditionConfigurationReady, reason: v1alpha2.ReasonRollbackFailed,
+			message: unknownVersion(wanted, s.ownVersion(), versions),
+		})
+	}
+	s.own, s.code, s.rolledBack = s.code, versions[found], true
+	return nil
+}
+
+// versionsOf lists the versions of the ReplicaSets, each once and the newest first.
+func versionsOf(sets []appsv1.ReplicaSet) []resources.Code {
+	revision := func(set *appsv1.ReplicaSet) int64 {
+		number, err := strconv.ParseInt(set.Annotations[annotationRevision], 10, 64)
+		if err != nil {
+			return 0 // not made by the Deployment controller
+		}
+		return number
+	}
+	slices.SortStableFunc(sets, func(a, b appsv1.ReplicaSet) int { return cmp.Compare(revision(&b), revision(&a)) })
+	var versions []resources.Code
+	for i := range sets {
+		code, ok := resources.CodeOf(&sets[i].Spec.Template)
+		known := slices.ContainsFunc(versions, func(other resources.Code) bool { return other.Version() == code.Version() })
+		if ok && !known {
+			versions = append(versions, code)
+		}
+	}
+	return versions
+}
+
+func unknownVersion(wanted, own string, versions []resources.Code) string {
+	var names []string
+	for _, code := range versions {
+		if code.Version() != own {
+			names = append(names, code.Version())
+		}
+	}
+	message := fmt.Sprintf("The annotation %s requests ", v1alpha2.AnnotationRollbackTo)
+	if wanted == v1alpha2.RollbackPrevious {
+		return message + "the previous version, but there is none. Remove the annotation"
+	}
+	message += fmt.Sprintf("version %q, which does not exist. ", wanted)
+	if len(names) == 0 {
+		return message + "There is no earlier version: remove the annotation"
+	}
+	return message + fmt.Sprintf("Set it to one of the earlier versions %s (the newest first), or remove it", strings.Join(names, ", "))
+}
+
+// rolledBackCondition reports that the running version is not the spec's.
+func rolledBackCondition(s *scope) conditionUpdate {
+	instead := "the spec's"
+	if own := s.ownVersion(); own != "" {
+		instead += " " + own
+	}
+	return conditionUpdate{
+		status: metav1.ConditionTrue, reason: v1alpha2.ReasonRolledBack,
+		message: fmt.Sprintf("Warning: serves version %s instead of %s, as the annotation %s requests. Remove it to return to the spec",
+			s.code.Version(), instead, v1alpha2.AnnotationRollbackTo),
+	}
+}
+
+// replicasOwner owns spec.replicas between the controller, which no longer applies it, and the autoscaler, which has
+// not changed it yet. Without an owner the field would fall back to the API server's default.
 const replicasOwner = client.FieldOwner("rouse-replicas")
 
-// wholeSpec is for objects to whose spec nobody adds anything, podSpec for a Deployment to whose pods nobody does.
+// wholeSpec is for objects to whose spec no one else adds fields, podSpec for Deployments to whose pods no one
+// does.
 var (
 	wholeSpec = kube.Exclusive{"spec"}
 	podSpec   = kube.Exclusive{"spec", "template", "spec"}
@@ -55,7 +142,7 @@ func (r *Reconciler) applyWorkload(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// holdDeployment leaves what runs as it is, except for the number of pods.
+// holdDeployment leaves the running pods as they are, except for their number.
 func (r *Reconciler) holdDeployment(ctx context.Context, s *scope) error {
 	if s.deployment == nil {
 		return nil
@@ -95,7 +182,7 @@ func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if err := r.heedBindings(s, config); err != nil {
+	if err := r.checkBindings(s, config); err != nil {
 		return err
 	}
 	if !r.mayFollow(s, config) {
@@ -135,8 +222,8 @@ func (r *Reconciler) applyDeployment(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// handOverReplicas keeps the number of pods as it is when the controller stops
-// to own it, and wakes a Deployment that an HPA would leave at zero for ever.
+// handOverReplicas keeps the number of pods when the controller gives up ownership of it, and wakes a Deployment that
+// an HPA would leave at zero for ever.
 func (r *Reconciler) handOverReplicas(ctx context.Context, s *scope) error {
 	if !s.scaled() || s.deployment == nil {
 		return nil
@@ -161,28 +248,4 @@ func ownsReplicas(deployment *appsv1.Deployment) bool {
 		}
 	}
 	return false
-}
-
-// explain makes a condition of an error that will stay or often does, such as
-// a webhook that does not answer, and lets one that may pass be tried again
-// quietly.
-func explain(err error, condition, reason, message string) error {
-	explained := &failure{condition: condition, reason: reason, message: message, err: err}
-	switch {
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return err // nothing of it will be there for long
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return kube.Stalled(explained)
-	case apierrors.IsForbidden(err), apierrors.IsInternalError(err):
-		return explained
-	default:
-		return err
-	}
-}
-
-func verb(creates bool) string {
-	if creates {
-		return "create"
-	}
-	return "update"
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheQueueFindsWhatALookAtAllRepositoriesWould has repositories of several namespaces wanted, checked and moved at random.
-func TestTheQueueFindsWhatALookAtAllRepositoriesWould(t *testing.T) {
+// TestTheGitQueueMatchesAFullScan has repositories of several namespaces wanted, checked and moved at random.
+func TestTheGitQueueMatchesAFullScan(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	q, start := queue{lines: map[string]*line{}}, time.Unix(1000, 0)

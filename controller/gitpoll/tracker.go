@@ -2,6 +2,7 @@ package gitpoll
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -10,27 +11,54 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/git"
 )
 
-// Lister asks a repository for references.
+// Options configures a Tracker.
+type Options struct {
+	// CheckInterval is how often a repository is polled.
+	CheckInterval time.Duration
+}
+
+// DefaultOptions returns the settings of an installation that sets none.
+func DefaultOptions() Options { return Options{CheckInterval: 30 * time.Second} }
+
+// BindFlags binds the options to command-line flags.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&o.CheckInterval, "git-check-interval", o.CheckInterval,
+		"how often a Git repository is asked whether its branches have moved")
+}
+
+// Validate reports every invalid option.
+func (o *Options) Validate() error {
+	if o.CheckInterval < 5*time.Second || o.CheckInterval > 24*time.Hour {
+		return fmt.Errorf("--git-check-interval %s: must be between 5s and 24h", o.CheckInterval)
+	}
+	return nil
+}
+
+// Lister lists the references of a repository.
 type Lister interface {
 	List(ctx context.Context, repository git.Repository, references ...string) (git.References, error)
 }
 
-// Want is what a Function needs to know.
+// Want is the reference that a Function follows.
 type Want struct {
 	URL, Reference string
 	Credentials    git.Credentials
-	// Nonce asks for a check at once whenever it changes.
+	// Nonce requests an immediate check whenever it changes.
 	Nonce string
 }
 
-// Finding is the answer: a commit or an error, which is a *git.Error where the repository said something.
+// Finding is a commit or an error, which is a *git.Error where the repository answered.
 type Finding struct {
 	Commit string
 	Err    error
@@ -43,12 +71,12 @@ func (f Finding) same(other Finding) bool {
 	return f.Err == nil || f.Err.Error() == other.Err.Error()
 }
 
-// Tracker follows repositories. It runs where the controllers run: on the leader.
+// Tracker polls repositories. It runs on the leader, like the controllers.
 type Tracker struct {
 	lister   Lister
 	interval time.Duration
 	metrics  *metrics
-	places   *fair.Pool // for checks, by namespace
+	places   *fair.Pool // slots for checks, by namespace
 	events   chan event.GenericEvent
 	wake     chan struct{}
 
@@ -67,27 +95,27 @@ type tracked struct {
 	functions  map[types.NamespacedName]*interest
 	spots      map[string]*spot // by namespace
 	due        time.Time
-	started    time.Time // the last check
+	started    time.Time // start of the last check
 	busy       bool
-	again      time.Duration // how long after its start another check is wanted than the one that is under way; 0: none
+	again      time.Duration // delay between the starts of the running check and of another one that was requested meanwhile; 0: none
 	last       attempts
 }
 
-// lent are credentials of several repositories, which decrypt a key once.
+// lent are credentials shared by several repositories, so that a key is decrypted once.
 type lent struct {
 	git.Credentials
 
 	to int
 }
 
-// interest is that of one Function.
+// interest is a Function's interest in a repository.
 type interest struct {
 	repository string
 	want       Want
 	found      *Finding // nil until the first check
 }
 
-// NewTracker makes a Tracker that does nothing until Start.
+// NewTracker returns a Tracker that does nothing until Start.
 func NewTracker(lister Lister, registry prometheus.Registerer, options Options) *Tracker {
 	return &Tracker{
 		lister: lister, interval: options.CheckInterval, metrics: newMetrics(registry),
@@ -98,7 +126,8 @@ func NewTracker(lister Lister, registry prometheus.Registerer, options Options) 
 	}
 }
 
-// SetInterval changes how often repositories are asked. Those that would wait for longer are asked within the new interval.
+// SetInterval changes the polling interval. Repositories that would wait for longer are checked within the new
+// interval.
 func (t *Tracker) SetInterval(interval time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,10 +146,10 @@ func (t *Tracker) SetInterval(interval time.Duration) {
 	t.rouse()
 }
 
-// Events carries the Functions whose answers have changed.
+// Events receives the Functions whose results have changed.
 func (t *Tracker) Events() <-chan event.GenericEvent { return t.events }
 
-// Commit notes what a Function wants and returns what is known; false before the first check.
+// Commit records what a Function wants and returns the last result; false before the first check.
 func (t *Tracker) Commit(function types.NamespacedName, want Want) (Finding, bool) {
 	if git.IsCommit(want.Reference) {
 		t.Forget(function)
@@ -138,15 +167,15 @@ func (t *Tracker) Commit(function types.NamespacedName, want Want) (Finding, boo
 	case known == nil:
 		known = &interest{repository: key, want: want}
 		t.functions[function] = known
-		repository := t.ask(key, want, leastPause)
+		repository := t.schedule(key, want, leastPause)
 		repository.functions[function] = known
 		t.queue.add(function.Namespace, repository)
 	case known.want.Reference != want.Reference:
 		known.want, known.found = want, nil
-		t.ask(key, want, leastPause)
+		t.schedule(key, want, leastPause)
 	case known.want.Nonce != want.Nonce:
 		known.want = want
-		t.ask(key, want, leastAsked)
+		t.schedule(key, want, leastAsked)
 	}
 	if known.found == nil {
 		return Finding{}, false
@@ -154,7 +183,7 @@ func (t *Tracker) Commit(function types.NamespacedName, want Want) (Finding, boo
 	return *known.found, true
 }
 
-// Forget ends the interest of a Function.
+// Forget removes a Function that no longer needs a repository.
 func (t *Tracker) Forget(function types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,8 +202,8 @@ func (t *Tracker) forget(function types.NamespacedName) {
 	t.tidy(repository)
 }
 
-// tidy drops a repository without Functions, once its check has ended and another one could begin: a Function that wants it again
-// meanwhile must not start a second one.
+// tidy drops a repository without Functions once its check has ended and another one could start: a Function that wants
+// it again meanwhile must not start a second check.
 func (t *Tracker) tidy(repository *tracked) {
 	switch {
 	case len(repository.functions) > 0 || repository.busy: // its check ends with tidy
@@ -194,8 +223,8 @@ func (t *Tracker) tidy(repository *tracked) {
 	}
 }
 
-// ask makes a repository due at once, or so long after the last check began.
-func (t *Tracker) ask(key string, want Want, pause time.Duration) *tracked {
+// schedule makes a repository due at once, or after a pause since the start of the last check.
+func (t *Tracker) schedule(key string, want Want, pause time.Duration) *tracked {
 	repository := t.repositories[key]
 	if repository == nil {
 		repository = &tracked{
@@ -235,7 +264,7 @@ func (t *Tracker) rouse() {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (t *Tracker) NeedLeaderElection() bool { return true }
 
-// Start asks repositories when they are due until ctx ends.
+// Start checks repositories when they are due until ctx ends.
 func (t *Tracker) Start(ctx context.Context) error {
 	var checks sync.WaitGroup
 	defer checks.Wait()
@@ -256,8 +285,8 @@ func (t *Tracker) Start(ctx context.Context) error {
 	}
 }
 
-// due returns the namespaces that have repositories whose time has come and do not wait for a place yet, and how long until the next
-// repository's.
+// due returns the namespaces with due repositories that do not wait for a slot yet, and the delay until the next
+// repository is due.
 func (t *Tracker) due(now time.Time) (ready []string, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -271,7 +300,7 @@ func (t *Tracker) due(now time.Time) (ready []string, wait time.Duration) {
 	return ready, wait
 }
 
-// serve checks a repository for a namespace once that has a place.
+// serve checks a repository for a namespace once that has a slot.
 func (t *Tracker) serve(ctx context.Context, checks *sync.WaitGroup, namespace string) {
 	if t.places.Acquire(ctx.Done(), namespace, 1) != nil {
 		return
@@ -294,8 +323,9 @@ func (t *Tracker) serve(ctx context.Context, checks *sync.WaitGroup, namespace s
 	}
 }
 
-// next takes the repository of a namespace that is due for longest, with the references that are wanted of it, and reports whether
-// there are more. It may be nil: one in which several namespaces are interested is checked for whichever comes first.
+// next takes the repository of a namespace that has been due for longest, with its wanted references, and reports
+// whether there are more. It may return nil: a repository of several namespaces is checked for whichever gets a slot
+// first.
 func (t *Tracker) next(namespace string, now time.Time) (found *tracked, references []string, more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -306,7 +336,7 @@ func (t *Tracker) next(namespace string, now time.Time) (found *tracked, referen
 	}
 	if !more {
 		t.queue.served(namespace)
-		t.rouse() // for what is due before the check ends
+		t.rouse() // for repositories that are due before the check ends
 	}
 	if found == nil {
 		return nil, nil, false
@@ -333,7 +363,7 @@ func (t *Tracker) check(ctx context.Context, namespace string, repository *track
 	return t.settle(repository, references, listed, err, took)
 }
 
-// settle notes what a check found and returns the Functions for which it is news.
+// settle records the result of a check and returns the Functions for which it has changed.
 func (t *Tracker) settle(
 	repository *tracked, asked []string, listed git.References, err error, took time.Duration,
 ) (news []types.NamespacedName) {
@@ -351,7 +381,7 @@ func (t *Tracker) settle(
 	t.tidy(repository)
 	for function, known := range repository.functions {
 		if _, listed := slices.BinarySearch(asked, known.want.Reference); !listed && err == nil {
-			continue // it came meanwhile, and another check is due
+			continue // it was added meanwhile, and another check is due
 		}
 		found := Finding{Err: err}
 		if err == nil {
@@ -363,4 +393,37 @@ func (t *Tracker) settle(
 		known.found = &found
 	}
 	return news
+}
+
+type metrics struct {
+	checks  *prometheus.CounterVec
+	seconds prometheus.Histogram
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	m := &metrics{
+		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rouse_controller_git_checks_total", Help: "Requests for the references of Git repositories, by result.",
+		}, []string{"result"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "rouse_controller_git_check_duration_seconds", Help: "How long a Git repository takes to list its references.",
+			Buckets: []float64{.05, .1, .3, 1, 3, 10, 30},
+		}),
+	}
+	registry.MustRegister(m.checks, m.seconds)
+	return m
+}
+
+func (m *metrics) observe(err error, took time.Duration) {
+	result := "success"
+	if err != nil {
+		result = "failure"
+	}
+	m.checks.WithLabelValues(result).Inc()
+	m.seconds.Observe(took.Seconds())
+}
+
+// named returns a Function with only the name, which is all that the queue needs.
+func named(function types.NamespacedName) client.Object {
+	return &v1alpha2.Function{ObjectMeta: metav1.ObjectMeta{Namespace: function.Namespace, Name: function.Name}}
 }

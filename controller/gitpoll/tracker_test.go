@@ -127,7 +127,7 @@ func TestACommitAsReferenceNeedsNoRequest(t *testing.T) {
 	require.Zero(t, followed(tracker))
 }
 
-// counter is a Lister that notes when it is asked.
+// counter is a Lister that records its calls.
 type counter struct {
 	mu    sync.Mutex
 	times []time.Time
@@ -147,7 +147,7 @@ func (c *counter) asked() int {
 	return len(c.times)
 }
 
-// slow is a Lister that takes a second, and notes how many ask it side by side.
+// slow is a Lister that takes a second, and records its concurrent calls.
 type slow struct {
 	counter
 
@@ -183,7 +183,7 @@ func followed(tracker *Tracker) int {
 	return len(tracker.repositories)
 }
 
-// alone runs a tracker in a bubble whose time is fast, and takes its news.
+// alone runs a tracker in a synctest bubble, and receives its events.
 func alone(t *testing.T, lister Lister) *Tracker {
 	t.Helper()
 	tracker := NewTracker(lister, prometheus.NewRegistry(), DefaultOptions())
@@ -204,7 +204,7 @@ func alone(t *testing.T, lister Lister) *Tracker {
 	return tracker
 }
 
-func TestARepositoryIsAskedOnceInAnInterval(t *testing.T) {
+func TestARepositoryIsPolledOncePerInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &counter{}
@@ -220,7 +220,7 @@ func TestARepositoryIsAskedOnceInAnInterval(t *testing.T) {
 	})
 }
 
-func TestARepositoryThatFailsIsAskedLessAndLess(t *testing.T) {
+func TestAFailingRepositoryIsPolledWithBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &counter{err: &git.Error{Kind: git.Authentication, Message: "no"}}
@@ -231,7 +231,7 @@ func TestARepositoryThatFailsIsAskedLessAndLess(t *testing.T) {
 	})
 }
 
-func TestARepositoryThatIsAFewSecondsLateIsAskedAgainAtOnce(t *testing.T) {
+func TestAStartingRepositoryIsRetriedSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &counter{err: &git.Error{Kind: git.Unreachable, Message: "connection refused"}}
@@ -261,7 +261,7 @@ func TestANonceAsksAtOnceAndOnlyWhenItChanges(t *testing.T) {
 	})
 }
 
-func TestNoncesThatChangeQuicklyAskOnceInTheLeastInterval(t *testing.T) {
+func TestRequestedGitChecksAreRateLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &counter{}
@@ -274,7 +274,7 @@ func TestNoncesThatChangeQuicklyAskOnceInTheLeastInterval(t *testing.T) {
 				tracker.Forget(name) // nor do Functions that come and go
 			}
 		}
-		require.InDelta(t, 100, lister.asked(), 2, "a Function that is new is told within leastPause")
+		require.InDelta(t, 100, lister.asked(), 2, "a new Function gets its result within leastPause")
 		lister.mu.Lock()
 		defer lister.mu.Unlock()
 		for i := 1; i < len(lister.times); i++ {
@@ -344,7 +344,7 @@ func (s *silent) List(ctx context.Context, repository git.Repository, _ ...strin
 	}
 }
 
-// first is how long the honest one waits for its first commit.
+// first returns how long the honest Function waits for its first commit.
 func (s *silent) first(t *testing.T, began time.Time) time.Duration {
 	t.Helper()
 	time.Sleep(6 * checkTimeout)
@@ -393,7 +393,7 @@ func TestSlowServersOfManyNamespacesDelayAFirstCommitByOneRoundAtMost(t *testing
 }
 
 // Who has no place left must not hold up others by being interested in the same repository.
-func TestARepositoryOfTwoNamespacesIsCheckedForWhoeverHasAPlace(t *testing.T) {
+func TestASharedRepositoryIsCheckedByTheFirstNamespaceWithASlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &silent{of: 29 * time.Second}
@@ -443,7 +443,7 @@ func TestAServerThatHangsDelaysNoRealRepositoryOfAnotherNamespace(t *testing.T) 
 	require.LessOrEqual(t, ended.Load(), int64(maxChecks), "it did not wait for the hundred")
 }
 
-func TestARepositoryThatIsSlowIsAskedLessUntilItTakesAPartOfTheTime(t *testing.T) {
+func TestASlowRepositoryTakesABoundedShareOfTheTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &silent{of: 5 * time.Second}
@@ -505,7 +505,7 @@ func TestAReferenceThatChangesIsUnknownUntilItIsChecked(t *testing.T) {
 	})
 }
 
-func TestFunctionsWithOtherCredentialsAskForThemselves(t *testing.T) {
+func TestOtherCredentialsArePolledSeparately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &counter{}

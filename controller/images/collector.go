@@ -2,6 +2,7 @@ package images
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,28 +18,62 @@ import (
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
+// Options configures a Collector.
+type Options struct {
+	// RegistryDeployment is the Deployment of the internal registry in the release's namespace. Empty: nothing is
+	// collected.
+	RegistryDeployment string
+	// Interval is how often garbage is collected.
+	Interval time.Duration
+	// Grace is how long an image has to be unused before it is deleted.
+	Grace time.Duration
+}
+
+// DefaultOptions returns the settings of an installation that sets none.
+func DefaultOptions() Options { return Options{Interval: time.Hour, Grace: time.Hour} }
+
+// BindFlags binds the options to command-line flags.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.RegistryDeployment, "image-gc-registry", o.RegistryDeployment,
+		"Deployment of the internal registry whose unused images are deleted; empty: none")
+	fs.DurationVar(&o.Interval, "image-gc-interval", o.Interval, "how often unused images are looked for")
+	fs.DurationVar(&o.Grace, "image-gc-grace", o.Grace, "how long an image has to be unused before it is deleted")
+}
+
+// Validate reports every invalid option.
+func (o *Options) Validate() error {
+	var problems []error
+	if o.Interval < time.Second || o.Interval > 24*time.Hour {
+		problems = append(problems, fmt.Errorf("--image-gc-interval %s: must be between 1s and 24h", o.Interval))
+	}
+	if o.Grace < 0 {
+		problems = append(problems, fmt.Errorf("--image-gc-grace %s: must not be negative", o.Grace))
+	}
+	return errors.Join(problems...)
+}
+
 const (
-	// collectTimeout bounds a collection. The next one goes on with what this one did not come to.
+	// collectTimeout bounds a collection. The next one continues where this one ended.
 	collectTimeout = 15 * time.Minute
-	// batch is how many tags of a Function are looked at, and perhaps deleted, in one turn.
+	// batch is the number of a Function's tags that are examined, and possibly deleted, in one turn.
 	batch = 50
-	// batchTimeout bounds for how long no build of that Function begins meanwhile.
+	// batchTimeout bounds how long no build of that Function starts meanwhile.
 	batchTimeout = 10 * time.Second
 )
 
-// Registry finds the internal one.
+// Registry finds the internal registry.
 type Registry interface {
 	Default(ctx context.Context) (*Location, error)
 }
 
-// Builds knows which Functions build.
+// Builds excludes the builds of a Function.
 type Builds interface {
-	// Between runs do while no build of a Function runs, and lets none of it begin meanwhile. It reports false, without running do, when
-	// one runs.
+	// Between runs do while no build of a Function runs, and lets none of it start meanwhile. It returns false without
+	// running do when one runs.
 	Between(ctx context.Context, fn types.NamespacedName, do func() error) (done bool, err error)
 }
 
-// store is what the collector needs of a registry.
+// store is the part of a registry client that the collector needs.
 type store interface {
 	Repositories(ctx context.Context) ([]string, error)
 	Tags(ctx context.Context, repository string) ([]string, error)
@@ -45,9 +81,9 @@ type store interface {
 	DeleteTag(ctx context.Context, repository, tag string) error
 }
 
-// Deps are what a Collector works with.
+// Deps are the dependencies of a Collector.
 type Deps struct {
-	// Live reads past the cache.
+	// Live bypasses the cache.
 	Live       client.Reader
 	Registry   Registry
 	Builds     Builds
@@ -65,7 +101,7 @@ type Collector struct {
 	unused  *unusedSince
 }
 
-// New makes a Collector.
+// New returns a Collector.
 func New(deps Deps, options Options) *Collector {
 	return &Collector{deps: deps, options: options, metrics: newMetrics(deps.Registerer), unused: newUnusedSince()}
 }
@@ -73,7 +109,7 @@ func New(deps Deps, options Options) *Collector {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (c *Collector) NeedLeaderElection() bool { return true }
 
-// Start collects until ctx ends. What fails is tried again the next time.
+// Start collects until ctx ends. Failures are retried the next time.
 func (c *Collector) Start(ctx context.Context) error {
 	ticker := time.NewTicker(c.options.Interval)
 	defer ticker.Stop()
@@ -85,7 +121,7 @@ func (c *Collector) Start(ctx context.Context) error {
 		}
 		if err := c.collect(ctx); err != nil && ctx.Err() == nil {
 			c.metrics.failures.Inc()
-			c.deps.Log.Error(err, "unused images are not collected")
+			c.deps.Log.Error(err, "cannot collect unused images")
 		}
 	}
 }
@@ -93,14 +129,14 @@ func (c *Collector) Start(ctx context.Context) error {
 // part is a repository, or some tags of one.
 type part struct {
 	repository string
-	tags       []string // nil: they are not listed yet
+	tags       []string // nil: not listed yet
 }
 
-// collect looks at all images, namespaces in turn.
+// collect examines all images, namespaces in turn.
 func (c *Collector) collect(ctx context.Context) error {
 	where, err := c.deps.Registry.Default(ctx)
 	if err != nil || where == nil || !where.Internal {
-		return err // the installation owns only what is in its internal registry
+		return err // the installation owns only its internal registry
 	}
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
@@ -118,7 +154,7 @@ func (c *Collector) collect(ctx context.Context) error {
 		turns.Push(namespaceOf(repository), part{repository: repository})
 	}
 	c.unused.begin()
-	failed := map[string]error{} // by namespace: its further parts wait for the next time
+	failed := map[string]error{} // by namespace, whose remaining parts are skipped
 	for next, ok := turns.Pop(); ok; next, ok = turns.Pop() {
 		namespace := namespaceOf(next.repository)
 		if failed[namespace] != nil {
@@ -137,7 +173,7 @@ func (c *Collector) collect(ctx context.Context) error {
 	return joined(failed)
 }
 
-// take lists the tags of a repository, or looks at some of them.
+// take lists the tags of a repository, or examines some of them.
 func (c *Collector) take(ctx context.Context, images store, used needs, next part, turns *fair.Queue[part]) error {
 	if next.tags != nil {
 		return c.look(ctx, images, used, next)
@@ -146,10 +182,10 @@ func (c *Collector) take(ctx context.Context, images store, used needs, next par
 	if err != nil || len(tags) == 0 {
 		return err
 	}
-	if _, _, ours := registry.FunctionOf(next.repository); !ours { // all tags of an image say whether it is needed
+	if _, _, ours := registry.FunctionOf(next.repository); !ours { // whether an image is needed depends on all of its tags
 		return c.look(ctx, images, used, part{next.repository, tags})
 	}
-	// In another order each time, so that what comes first does not keep the rest from being looked at.
+	// In random order, so that the first tags do not keep the others from being examined.
 	rand.Shuffle(len(tags), func(i, j int) { tags[i], tags[j] = tags[j], tags[i] }) //nolint:gosec // no secret
 	for some := range slices.Chunk(tags, batch) {
 		turns.Push(namespaceOf(next.repository), part{next.repository, some})
@@ -157,7 +193,7 @@ func (c *Collector) take(ctx context.Context, images store, used needs, next par
 	return nil
 }
 
-// look finds out which images some tags name, and deletes those that have been unused for long enough.
+// look finds the images of some tags, and deletes those that have been unused for the grace period.
 func (c *Collector) look(ctx context.Context, images store, used needs, tags part) error {
 	held, err := inventoryOf(ctx, images, tags)
 	if err != nil {
@@ -180,8 +216,8 @@ func (c *Collector) look(ctx context.Context, images store, used needs, tags par
 	return err
 }
 
-// delete takes the tags of images that are still unused, as a build that has ended meanwhile may have pushed one of them again. A tag
-// that names another image now stays.
+// delete deletes the tags of images that are still unused: a build that ended meanwhile may have pushed one again. A
+// tag that points to another image now stays.
 func (c *Collector) delete(ctx context.Context, images store, expired inventory, in ...client.ListOption) error {
 	used, err := usage(ctx, c.deps.Live, c.deps.RuntimeImages, in...)
 	if err != nil {
@@ -204,13 +240,13 @@ func (c *Collector) delete(ctx context.Context, images store, expired inventory,
 	return nil
 }
 
-// inventoryOf asks which images the tags name.
+// inventoryOf returns the images that the tags point to.
 func inventoryOf(ctx context.Context, images store, tags part) (inventory, error) {
 	held := inventory{}
 	for _, tag := range tags.tags {
 		digest, found, err := images.Digest(ctx, tags.repository, tag)
 		if err != nil {
-			return nil, fmt.Errorf("look at the tag %s: %w", tag, err)
+			return nil, fmt.Errorf("resolve tag %s: %w", tag, err)
 		}
 		if found {
 			at := image{tags.repository, digest}
@@ -220,8 +256,25 @@ func inventoryOf(ctx context.Context, images store, tags part) (inventory, error
 	return held, nil
 }
 
-// namespaceOf is whose a repository is, empty for those of all.
+// namespaceOf returns the namespace that owns a repository, empty for shared ones.
 func namespaceOf(repository string) string {
 	namespace, _, _ := registry.FunctionOf(repository)
 	return namespace
+}
+
+type metrics struct {
+	deleted, failures prometheus.Counter
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	m := &metrics{
+		deleted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rouse_controller_images_deleted_total", Help: "Images of the internal registry that were deleted because they were unused.",
+		}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rouse_controller_image_collection_failures_total", Help: "Times that unused images could not be collected.",
+		}),
+	}
+	registry.MustRegister(m.deleted, m.failures)
+	return m
 }

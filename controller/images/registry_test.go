@@ -133,7 +133,7 @@ func TestEachTenantGetsAnAccountOfItsOwnInTheChartsRegistry(t *testing.T) {
 	}
 }
 
-func TestASecretThatIsWrongSaysHowToRepairIt(t *testing.T) {
+func TestAnInvalidRegistrySecretNamesItsRemedy(t *testing.T) {
 	t.Parallel()
 	with := func(key, value string) map[string]string {
 		values := external("registry.example.com")
@@ -144,12 +144,12 @@ func TestASecretThatIsWrongSaysHowToRepairIt(t *testing.T) {
 		values map[string]string
 		says   []string
 	}{
-		"no address":            {with("registryAddress", ""), []string{"the key registryAddress is missing", "Set it to"}},
-		"no internal address":   {with("isInternal", "true"), []string{"the key pushRegAddr is missing"}},
-		"only a password":       {with("username", " "), []string{"username and password only one is set"}},
-		"a URL":                 {with("registryAddress", "https://registry.example.com"), []string{"registryAddress is a whole URL", "insecure"}},
-		"no host":               {with("registryAddress", "not a host!"), []string{"registryAddress is no address of a registry", "host[:port][/path]"}},
-		"a switch that is none": {with("insecure", "yes"), []string{`insecure is "yes"`, "true or false"}},
+		"no address":          {with("registryAddress", ""), []string{"the key registryAddress is missing", "Set it to"}},
+		"no internal address": {with("isInternal", "true"), []string{"the key pushRegAddr is missing"}},
+		"only a password":     {with("username", " "), []string{"only one of the keys username and password is set"}},
+		"a URL":               {with("registryAddress", "https://registry.example.com"), []string{"registryAddress is a whole URL", "insecure"}},
+		"no host":             {with("registryAddress", "not a host!"), []string{"registryAddress is not the address of a registry", "host[:port][/path]"}},
+		"an invalid switch":   {with("insecure", "yes"), []string{`insecure is "yes"`, "true or false"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -272,7 +272,7 @@ func TestFunctionsOfARegistrySecret(t *testing.T) {
 	}
 }
 
-func TestAnUnavailableRegistryIsNotAskedByEachFunction(t *testing.T) {
+func TestAnUnavailableRegistryIsQueriedOnceForAllFunctions(t *testing.T) {
 	t.Parallel()
 	server := registrytest.Start(t)
 	server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {

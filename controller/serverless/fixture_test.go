@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 // fixture is an operator in a cluster of which it is the only one, so that its tests run one after the other. Nothing in the cluster
-// makes pods: the test says how the Deployment is.
+// creates pods: the test sets the Deployment's status.
 type fixture struct {
 	client.Client
 	t            *testing.T
@@ -89,7 +89,7 @@ func (f *fixture) start() (stop func()) {
 	return stop
 }
 
-// create makes a Serverless, which is gone when the test ends.
+// create creates a Serverless, which is deleted when the test ends.
 func (f *fixture) create(namespace string, spec operatorv1alpha1.ServerlessSpec) *operatorv1alpha1.Serverless {
 	f.t.Helper()
 	made := &operatorv1alpha1.Serverless{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}, Spec: spec}
@@ -104,7 +104,7 @@ func (f *fixture) create(namespace string, spec operatorv1alpha1.ServerlessSpec)
 	return made
 }
 
-// function makes a Function, which nobody works on.
+// function creates a Function, which no controller reconciles.
 func (f *fixture) function() *serverlessv1alpha2.Function {
 	f.t.Helper()
 	fn := &serverlessv1alpha2.Function{
@@ -123,7 +123,7 @@ func (f *fixture) until(is func(context.Context) bool, what string) {
 	require.Eventually(f.t, func() bool { return is(context.Background()) }, timeout, soon, what)
 }
 
-// status waits for a Serverless whose status is as wanted.
+// status waits for a status of a Serverless.
 func (f *fixture) status(namespace string, wanted func(*operatorv1alpha1.ServerlessStatus) bool) *operatorv1alpha1.ServerlessStatus {
 	f.t.Helper()
 	one := &operatorv1alpha1.Serverless{}
@@ -161,7 +161,7 @@ func (f *fixture) deployment(wanted func(*appsv1.Deployment) bool) *appsv1.Deplo
 
 func exists(*appsv1.Deployment) bool { return true }
 
-// rollOut says that the pods of the Deployment run as it is written.
+// rollOut sets the status of a Deployment whose pods run its current version.
 func (f *fixture) rollOut() {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool {

@@ -2,9 +2,11 @@ package serverless
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -26,20 +28,40 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// What failed is tried again this soon.
+// Options configures the operator.
+type Options struct {
+	// InstallationFile is the chart's description of the installation.
+	InstallationFile string
+}
+
+// BindFlags binds the options to command-line flags.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.InstallationFile, "installation-file", o.InstallationFile,
+		"what the chart says about the Function controller to install, as YAML")
+}
+
+// Validate reports every invalid option.
+func (o *Options) Validate() error {
+	if o.InstallationFile == "" {
+		return errors.New("--installation-file: must not be empty")
+	}
+	return nil
+}
+
+// Delays before failures are retried.
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
 )
 
-// watched are the kinds of parts. The lock is none of them: its holder writes it every two seconds.
+// watched are the kinds of parts that are watched. The lease is not: its holder writes it every two seconds.
 var watched = []schema.GroupVersionKind{
 	resources.KindDeployment, resources.KindAccount, resources.KindConfigMap, resources.KindService,
 	resources.KindRoleBinding, resources.KindNetworkPolicy,
 }
 
-// CacheObjects limits what the manager's cache holds: of the parts' kinds those with our label, where a Serverless may be. Setup
-// relies on it; pass it to the manager as cache.Options.ByObject.
+// CacheObjects limits the manager's cache: of the parts' kinds, objects with our label in namespaces where a Serverless
+// may be. Setup relies on it; pass it to the manager as cache.Options.ByObject.
 func CacheObjects(installation *resources.Installation) map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{resources.LabelManagedBy: resources.ManagedBy})
 	namespaces := map[string]cache.Config{}
@@ -68,7 +90,7 @@ func Setup(mgr ctrl.Manager, installation *resources.Installation) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("make a cache of collectors: %w", err)
+		return fmt.Errorf("create a cache of trace collectors: %w", err)
 	}
 	if err := mgr.Add(collectors); err != nil {
 		return fmt.Errorf("set up the operator: %w", err)
@@ -84,7 +106,7 @@ func Setup(mgr ctrl.Manager, installation *resources.Installation) error {
 	}
 	every := handler.EnqueueRequestsFromMapFunc(everyServerless(mgr.GetClient()))
 	b := kube.NewController(mgr, controller.Options{
-		MaxConcurrentReconciles: 1, // which one is served is decided from all of them
+		MaxConcurrentReconciles: 1, // the choice of the served one depends on all of them
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 	}).
 		Named("serverless").
@@ -104,7 +126,7 @@ func Setup(mgr ctrl.Manager, installation *resources.Installation) error {
 	return nil
 }
 
-// everyServerless are all of the cluster, of which there is rarely more than one.
+// everyServerless returns a request for each Serverless, of which there is rarely more than one.
 func everyServerless(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, _ client.Object) []reconcile.Request {
 		all, _ := listAll(ctx, reader)
@@ -112,7 +134,8 @@ func everyServerless(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// concerned are those whose part it may be, and its namespace when its Serverless is gone.
+// concerned returns requests for the Serverlesses that may own a part, and for its namespace when its Serverless is
+// deleted.
 func concerned(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, part client.Object) []reconcile.Request {
 		all, known := listAll(ctx, reader)
@@ -124,7 +147,7 @@ func concerned(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// listAll reports false when it cannot.
+// listAll returns false when the list fails.
 func listAll(ctx context.Context, reader client.Reader) (all []operatorv1alpha1.Serverless, known bool) {
 	found := &operatorv1alpha1.ServerlessList{}
 	if err := reader.List(ctx, found); err != nil {
@@ -142,7 +165,7 @@ func requestsFor(all []operatorv1alpha1.Serverless) []reconcile.Request {
 	return requests
 }
 
-// servedDiffers reports whether others may have to take its place.
+// servedDiffers reports whether another Serverless may have to be served instead.
 func servedDiffers(before, after client.Object) bool {
 	old, ok := before.(*operatorv1alpha1.Serverless)
 	now, same := after.(*operatorv1alpha1.Serverless)

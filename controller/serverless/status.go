@@ -1,9 +1,14 @@
 package serverless
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// setStatus writes into the status what the scope says.
+// setStatus computes the status from the scope.
 func setStatus(s *scope, now time.Time) {
 	status := &s.serverless.Status
 	status.ObservedGeneration = s.serverless.Generation
@@ -79,7 +84,7 @@ func setInstallation(s *scope, set setter) {
 	set(operatorv1alpha1.ConditionConfigured, metav1.ConditionTrue, operatorv1alpha1.ReasonConfigured, "Configuration ready")
 }
 
-// setInstalled says how the Function controller is, and returns the state that follows.
+// setInstalled reports the Function controller's condition, and returns the resulting state.
 func setInstalled(s *scope, set setter) operatorv1alpha1.State {
 	conditions := &s.serverless.Status.Conditions
 	failed := func(err error) operatorv1alpha1.State {
@@ -112,7 +117,7 @@ func setInstalled(s *scope, set setter) operatorv1alpha1.State {
 	return operatorv1alpha1.StateProcessing
 }
 
-// setMirrors shows what is in force.
+// setMirrors reports the settings in effect.
 func setMirrors(s *scope) {
 	status := &s.serverless.Status
 	status.EventingEndpoint = s.settings.EventingEndpoint
@@ -126,4 +131,89 @@ func setMirrors(s *scope) {
 	if s.networkPolicies {
 		status.NetworkPoliciesEnabled = "True"
 	}
+}
+
+// summarize derives Ready and Stalled. A problem that another object can resolve does not stall: a redundant Serverless
+// replaces the served one once that is deleted.
+func summarize(s *scope, now time.Time) {
+	status := &s.serverless.Status
+	timedOut := s.failed == nil && s.deployment != nil && verify(s.deployment).stalled != nil
+	aspects := []kube.Aspect{
+		{Type: operatorv1alpha1.ConditionConfigured, Stalled: s.invalid != nil || !s.allowed},
+		{Type: operatorv1alpha1.ConditionDeploymentFailure, Optional: true},
+		{Type: operatorv1alpha1.ConditionInstalled, Stalled: timedOut},
+	}
+	if s.isDeleted() {
+		aspects = []kube.Aspect{{Type: operatorv1alpha1.ConditionDeleted}}
+	}
+	kube.Summarize(desirable(status.Conditions), s.serverless.Generation, aspects...).Set(&status.Conditions, now)
+}
+
+// desirable returns the conditions with those inverted for which True is bad.
+func desirable(conditions []metav1.Condition) []metav1.Condition {
+	turned := slices.Clone(conditions)
+	for _, kind := range []string{operatorv1alpha1.ConditionDeploymentFailure, operatorv1alpha1.ConditionDeleted} {
+		if found := meta.FindStatusCondition(turned, kind); found != nil && found.Status == metav1.ConditionTrue {
+			found.Status = metav1.ConditionFalse
+		}
+	}
+	return turned
+}
+
+// maxEventNote is the maximum length of an event's note.
+const maxEventNote = 1024
+
+type notice struct{ kind, reason, note string }
+
+// notices returns the events for a change of the status.
+func notices(before, after *operatorv1alpha1.ServerlessStatus) []notice {
+	var all []notice
+	for _, value := range []struct{ name, old, now string }{
+		{"Eventing endpoint", before.EventingEndpoint, after.EventingEndpoint},
+		{"Tracing endpoint", before.TracingEndpoint, after.TracingEndpoint},
+		{"Function requeue duration", before.FunctionRequeueDuration, after.FunctionRequeueDuration},
+		{"Duration of health check", before.HealthzLivenessTimeout, after.HealthzLivenessTimeout},
+		{"Default runtime pod preset", before.DefaultRuntimePodPreset, after.DefaultRuntimePodPreset},
+		{"Log level", before.LogLevel, after.LogLevel},
+		{"Log format", before.LogFormat, after.LogFormat},
+		{"NetworkPolicies enabled", before.NetworkPoliciesEnabled, after.NetworkPoliciesEnabled},
+	} {
+		if value.old != value.now {
+			all = append(all, notice{
+				corev1.EventTypeNormal, operatorv1alpha1.ReasonConfiguration,
+				fmt.Sprintf("%s set from '%s' to '%s'", value.name, value.old, value.now),
+			})
+		}
+	}
+	for _, condition := range after.Conditions {
+		if kube.IsSummary(condition.Type) {
+			continue // it only repeats other conditions
+		}
+		if known := meta.FindStatusCondition(before.Conditions, condition.Type); known == nil || known.Status != condition.Status ||
+			known.Reason != condition.Reason || known.Message != condition.Message {
+			all = append(all, notice{kindOf(&condition), condition.Reason, condition.Message})
+		}
+	}
+	return all
+}
+
+func kindOf(condition *metav1.Condition) string {
+	if condition.Status == metav1.ConditionFalse || strings.HasPrefix(condition.Message, "Warning") {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
+}
+
+// announce emits the events.
+func (r *Reconciler) announce(before, after *operatorv1alpha1.Serverless) {
+	for _, n := range notices(&before.Status, &after.Status) {
+		r.recorder.Eventf(after, nil, n.kind, n.reason, action(n.note), "%s", kube.Truncate(n.note, maxEventNote))
+	}
+}
+
+// action distinguishes Events: the recorder counts Events that differ only in their note as one, and shows the first
+// note.
+func action(note string) string {
+	sum := sha256.Sum256([]byte(note))
+	return "Reconcile-" + hex.EncodeToString(sum[:4])
 }

@@ -2,13 +2,17 @@ package subscription
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -18,9 +22,46 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Broker is the connection to NATS as this controller needs it.
+// Options configures the Subscription controller.
+type Options struct {
+	// Stream configures the stream of events.
+	Stream broker.StreamOptions
+	// Sinks restricts the destinations of events outside of the Subscription's own namespace.
+	Sinks routing.Policy
+	// AllowEventingManager allows a stream that Kyma's eventing-manager uses, too.
+	AllowEventingManager bool
+	// MaxConcurrentReconciles bounds the concurrent reconciliations.
+	MaxConcurrentReconciles int
+}
+
+// DefaultOptions returns the settings of an installation that sets none.
+func DefaultOptions() Options {
+	return Options{Stream: broker.DefaultStreamOptions(), MaxConcurrentReconciles: 4}
+}
+
+// BindFlags binds the options to command-line flags.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	o.Stream.BindFlags(fs)
+	o.Sinks.BindFlags(fs)
+	fs.BoolVar(&o.AllowEventingManager, "allow-eventing-manager", o.AllowEventingManager,
+		"use a stream in which Kyma's eventing-manager has consumers, although it deletes ours whenever it starts")
+	fs.IntVar(&o.MaxConcurrentReconciles, "subscription-concurrent-reconciles", o.MaxConcurrentReconciles,
+		"how many Subscriptions are worked on at a time")
+}
+
+// Validate reports every invalid option.
+func (o *Options) Validate() error {
+	var concurrency error
+	if o.MaxConcurrentReconciles < 1 {
+		concurrency = fmt.Errorf("--subscription-concurrent-reconciles %d: must be at least 1", o.MaxConcurrentReconciles)
+	}
+	return errors.Join(o.Stream.Validate(), o.Sinks.Validate(), concurrency)
+}
+
+// Broker is the part of the connection to NATS that this controller needs.
 type Broker interface {
 	Consumers
 	Streams
@@ -30,7 +71,7 @@ type Broker interface {
 	Notices
 }
 
-// Notices report what happens to the connection and on the server.
+// Notices reports events of the connection and of the server.
 type Notices interface {
 	Deletions
 	// OnConnect calls f at each connect, and at once when there is a connection.
@@ -74,7 +115,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, conn Broker, registerer promet
 	return addParts(mgr, conn, registerer, options, reconciler, requests, released, missing)
 }
 
-// addParts adds what runs beside the reconciler.
+// addParts adds the runnables next to the reconciler.
 func addParts(
 	mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, options Options,
 	reconciler *Reconciler, requests chan<- event.GenericEvent, released, missing <-chan struct{},
@@ -131,4 +172,67 @@ func notify(channel chan<- struct{}) {
 	case channel <- struct{}{}:
 	default:
 	}
+}
+
+// Indexes of Subscriptions. Without them each change of a Service or consumer would scan all Subscriptions.
+const (
+	// sinkIndex finds the Subscriptions whose events or dead letters go to a Service, by its namespace/name.
+	sinkIndex = "rouse.sink"
+	// consumerIndex finds the Subscription of a consumer, by the consumer's name.
+	consumerIndex = "rouse.consumer"
+)
+
+// indexers maps each index to its function.
+func indexers(policy routing.Policy) map[string]client.IndexerFunc {
+	return map[string]client.IndexerFunc{sinkIndex: indexSinks(policy), consumerIndex: indexConsumer}
+}
+
+func indexSubscriptions(ctx context.Context, indexer client.FieldIndexer, policy routing.Policy) error {
+	for field, values := range indexers(policy) {
+		if err := indexer.IndexField(ctx, &eventingv1alpha2.Subscription{}, field, values); err != nil {
+			return fmt.Errorf("index the Subscriptions: %w", err)
+		}
+	}
+	return nil
+}
+
+// indexSinks omits invalid Subscriptions: no Service makes them valid.
+func indexSinks(policy routing.Policy) client.IndexerFunc {
+	return func(object client.Object) []string {
+		sub, ok := object.(*eventingv1alpha2.Subscription)
+		if !ok {
+			return nil
+		}
+		route, err := routing.FromSubscription(sub, policy)
+		if err != nil {
+			return nil
+		}
+		services := []string{route.Service.String()}
+		if route.DeadLetters != nil && route.DeadLetters.Service != route.Service {
+			services = append(services, route.DeadLetters.Service.String())
+		}
+		return services
+	}
+}
+
+func indexConsumer(object client.Object) []string {
+	return []string{routing.ConsumerName(object.GetNamespace(), object.GetName())}
+}
+
+// CacheObjects limits what the manager's cache holds of Subscriptions; pass it to the manager as part of cache.Options.ByObject.
+func CacheObjects() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{&eventingv1alpha2.Subscription{}: {Transform: withSharedTexts}}
+}
+
+func withSharedTexts(object any) (any, error) {
+	if sub, ok := object.(*eventingv1alpha2.Subscription); ok {
+		kube.ShareTexts(sub)
+		for i := range sub.Status.Conditions {
+			condition := &sub.Status.Conditions[i]
+			kube.ShareText(&condition.Type)
+			kube.ShareText(&condition.Status)
+			kube.ShareText(&condition.Reason)
+		}
+	}
+	return kube.WithoutManagedFields(object)
 }

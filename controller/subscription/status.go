@@ -17,20 +17,20 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// pausedMessage explains why a Subscription that is active delivers nothing.
+// pausedMessage explains why an active Subscription delivers nothing.
 const pausedMessage = "Paused: events are kept and not delivered until spec.paused is false"
 
-// outcome is what a reconciliation found out about a Subscription.
+// outcome is the result of a reconciliation of a Subscription.
 type outcome struct {
 	// invalid is what the user has to correct, empty if nothing.
 	invalid string
-	// stalled is true when only a change of the Subscription, or of what its operator allows, helps.
+	// stalled is true when only a change of the Subscription, or of the operator's access rules, resolves the problem.
 	stalled bool
-	// inactive is why no consumer carries the Subscription, empty if one does.
+	// inactive is why the Subscription has no working consumer, empty if it has one.
 	inactive string
-	// deadLettersBlocked is why dead letters cannot go to their sink, empty if they can or have none.
+	// deadLettersBlocked is why dead letters cannot be delivered to their sink, empty if they can or have none.
 	deadLettersBlocked string
-	// route is what the Subscription means, empty if that cannot be said.
+	// route is the resolved Subscription, empty if it is invalid.
 	route routing.Route
 }
 
@@ -79,7 +79,7 @@ func setStatus(sub *eventingv1alpha2.Subscription, found outcome, now time.Time)
 	}
 }
 
-// deadLetterConditions is the condition of their sink, and none if there is none. Events do not depend on it.
+// deadLetterConditions returns the condition of the dead-letter sink, none without one. Events do not depend on it.
 func deadLetterConditions(found outcome) []eventingv1alpha2.Condition {
 	switch {
 	case found.route.DeadLetters == nil:
@@ -93,7 +93,7 @@ func deadLetterConditions(found outcome) []eventingv1alpha2.Condition {
 	}
 }
 
-// sweeperConditions are the conditions that a reconciliation leaves as they are.
+// sweeperConditions returns the conditions that a reconciliation leaves unchanged.
 func sweeperConditions(before []eventingv1alpha2.Condition) []eventingv1alpha2.Condition {
 	if slices.ContainsFunc(before, isDeadLettersDropped) {
 		return []eventingv1alpha2.Condition{deadLettersDroppedCondition()}
@@ -101,7 +101,7 @@ func sweeperConditions(before []eventingv1alpha2.Condition) []eventingv1alpha2.C
 	return nil
 }
 
-// remarks report what of a valid spec does not mean what it says.
+// remarks reports fields of a valid spec that are not applied as written.
 func remarks(sub *eventingv1alpha2.Subscription, route routing.Route) string {
 	var all []string
 	if text := cleaned(route.Types); text != "" {
@@ -113,7 +113,7 @@ func remarks(sub *eventingv1alpha2.Subscription, route routing.Route) string {
 	return strings.Join(all, ". ")
 }
 
-// cleaned reports which event types are not subscribed as they are written.
+// cleaned reports event types that are not subscribed as written.
 func cleaned(types []routing.TypeMapping) string {
 	var changed []string
 	for _, mapping := range types {
@@ -139,7 +139,7 @@ func condition(
 	}
 }
 
-// withTimes keeps the transition time of a condition that is as it was.
+// withTimes keeps the transition time of an unchanged condition.
 func withTimes(before []eventingv1alpha2.Condition, now time.Time, conditions ...eventingv1alpha2.Condition) []eventingv1alpha2.Condition {
 	timed := make([]eventingv1alpha2.Condition, 0, len(conditions))
 	for _, condition := range conditions {
@@ -156,8 +156,8 @@ func withTimes(before []eventingv1alpha2.Condition, now time.Time, conditions ..
 	return timed
 }
 
-// patchStatus writes the status if it differs. Two fields are always part of
-// the patch, because the schema requires them from the first time on.
+// patchStatus writes the status if it differs. Two fields are always part of the patch, because the schema requires
+// them from the first write.
 func patchStatus(ctx context.Context, c client.StatusClient, before, after *eventingv1alpha2.Subscription) error {
 	difference, err := client.MergeFrom(before).Data(after)
 	if err != nil {
@@ -185,4 +185,35 @@ func patchStatus(ctx context.Context, c client.StatusClient, before, after *even
 		return fmt.Errorf("patch status: %w", err)
 	}
 	return nil
+}
+
+// summary summarizes the other conditions in the terms of kstatus. Dead letters do not affect it.
+func summary(found outcome) []eventingv1alpha2.Condition {
+	ready := condition(eventingv1alpha2.ConditionReady, true, eventingv1alpha2.ReasonServing, "Events are delivered")
+	switch {
+	case found.invalid != "":
+		ready = condition(ready.Type, false, eventingv1alpha2.ReasonSinkMissing,
+			kube.Brief(string(eventingv1alpha2.ConditionSpecValid), found.invalid))
+		if found.stalled {
+			ready.Reason = eventingv1alpha2.ReasonInvalid
+		}
+	case found.inactive != "":
+		ready = condition(ready.Type, false, eventingv1alpha2.ReasonInactive,
+			kube.Brief(string(eventingv1alpha2.ConditionActive), found.inactive))
+	case found.route.Paused:
+		ready = condition(ready.Type, true, eventingv1alpha2.ReasonPaused, pausedMessage)
+	}
+	if ready.Status == corev1.ConditionTrue || !found.stalled {
+		return []eventingv1alpha2.Condition{ready}
+	}
+	return []eventingv1alpha2.Condition{ready, condition(eventingv1alpha2.ConditionStalled, true, ready.Reason, ready.Message)}
+}
+
+// beforeSummary returns the index at which a further condition is inserted.
+func beforeSummary(conditions []eventingv1alpha2.Condition) int {
+	at := slices.IndexFunc(conditions, func(c eventingv1alpha2.Condition) bool { return kube.IsSummary(string(c.Type)) })
+	if at < 0 {
+		return len(conditions)
+	}
+	return at
 }

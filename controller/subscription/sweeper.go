@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,22 +22,22 @@ import (
 )
 
 const (
-	// sweepInterval is how often consumers and Subscriptions are compared. NATS
-	// reports deletions at once, and changes not at all.
+	// sweepInterval is how often consumers and Subscriptions are compared. NATS reports deletions at once, but no
+	// changes.
 	sweepInterval = 30 * time.Second
-	// retryInterval is the same when the last time failed.
+	// retryInterval replaces it after a failure.
 	retryInterval = 2 * time.Second
 )
 
-// Streams makes the streams that consumers need.
+// Streams creates the streams that consumers need.
 type Streams interface {
 	EnsureStreamsFor(
 		ctx context.Context, options broker.StreamOptions, interested func(ctx context.Context) ([]broker.Consumer, error),
 	) error
 }
 
-// sweeper makes the streams, and brings consumers and Subscriptions together
-// again: at the start, whenever NATS is reached, and every now and then.
+// sweeper creates the streams, and reconciles consumers with Subscriptions: at the start, at each connect to NATS, and
+// periodically.
 type sweeper struct {
 	reader           client.Reader
 	statuses         client.StatusClient
@@ -44,7 +46,7 @@ type sweeper struct {
 	options          broker.StreamOptions
 	policy           routing.Policy
 	connected        <-chan struct{}
-	missing          <-chan struct{} // is notified when a reconciliation did not find the stream of events
+	missing          <-chan struct{} // signalled when a reconciliation did not find the stream of events
 	requests         chan<- event.GenericEvent
 	metrics          *metrics
 	foreignConsumers *foreignConsumers
@@ -59,7 +61,7 @@ func (s *sweeper) Start(ctx context.Context) error {
 	for all := true; ; {
 		err := s.sweep(ctx, all)
 		if err != nil && ctx.Err() == nil {
-			s.log.Info("streams and consumers are not as they should be", "reason", err.Error())
+			s.log.Info("streams and consumers are not in their desired state", "reason", err.Error())
 		}
 		timer.Reset(pause(err))
 		select {
@@ -68,7 +70,7 @@ func (s *sweeper) Start(ctx context.Context) error {
 		case <-s.connected:
 			all = true
 		case <-s.missing:
-			if !sleep(ctx, deletionDelay) { // many reconciliations find that at a time
+			if !sleep(ctx, deletionDelay) { // many reconciliations signal it at the same time
 				return nil
 			}
 			all = false
@@ -78,7 +80,7 @@ func (s *sweeper) Start(ctx context.Context) error {
 	}
 }
 
-// sleep reports false when ctx ended first.
+// sleep returns false when ctx ended first.
 func sleep(ctx context.Context, delay time.Duration) bool {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
@@ -90,8 +92,8 @@ func sleep(ctx context.Context, delay time.Duration) bool {
 	}
 }
 
-// pause is short while NATS is reached and does not do what it should, for
-// example because it has just started. Publishing fails without a stream.
+// pause is short while NATS is reachable but does not do what it should, for example because it has just started.
+// Publishing fails without a stream.
 func pause(err error) time.Duration {
 	if errors.Is(err, broker.ErrBeingDeleted) {
 		return deletionDelay
@@ -102,9 +104,8 @@ func pause(err error) time.Duration {
 	return retryInterval
 }
 
-// sweep reconciles each Subscription, or only those whose
-// consumer is missing or not as it ought to be, and for each consumer whose
-// Subscription is missing. The watchdog inspects the others.
+// sweep reconciles each Subscription, or only those whose consumer is missing or differs, and for each consumer its
+// missing Subscription. The watchdog inspects the other consumers.
 func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	streamErr := s.streams.EnsureStreamsFor(ctx, s.options, s.interested)
 	consumers, consumersErr := s.consumers.Consumers(ctx, s.options.Name)
@@ -112,11 +113,11 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 		s.metrics.show(consumers)
 		s.foreignConsumers.show(consumers)
 	}
-	// Before the Subscriptions: a consumer that is seen was made for one that is listed.
+	// Listed before the Subscriptions, so that the Subscription of each listed consumer is listed, too.
 	deadLetters, deadLettersErr := s.consumers.Consumers(ctx, broker.DeadLetterStream)
 	retries, retriesErr := s.consumers.WaitingRetries(ctx)
 	list := &eventingv1alpha2.SubscriptionList{}
-	if err := s.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // they are the cache's: nothing changes them
+	if err := s.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // they belong to the cache and are not modified
 		return fmt.Errorf("list subscriptions: %w", err)
 	}
 	stray, deadLettersOf := bySubscription(consumers), bySubscription(deadLetters)
@@ -130,7 +131,7 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 		fit := err == nil && fits(route, stray) && deadLettersFit(route, deadLettersOf)
 		delete(stray, key)
 		switch {
-		case err != nil: // the Subscription is invalid, and keeps what it has
+		case err != nil: // the Subscription is invalid, and keeps its consumer
 		case all || !fit:
 			s.request(ctx, key)
 		default:
@@ -148,13 +149,13 @@ func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	return errors.Join(streamErr, consumersErr, deadLettersErr, retriesErr, s.dismiss(ctx, deadLettersOf, list), s.countDeadLetters(ctx, list))
 }
 
-// wanted is the consumer that a valid Subscription ought to have.
+// wanted returns the desired consumer of a valid Subscription.
 func (s *sweeper) wanted(sub *eventingv1alpha2.Subscription) broker.Consumer {
 	route, _ := routing.FromSubscription(sub, s.policy)
 	return broker.ConsumerOf(route)
 }
 
-// strayRetries adds Subscriptions of which only retries are left: a bridge stored them after the others were purged.
+// strayRetries adds deleted Subscriptions with retries: a bridge stored them after the others were purged.
 func strayRetries(stray map[types.NamespacedName]*broker.Consumer, retries map[types.NamespacedName]uint64) {
 	for key := range retries {
 		if _, ok := stray[key]; !ok {
@@ -163,7 +164,7 @@ func strayRetries(stray map[types.NamespacedName]*broker.Consumer, retries map[t
 	}
 }
 
-// interested are the consumers that a new stream needs before its first event.
+// interested returns the consumers that a new stream needs before its first event.
 func (s *sweeper) interested(ctx context.Context) ([]broker.Consumer, error) {
 	list := &eventingv1alpha2.SubscriptionList{}
 	if err := s.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -182,7 +183,7 @@ func (s *sweeper) interested(ctx context.Context) ([]broker.Consumer, error) {
 	return consumers, nil
 }
 
-// bySubscription leaves out consumers that are not ours.
+// bySubscription omits consumers that are not ours.
 func bySubscription(consumers []broker.Consumer) map[types.NamespacedName]*broker.Consumer {
 	ours := make(map[types.NamespacedName]*broker.Consumer, len(consumers))
 	for i := range consumers {
@@ -193,19 +194,18 @@ func bySubscription(consumers []broker.Consumer) map[types.NamespacedName]*broke
 	return ours
 }
 
-// fits reports whether the consumer of a route is there and as it ought to be.
+// fits reports whether the consumer of a route exists and has its desired configuration.
 func fits(route routing.Route, consumers map[types.NamespacedName]*broker.Consumer) bool {
 	seen := consumers[route.Subscription]
 	return seen != nil && broker.ConsumerOf(route).Matches(*seen)
 }
 
-// deadLettersFit is the same for its dead letters.
+// deadLettersFit is the same for the dead letters of a route.
 func deadLettersFit(route routing.Route, consumers map[types.NamespacedName]*broker.Consumer) bool {
 	return route.DeadLetters == nil || fits(*route.DeadLetters, consumers)
 }
 
-// dismiss deletes the consumers of dead letters that have no sink any more. The dead letters
-// are kept.
+// dismiss deletes the consumers of dead letters that no longer have a sink. The dead letters stay.
 func (s *sweeper) dismiss(
 	ctx context.Context, consumers map[types.NamespacedName]*broker.Consumer, list *eventingv1alpha2.SubscriptionList,
 ) error {
@@ -221,7 +221,7 @@ func (s *sweeper) dismiss(
 	return errors.Join(errs...)
 }
 
-// countDeadLetters updates the statuses with the counts of dead letters.
+// countDeadLetters writes the counts of dead letters into the statuses.
 func (s *sweeper) countDeadLetters(ctx context.Context, list *eventingv1alpha2.SubscriptionList) error {
 	counts, err := s.consumers.DeadLetterCounts(ctx)
 	if err != nil {
@@ -249,7 +249,7 @@ func (s *sweeper) countDeadLetters(ctx context.Context, list *eventingv1alpha2.S
 			conditions = slices.Insert(conditions, beforeSummary(conditions), deadLettersDroppedCondition())
 		}
 		after.Status.Conditions = withTimes(before.Status.Conditions, time.Now(), conditions...)
-		errs = append(errs, patchStatus(ctx, s.statuses, before, after)) // after a conflict the next sweep comes soon
+		errs = append(errs, patchStatus(ctx, s.statuses, before, after)) // after a conflict the next sweep follows soon
 	}
 	return errors.Join(errs...)
 }
@@ -260,4 +260,57 @@ func (s *sweeper) request(ctx context.Context, key types.NamespacedName) {
 	case s.requests <- event.GenericEvent{Object: object}:
 	case <-ctx.Done():
 	}
+}
+
+const (
+	// maxForeignConsumers bounds the consumers shown by name, those that keep the most events; the events of the others
+	// are one sum.
+	maxForeignConsumers = 20
+	// otherForeignConsumers is not a valid name of a consumer.
+	otherForeignConsumers = "(others)"
+)
+
+// foreignConsumers monitors consumers without a Subscription: an abandoned one keeps events until the stream is full.
+type foreignConsumers struct {
+	kept   *prometheus.GaugeVec
+	warned map[string]bool // names of consumers that keep events and do not receive them
+	log    logr.Logger
+}
+
+func newForeignConsumers(registerer prometheus.Registerer, log logr.Logger) *foreignConsumers {
+	s := &foreignConsumers{
+		kept: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "rouse_controller_foreign_consumer_pending_events",
+			Help: "Events that a consumer without a Subscription keeps in the stream, as of the last sweep.",
+		}, []string{"consumer"}),
+		log: log,
+	}
+	registerer.MustRegister(s.kept)
+	return s
+}
+
+// show sets the gauge, and warns once of each consumer that keeps events and has no receiver.
+func (s *foreignConsumers) show(consumers []broker.Consumer) {
+	found := slices.DeleteFunc(broker.ForeignConsumers(consumers), func(c broker.Consumer) bool { return c.Backlog.Total() == 0 })
+	slices.SortFunc(found, func(a, b broker.Consumer) int {
+		return cmp.Or(cmp.Compare(b.Backlog.Total(), a.Backlog.Total()), cmp.Compare(a.Name, b.Name))
+	})
+	s.kept.Reset()
+	left := map[string]bool{}
+	for i, consumer := range found {
+		name := consumer.Name
+		if i >= maxForeignConsumers {
+			name = otherForeignConsumers
+		}
+		s.kept.WithLabelValues(name).Add(float64(consumer.Backlog.Total()))
+		if consumer.Received || i >= maxForeignConsumers {
+			continue
+		}
+		left[consumer.Name] = true
+		if !s.warned[consumer.Name] {
+			s.log.Info("a consumer without a Subscription keeps events and has no receiver, delete it in NATS if it is unused",
+				"consumer", consumer.Name, "description", consumer.Description, "events", consumer.Backlog.Total())
+		}
+	}
+	s.warned = left
 }

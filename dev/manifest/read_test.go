@@ -102,6 +102,19 @@ func TestTheShopIsReadAsItStands(t *testing.T) {
 	}
 }
 
+// Each folder of samples passes the schema, the rules and the validation that a cluster applies.
+func TestEachSampleIsReadWithoutProblems(t *testing.T) {
+	t.Parallel()
+	samples, err := filepath.Glob("../../samples/*/kustomization.yaml")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(samples), 4)
+	for _, sample := range samples {
+		set, problems := read(t, filepath.Dir(sample))
+		require.Empty(t, problems, sample)
+		require.NotEmpty(t, set.Functions, sample)
+	}
+}
+
 func must(content []byte, err error) []byte {
 	if err != nil {
 		panic(err)

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
 
 	servicebindingv1 "github.com/servicebinding/runtime/apis/v1"
 	"github.com/servicebinding/runtime/projector"
@@ -11,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -117,6 +122,19 @@ func (r *runtime) project(ctx context.Context, binding *servicebindingv1.Service
 			return fmt.Errorf("update %s: %w", current.GetName(), err)
 		}
 		fmt.Println("bindings: wrote", current.GetName())
+	}
+	return nil
+}
+
+// installCRDs installs those of the runtime's module, without the conversion between their versions. They stay.
+func installCRDs(ctx context.Context, config *rest.Config) error {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/servicebinding/runtime").Output()
+	if err != nil {
+		return fmt.Errorf("find the runtime's module: %w", err)
+	}
+	folder := filepath.Join(strings.TrimSpace(string(out)), "config", "crd", "bases")
+	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{folder}, ErrorIfPathMissing: true}); err != nil {
+		return fmt.Errorf("install the CRDs of %s: %w", folder, err)
 	}
 	return nil
 }

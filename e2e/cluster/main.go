@@ -1,6 +1,6 @@
 // Command rouse-cluster runs a real Kubernetes of one or several nodes on a bare Debian machine, with KEDA, and Rouse installed
 // by its chart. It builds every part from source, keeps what it built in a cache, and leaves nothing on the machine
-// after `down`. With ROUSE_CLUSTER=kind the Kubernetes is kind's, in Docker.
+// after `down`.
 package main
 
 import (
@@ -9,18 +9,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/pflag"
 
-	"github.com/rouse-run/rouse/e2e/cluster/kind"
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/host"
 	"github.com/rouse-run/rouse/e2e/cluster/local"
-	"github.com/rouse-run/rouse/e2e/cluster/process"
-	"github.com/rouse-run/rouse/e2e/cluster/progress"
-	"github.com/rouse-run/rouse/e2e/cluster/release"
+	"github.com/rouse-run/rouse/e2e/cluster/rouse"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
@@ -36,17 +34,17 @@ Commands:
   officials   print the official images that the runtimes can stand on, one a line behind its runtime
   preflight   say what this machine lacks to run the cluster
   packages    install the Debian packages that the project's tests need beside it
+  programs    build and fetch what the cluster runs, and start nothing
   assets      build kube-apiserver, kubectl, etcd, nats-server and registry for tests, fetch envoy and Python, and print their directory
   bases       write the bases of runtimes' images into the folder --out, for amd64 and arm64, as an OCI layout
   env         print the shell commands that select the cluster
 
 Environment:
-  ROUSE_CLUSTER   local: a Kubernetes of processes, needs root (the default); kind: one in Docker
   KUBECONFIG      a cluster of your own to use instead; up then builds none
   ROUSE_CACHE     where built programs and image layers are kept (default: rouse in the user's cache directory)
-  ROUSE_STATE     where the running cluster keeps its files (default: /var/lib/rouse-cluster; with kind a directory in the cache)
+  ROUSE_STATE     where the running cluster keeps its files (default: /var/lib/rouse-cluster)
   ROUSE_RUNTIMES  the runtimes to make images of, separated by commas
-  NATS_REPLICAS   1 or 3; with kind 1
+  NATS_REPLICAS   1 or 3
   NODES           how many nodes; several enforce NetworkPolicies
 
 Flags:
@@ -69,11 +67,11 @@ func adjust() {
 }
 
 func run(ctx context.Context, args []string, out, messages io.Writer) int {
-	if len(args) == 2 && args[0] == process.InitCommand {
-		_, _ = fmt.Fprintln(messages, process.Init(ctx, state.Dir(args[1])))
+	if len(args) == 2 && args[0] == host.InitCommand {
+		_, _ = fmt.Fprintln(messages, host.Init(ctx, state.Dir(args[1])))
 		return 1
 	}
-	report := progress.New(messages)
+	report := command.NewProgress(messages)
 	if err := dispatch(ctx, args, out, report); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return 0
@@ -84,18 +82,23 @@ func run(ctx context.Context, args []string, out, messages io.Writer) int {
 	return 0
 }
 
-func dispatch(ctx context.Context, args []string, out io.Writer, report *progress.Progress) error {
-	getenv, withKind, err := environment(os.Getenv)
+func dispatch(ctx context.Context, args []string, out io.Writer, report *command.Progress) error {
+	if wanted := os.Getenv("ROUSE_CLUSTER"); wanted != "" && wanted != "local" {
+		return fmt.Errorf("ROUSE_CLUSTER, which is make's CLUSTER, is %q: this command runs the cluster local alone; that of kind is e2e/kind.sh", wanted)
+	}
+	options, err := local.DefaultOptions(os.Getenv)
 	if err != nil {
 		return err
 	}
-	options, err := local.DefaultOptions(getenv)
+	workload, err := rouse.DefaultOptions(os.Getenv)
 	if err != nil {
 		return err
 	}
 	flags := pflag.NewFlagSet("rouse-cluster", pflag.ContinueOnError)
 	flags.Usage = func() { report.Printf("%s%s", usage, flags.FlagUsages()) }
+	bare := flags.Bool("bare", false, "up: Kubernetes, CoreDNS, registry and KEDA only, without Rouse")
 	options.BindFlags(flags)
+	workload.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -103,56 +106,24 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *progres
 		flags.Usage()
 		return errors.New("name one command, and for cut and mend a node")
 	}
-	if err := options.Validate(); err != nil {
+	if err := errors.Join(options.Validate(), workload.Validate()); err != nil {
 		return err
 	}
-	if options.Repository, err = local.FindRepository(); err != nil {
+	if options.Repository, err = rouse.FindRepository(); err != nil {
 		return err
 	}
-	options.Checkout = cmp.Or(options.Checkout, options.Repository)
-	verbs := commandsOf(local.New(options, report), out, flags.Arg(1))
-	if withKind && options.Kubeconfig == "" {
-		cluster, err := withOptions(options, report)
-		if err != nil {
-			return err
-		}
-		maps.Copy(verbs, commandsOfKind(cluster, out))
+	workload.Checkout = cmp.Or(workload.Checkout, options.Repository)
+	options.Registries, options.OwnCluster = rouse.Registries(), rouse.OwnCluster()
+	installed := rouse.New(workload)
+	cluster := local.New(options, installed, report)
+	if *bare {
+		cluster = local.New(options, local.Nothing{}, report)
 	}
-	run, ok := verbs[flags.Arg(0)]
+	run, ok := commandsOf(cluster, installed, out, flags.Arg(1))[flags.Arg(0)]
 	if !ok {
 		return fmt.Errorf("there is no command %q", flags.Arg(0))
 	}
 	return run(ctx)
-}
-
-// environment says whether the cluster is kind's, and what the variables are then.
-func environment(getenv func(string) string) (variables func(string) string, withKind bool, err error) {
-	switch wanted := getenv("ROUSE_CLUSTER"); wanted {
-	case "", "local":
-		return getenv, false, nil
-	case "kind":
-		variables, err = kind.Environment(getenv)
-		return variables, true, err
-	default:
-		return nil, false, fmt.Errorf("ROUSE_CLUSTER, which is make's CLUSTER, can be local or kind, not %q", wanted)
-	}
-}
-
-// withOptions is a cluster of kind with what of the options it can have.
-func withOptions(options local.Options, report *progress.Progress) (*kind.Cluster, error) {
-	if options.NATSReplicas != 1 {
-		return nil, errors.New("NATS_REPLICAS: with kind there is one NATS server, the chart's")
-	}
-	if options.EnvoyGateway {
-		return nil, errors.New("--envoy-gateway: with kind there is none; install a Gateway API implementation yourself")
-	}
-	if options.Checkout != options.Repository {
-		return nil, errors.New("--checkout: with kind there is none; check the commit out and run it there")
-	}
-	return kind.New(kind.Options{
-		Repository: options.Repository, Cache: options.Cache, Dir: options.Dir, Bare: options.Bare, KeepFailed: options.KeepFailed,
-		Runtimes: options.Runtimes, Nodes: options.Nodes,
-	}, report), nil
 }
 
 type commands map[string]func(context.Context) error
@@ -160,7 +131,7 @@ type commands map[string]func(context.Context) error
 // operands are how many words follow a command.
 var operands = map[string]int{"cut": 1, "mend": 1}
 
-func commandsOf(cluster *local.Cluster, out io.Writer, operand string) commands {
+func commandsOf(cluster *local.Cluster, installed *rouse.Rouse, out io.Writer, operand string) commands {
 	return commands{
 		"cut":       func(ctx context.Context) error { return cluster.Cut(ctx, operand) },
 		"mend":      func(ctx context.Context) error { return cluster.Mend(ctx, operand) },
@@ -168,30 +139,18 @@ func commandsOf(cluster *local.Cluster, out io.Writer, operand string) commands 
 		"down":      cluster.Down,
 		"preflight": cluster.Preflight,
 		"packages":  cluster.Packages,
+		"programs":  cluster.Programs,
 		"status":    func(ctx context.Context) error { return cluster.Status(ctx, out) },
 		"env":       func(context.Context) error { return cluster.Env(out) },
 		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },
 		"assets":    func(ctx context.Context) error { return assets(ctx, cluster, out) },
-		"bases":     cluster.Bases,
+		"bases":     func(ctx context.Context) error { return installed.Bases(ctx, cluster) },
 		"officials": func(context.Context) error { return officials(out) },
 	}
 }
 
-// commandsOfKind are those that differ with kind: what integration tests start is built as before.
-func commandsOfKind(cluster *kind.Cluster, out io.Writer) commands {
-	return commands{
-		"up":        cluster.Up,
-		"down":      cluster.Down,
-		"preflight": cluster.Preflight,
-		"packages":  cluster.Packages,
-		"status":    func(ctx context.Context) error { return cluster.Status(ctx, out) },
-		"env":       func(ctx context.Context) error { return cluster.Env(ctx, out) },
-		"leftovers": func(ctx context.Context) error { return leftovers(cluster.Leftovers(ctx), out) },
-	}
-}
-
 func officials(out io.Writer) error {
-	for _, runtime := range release.Catalogue() {
+	for _, runtime := range rouse.Catalogue() {
 		if _, err := fmt.Fprintln(out, runtime.Name, "docker.io/library/"+runtime.Official); err != nil {
 			return err
 		}

@@ -143,7 +143,7 @@ func requireTries(t *testing.T, cluster *framework.Cluster, jobs *framework.Jobs
 	require.NoError(t, err)
 	passed := 0
 	for _, event := range events {
-		if event.Reason == "JobFailed" && strings.Contains(event.Message, "It is tried again at") {
+		if event.Reason == "JobFailed" && strings.Contains(event.Message, "It is retried at") {
 			passed++
 		}
 	}

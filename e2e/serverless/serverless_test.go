@@ -142,7 +142,7 @@ func refuseBadInput(t *testing.T, cluster *framework.Cluster) {
 	conditions = awaitState(t, cluster, "default", "Error", 10*time.Second)
 	require.Equal(t, "ConfigurationErr", conditions["Configured"].Reason)
 	require.Contains(t, conditions["Configured"].Message, `spec.logLevel "loud" is not known: use one of debug, info, warn, error, fatal`)
-	require.Contains(t, conditions["Configured"].Message, `spec.functionRequeueDuration "often" is no duration`)
+	require.Contains(t, conditions["Configured"].Message, `spec.functionRequeueDuration "often" is not a duration`)
 	require.Equal(t, "True", conditions["Installed"].Status, "what was in force before goes on")
 	apply(t, cluster, "default", "{}")
 	awaitState(t, cluster, "default", "Ready", time.Minute)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
@@ -39,18 +40,18 @@ func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request, may Permi
 	if err != nil {
 		return nil, refusal(err)
 	}
-	return h.storeAll(r.Context(), r.Header, members, may), response{}
+	return h.storeAll(r, members, may), response{}
 }
 
 // storeAll gives what is valid to the publisher, all at a time.
-func (h *handler) storeAll(ctx context.Context, header http.Header, members [][]byte, may Permission) []result {
+func (h *handler) storeAll(r *http.Request, members [][]byte, may Permission) []result {
 	results := make([]result, len(members))
 	events := make([]*cloudevent.Event, 0, len(members))
 	positions := make([]int, 0, len(members)) // of the events among the members
 	now := time.Now()
-	pass := h.chains.Shown(header)
+	pass := h.chains.Shown(r.Header)
 	for i, member := range members {
-		ev, err := h.decodeMember(header, member, now)
+		ev, err := h.decodeMember(r.Header, member, now)
 		if err == nil {
 			err = may(&ev, "")
 		}
@@ -67,12 +68,21 @@ func (h *handler) storeAll(ctx context.Context, header http.Header, members [][]
 		return results
 	}
 	started := time.Now()
-	errs := h.publisher.PublishAll(untilStored(ctx), events)
+	errs := h.publishAll(r, events)
 	took := time.Since(started)
 	for i, ev := range events {
 		results[positions[i]] = resultOf(ev, h.settle(pass, ev, errs[i], took))
 	}
 	return results
+}
+
+// publishAll publishes all events, or none while there are no places for them.
+func (h *handler) publishAll(r *http.Request, events []*cloudevent.Event) (errs []error) {
+	err := h.inPlaces(r, events[0].Publisher, len(events), func(ctx context.Context) { errs = h.publisher.PublishAll(ctx, events) })
+	if err != nil {
+		return slices.Repeat([]error{err}, len(events))
+	}
+	return errs
 }
 
 // decodeMember reads one event. The trace of the request counts for events that have none of their own.

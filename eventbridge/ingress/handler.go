@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/fair"
 )
 
 // Publisher stores events. Its errors are, or wrap, those of this package where one fits.
@@ -56,6 +58,7 @@ func newHandler(deps Deps, options Options) *handler {
 		chains:        deps.Chains,
 		options:       options,
 		memory:        memory,
+		places:        fair.NewPool(fair.Limits{Total: int64(options.MaxPending)}),
 		answers:       &budget{limit: options.MaxBytesInFlight / answerShare},
 		asking:        make(chan struct{}, subscribedAtATime),
 		metrics:       newMetrics(deps, options, memory),
@@ -69,8 +72,9 @@ type handler struct {
 	authorize     Authorize
 	chains        *chain.Chains
 	options       Options
-	memory        *budget // of what has arrived
-	answers       *budget // of answers about batches and about Subscriptions
+	memory        *budget    // of what has arrived
+	places        *fair.Pool // of events that wait to be stored
+	answers       *budget    // of answers about batches and about Subscriptions
 	asking        chan struct{}
 	metrics       *metrics
 	log           logr.Logger
@@ -108,13 +112,15 @@ func (h *handler) publishOne(w http.ResponseWriter, r *http.Request, may Permiss
 	if err != nil {
 		return refusal(err)
 	}
-	return h.store(r.Context(), pass, &ev)
+	return h.store(r, pass, &ev)
 }
 
 // store gives an event to the publisher, and returns the response to its sender.
-func (h *handler) store(ctx context.Context, pass *chain.Pass, ev *cloudevent.Event) response {
+func (h *handler) store(r *http.Request, pass *chain.Pass, ev *cloudevent.Event) response {
 	started := time.Now()
-	err := h.publisher.Publish(untilStored(ctx), ev)
+	var failed error
+	busy := h.inPlaces(r, ev.Publisher, 1, func(ctx context.Context) { failed = h.publisher.Publish(ctx, ev) })
+	err := cmp.Or(busy, failed)
 	return h.settle(pass, ev, err, time.Since(started))
 }
 

@@ -1,6 +1,8 @@
 package ingress
 
 import (
+	"cmp"
+	"context"
 	"net/http"
 	"time"
 )
@@ -46,7 +48,15 @@ func (h *handler) publishOneLegacy(w http.ResponseWriter, r *http.Request) (id s
 		return "", new(legacyRefusal(err))
 	}
 	started := time.Now()
-	err = h.publisher.PublishLegacy(untilStored(r.Context()), &event.Event, event.oldType)
+	places := 1
+	if event.oldType != "" {
+		places = 2 // its copy under that type
+	}
+	var failed error
+	busy := h.inPlaces(r, event.Publisher, places, func(ctx context.Context) {
+		failed = h.publisher.PublishLegacy(ctx, &event.Event, event.oldType)
+	})
+	err = cmp.Or(busy, failed)
 	resp := h.settle(pass, &event.Event, err, time.Since(started))
 	if err != nil {
 		return "", new(legacyFailure(err, resp))

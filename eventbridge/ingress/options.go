@@ -12,6 +12,7 @@ type Options struct {
 	MaxBatchSize       int64 // bytes of a batch, which may also be as large as one event
 	MaxBatchEvents     int   // events of a batch
 	MaxBytesInFlight   int64 // bytes of all requests that are being stored
+	MaxPending         int   // events that wait to be stored, which has no flag here: it is the store's
 	MaxConnections     int   // publishers' connections, for the server of the handler
 	MaxEventTypeSeries int   // types and sources that have series of their own
 }
@@ -23,6 +24,7 @@ func DefaultOptions() Options {
 		MaxBatchSize:       1 << 20,
 		MaxBatchEvents:     256,
 		MaxBytesInFlight:   64 << 20,
+		MaxPending:         1024,
 		MaxConnections:     2048,
 		MaxEventTypeSeries: 500,
 	}

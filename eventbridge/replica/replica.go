@@ -37,6 +37,7 @@ func (o *Options) Validate() error { return errors.Join(o.Bridge.Validate(), o.P
 func New(conn *broker.Conn, deps eventbridge.Deps, o Options) *eventbridge.Bridge {
 	// The events of a batch wait together, so a larger batch would never fit.
 	o.Bridge.Ingress.MaxBatchEvents = min(o.Bridge.Ingress.MaxBatchEvents, o.Publisher.MaxPending)
+	o.Bridge.Ingress.MaxPending = o.Publisher.MaxPending
 	o.Publisher.MaxPendingBytes = o.Bridge.Ingress.MaxBytesInFlight
 	publisher := broker.NewPublisher(conn, o.Publisher)
 	publisher.ExpectEvents(o.Bridge.Ingress.MaxRequestSize)

@@ -24,7 +24,7 @@ import (
 
 func TestSIGTERMLetsACallFinishAndTakesNoNewOne(t *testing.T) {
 	t.Parallel()
-	server := start(t, "slow/event/handler.go", map[string]string{})
+	server := start(t, "slow/event", map[string]string{})
 	answered := make(chan string, 1)
 	go func() {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url, http.NoBody)
@@ -48,7 +48,7 @@ func TestSIGTERMLetsACallFinishAndTakesNoNewOne(t *testing.T) {
 
 func TestSIGTERMEndsAnIdleServerAlsoWithAnOpenConnection(t *testing.T) {
 	t.Parallel()
-	server := start(t, "object/http/handler.go", map[string]string{})
+	server := start(t, "object/http", map[string]string{})
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(server.url, "http://"))
 	require.NoError(t, err)
 	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -62,7 +62,7 @@ func TestSIGTERMEndsAnIdleServerAlsoWithAnOpenConnection(t *testing.T) {
 
 func TestASecondSignalEndsACallThatIsRunning(t *testing.T) {
 	t.Parallel()
-	server := start(t, "busy/event/handler.go", map[string]string{"FUNC_TIMEOUT": "600"})
+	server := start(t, "busy/event", map[string]string{"FUNC_TIMEOUT": "600"})
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(server.url, "http://"))
 	require.NoError(t, err)
 	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -172,7 +172,7 @@ func TestAServerWithTooManyCallsThatHangIsReplaced(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "termination-log")
 	require.NoError(t, os.WriteFile(log, nil, 0o600))
-	server := start(t, "busy/event/handler.go", map[string]string{"FUNC_TIMEOUT": "0.05", "TERMINATION_LOG_PATH": log})
+	server := start(t, "busy/event", map[string]string{"FUNC_TIMEOUT": "0.05", "TERMINATION_LOG_PATH": log})
 	for range 60 {
 		go func() {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url, http.NoBody)
@@ -236,7 +236,7 @@ func TestATokenIsReadAgainWhenItsFileChanges(t *testing.T) {
 	publisher := newRecorder(t, http.StatusNoContent)
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("first\n"), 0o600))
-	server := start(t, "emit-text/event/handler.go", map[string]string{"PUBLISHER_PROXY_ADDRESS": publisher.URL, "PUBLISHER_TOKEN_FILE": token})
+	server := start(t, "emit-text/event", map[string]string{"PUBLISHER_PROXY_ADDRESS": publisher.URL, "PUBLISHER_TOKEN_FILE": token})
 	for _, want := range []string{"Bearer first", "Bearer the-second", "Bearer the-second", ""} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.url, http.NoBody)
 		require.NoError(t, err)

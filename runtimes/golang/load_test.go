@@ -85,7 +85,7 @@ func TestABodyThatDoesNotComeIsAnsweredForAtTheTimeout(t *testing.T) {
 	for _, contentType := range []string{"text/plain", "application/cloudevents+json"} {
 		t.Run(contentType, func(t *testing.T) {
 			t.Parallel()
-			server := start(t, "text/event/handler.go", map[string]string{"FUNC_TIMEOUT": "0.5"})
+			server := start(t, "text/event", map[string]string{"FUNC_TIMEOUT": "0.5"})
 			conn := server.sent(t, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nContent-Type: "+contentType+"\r\n\r\n{")
 			first := make([]byte, len("HTTP/1.1 408"))
 			_, err := io.ReadFull(conn, first)

@@ -36,3 +36,12 @@ func Tree(root string) ([]File, error) {
 	})
 	return files, err
 }
+
+// Dir writes the files below a directory to a tar file, as Files does.
+func Dir(target, root string) error {
+	files, err := Tree(root)
+	if err != nil {
+		return err
+	}
+	return Files(target, files)
+}

@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
-
-	"github.com/rouse-run/rouse/tools/release/program"
 )
 
 // proxy serves the last commit as a version of the module, as a module proxy's files.
@@ -39,18 +37,18 @@ func proxy(t *testing.T, version module.Version) string {
 func TestTheCommandLineIsInstalledByGoAlone(t *testing.T) {
 	t.Parallel()
 	version := module.Version{Path: "github.com/rouse-run/rouse", Version: "v0.1.0-test"}
-	printed, err := program.Program{}.Run(t.Context(), "go", "env", "GOPROXY", "GOMODCACHE")
+	printed, err := program{}.Run(t.Context(), "go", "env", "GOPROXY", "GOMODCACHE")
 	require.NoError(t, err)
 	settings := strings.Fields(printed)
 	out := t.TempDir()
 	// A cache of modules of its own, since nothing of a made-up version may stay in this machine's. What that one has need not be fetched.
-	_, err = program.Program{Dir: out, Env: []string{
+	_, err = program{Dir: out, Env: []string{
 		"GOMODCACHE=" + filepath.Join(t.TempDir(), "modules"), "GOFLAGS=-modcacherw -trimpath -buildvcs=false", "GOBIN=" + out, "CGO_ENABLED=0",
 		"GOPROXY=" + proxy(t, version) + ",file://" + filepath.Join(settings[1], "cache", "download") + "," + settings[0],
 		"GONOSUMDB=" + version.Path, "GOWORK=off",
 	}}.Run(t.Context(), "go", "install", version.Path+"/cmd/rouse@"+version.Version)
 	require.NoError(t, err)
-	said, err := program.Program{}.Run(t.Context(), filepath.Join(out, "rouse"), "version")
+	said, err := program{}.Run(t.Context(), filepath.Join(out, "rouse"), "version")
 	require.NoError(t, err)
 	require.Contains(t, said, version.Version)
 }

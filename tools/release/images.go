@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 
@@ -12,11 +10,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/rouse-run/rouse/tools/pack"
-	"github.com/rouse-run/rouse/tools/release/compile"
-	"github.com/rouse-run/rouse/tools/release/plan"
-	"github.com/rouse-run/rouse/tools/release/program"
-	"github.com/rouse-run/rouse/tools/release/runtimeimage"
-	"github.com/rouse-run/rouse/tools/release/sbom"
 )
 
 // user is who runs in the image of the servers: nobody that a node has.
@@ -31,16 +24,16 @@ const (
 // licences collects those of all that is compiled in, into the source tree. One that is unknown or not allowed ends the release.
 func (m *maker) licences(ctx context.Context) error {
 	m.progress("collect the licences of what is compiled in")
-	collect := program.Program{Dir: filepath.Join(m.source, "tools", "supply"), Env: []string{"GOFLAGS=", "GOWORK=off"}}
+	collect := program{Dir: filepath.Join(m.source, "tools", "supply"), Env: []string{"GOFLAGS=", "GOWORK=off"}}
 	_, err := collect.Run(ctx, "go", "run", "./licenses", "-C", m.source, "-o", filepath.Join(m.source, notices), "./cmd/...")
 	return err
 }
 
 // servers makes the image with all Go binaries of a cluster.
 func (m *maker) servers(ctx context.Context) error {
-	compiler := compile.Compiler{Source: m.source, Flags: m.release.Flags()}
+	compiler := compiler{Source: m.source, Flags: m.release.Flags()}
 	var images []pack.ForPlatform
-	for _, platform := range plan.ServerPlatforms() {
+	for _, platform := range serverPlatforms() {
 		m.progress("compile the servers for %s/%s", platform.OS, platform.Architecture)
 		dir := filepath.Join(m.work, "servers-"+platform.Architecture)
 		names, err := compiler.Servers(ctx, platform, dir)
@@ -81,29 +74,29 @@ func (m *maker) image(platform v1.Platform, config v1.Config, file string, files
 
 // runtimes makes the images of runtimes upon their bases.
 func (m *maker) runtimes(ctx context.Context) error {
-	runtimes := runtimeimage.Maker{
+	runtimes := runtimeMaker{
 		Source: m.source, Work: filepath.Join(m.work, "runtimes"), Labels: m.labels("A runtime of Rouse"),
 		Native: v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH},
 	}
 	for _, base := range m.bases {
 		m.progress("make the image of %s upon %s@%.19s", base.Runtime, base.Name, base.Digest)
-		made, err := runtimes.Make(ctx, base, plan.ServerPlatforms())
+		made, err := runtimes.Make(ctx, base, serverPlatforms())
 		if err != nil {
 			return err
 		}
 		if err := m.keep(m.release.RuntimeImage(base.Runtime), made); err != nil {
 			return err
 		}
-		described, err := runtimeimage.Describe(m.source, base.Runtime)
+		described, err := describeRuntime(m.source, base.Runtime)
 		if err != nil {
 			return err
 		}
-		contents, err := sbom.Runtime(described.Dir)
+		contents, err := runtimePackages(described.Dir)
 		if err != nil {
 			return err
 		}
-		contents = append(contents, sbom.Package{Name: base.Name, Version: base.Digest.String()})
-		for _, platform := range plan.ServerPlatforms() {
+		contents = append(contents, component{Name: base.Name, Version: base.Digest.String()})
+		for _, platform := range serverPlatforms() {
 			if err := m.list(m.release.ImageSBOM("rouse-runtime-"+base.Runtime, platform), m.release.RuntimeImage(base.Runtime), contents); err != nil {
 				return err
 			}
@@ -112,28 +105,10 @@ func (m *maker) runtimes(ctx context.Context) error {
 	return nil
 }
 
-// list writes what is in a part of the release.
-func (m *maker) list(file, part string, contents []sbom.Package, binaries ...string) error {
-	modules, err := sbom.Modules(binaries...)
-	if err != nil {
-		return err
-	}
-	document := sbom.Document{Name: part, Version: m.release.Version, Created: m.release.Time, Contents: append(modules, contents...)}
-	m.sboms++
-	return document.Write(filepath.Join(m.out, file))
-}
-
 func (m *maker) labels(title string) map[string]string {
 	const prefix = "org.opencontainers.image."
 	return map[string]string{
 		prefix + "title": title, prefix + "version": m.release.Version, prefix + "revision": m.release.Commit,
-		prefix + "source": plan.Repository, prefix + "licenses": "Apache-2.0", prefix + "description": "Functions on Kubernetes that sleep at zero and wake on the first event",
+		prefix + "source": projectURL, prefix + "licenses": "Apache-2.0", prefix + "description": "Functions on Kubernetes that sleep at zero and wake on the first event",
 	}
-}
-
-func (m *maker) document(name, text string) error {
-	if err := os.WriteFile(filepath.Join(m.out, name), []byte(text), 0o644); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
 }

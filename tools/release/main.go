@@ -12,12 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-
-	"github.com/rouse-run/rouse/tools/release/bases"
-	"github.com/rouse-run/rouse/tools/release/chart"
-	"github.com/rouse-run/rouse/tools/release/checkout"
-	"github.com/rouse-run/rouse/tools/release/plan"
-	"github.com/rouse-run/rouse/tools/release/publish"
 )
 
 func main() {
@@ -48,7 +42,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if *listImages {
-		references, err := chart.Others(o.chart())
+		references, err := otherImages(o.chart())
 		for _, reference := range references {
 			_, _ = fmt.Fprintln(out, reference)
 		}
@@ -60,15 +54,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 func (o options) chart() string { return filepath.Join(o.repository, "charts", "rouse") }
 
 // others are the digests of the images that are not made here. A release that is pushed has them all; one of this machine may have tags.
-func (o options) others() (chart.Digests, error) {
+func (o options) others() (imageDigests, error) {
 	if o.registry == "" && o.images == "" {
 		return nil, nil
 	}
-	digests, err := chart.ReadOthers(o.images)
+	digests, err := readOthers(o.images)
 	if err != nil {
 		return nil, err
 	}
-	return digests, chart.RequireOthers(o.chart(), digests)
+	return digests, requireOthers(o.chart(), digests)
 }
 
 func (o options) make(ctx context.Context, out io.Writer) error {
@@ -80,7 +74,7 @@ func (o options) make(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	signer, err := publish.NewSigner(o.key)
+	signer, err := newSigner(o.key)
 	if err != nil {
 		return err
 	}
@@ -88,7 +82,7 @@ func (o options) make(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	found, err := bases.Open(ctx, o.bases)
+	found, err := openBases(ctx, o.bases)
 	if err != nil {
 		return err
 	}
@@ -97,7 +91,7 @@ func (o options) make(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	made, err := twice(ctx, checkout.Checkout{Dir: o.repository}, commit, work, maker{release: release, bases: found, others: others, progress: progress})
+	made, err := twice(ctx, checkout{Dir: o.repository}, commit, work, maker{release: release, bases: found, others: others, progress: progress})
 	if err != nil {
 		return err
 	}
@@ -106,12 +100,12 @@ func (o options) make(ctx context.Context, out io.Writer) error {
 	}
 	progress("all is in %s", o.out)
 	_, err = fmt.Fprintf(out, "release ok: images=%d platforms=%d charts=1 archives=%d sbom=%d reproducible=yes\n",
-		len(made.digests), len(plan.CommandPlatforms()), len(plan.CommandPlatforms()), made.sboms)
+		len(made.digests), len(commandPlatforms()), len(commandPlatforms()), made.sboms)
 	return err
 }
 
 // twice makes a release in two places, since the first difference between two builds is where they lie, and compares them.
-func twice(ctx context.Context, clone checkout.Checkout, commit checkout.Commit, work string, template maker) (*maker, error) {
+func twice(ctx context.Context, clone checkout, commit commit, work string, template maker) (*maker, error) {
 	makers := [2]maker{template, template}
 	for i := range makers {
 		m := &makers[i]
@@ -127,13 +121,13 @@ func twice(ctx context.Context, clone checkout.Checkout, commit checkout.Commit,
 }
 
 // give signs what was made, pushes it, and moves it to where the user wants it.
-func (o options) give(ctx context.Context, made *maker, signer publish.Signer) error {
-	if err := signer.File(filepath.Join(made.out, plan.Checksums)); err != nil {
+func (o options) give(ctx context.Context, made *maker, signer keySigner) error {
+	if err := signer.File(filepath.Join(made.out, checksumsFile)); err != nil {
 		return err
 	}
 	if o.registry != "" {
 		made.progress("push to %s", o.registry)
-		if err := (publish.Registry{}).Push(ctx, made.artifacts, signer); err != nil {
+		if err := (destination{}).Push(ctx, made.artifacts, signer); err != nil {
 			return err
 		}
 	}
@@ -141,21 +135,21 @@ func (o options) give(ctx context.Context, made *maker, signer publish.Signer) e
 }
 
 // check finds everything that would fail a release later, before anything is made.
-func (o options) check(ctx context.Context) (plan.Release, checkout.Commit, error) {
-	release := plan.Release{Version: o.version, Registry: o.registry}
+func (o options) check(ctx context.Context) (release, commit, error) {
+	release := release{Version: o.version, Registry: o.registry}
 	if release.Registry == "" {
-		release.Registry = plan.DefaultRegistry
+		release.Registry = defaultRegistry
 	}
 	if err := release.Validate(); err != nil {
-		return release, checkout.Commit{}, err
+		return release, commit{}, err
 	}
 	if o.out == "" {
-		return release, checkout.Commit{}, errors.New("OUT is empty: name a folder that is not there yet")
+		return release, commit{}, errors.New("OUT is empty: name a folder that is not there yet")
 	}
 	if _, err := os.Stat(o.out); err == nil {
-		return release, checkout.Commit{}, fmt.Errorf("OUT is %s, which is there already: remove it, or name another folder", o.out)
+		return release, commit{}, fmt.Errorf("OUT is %s, which is there already: remove it, or name another folder", o.out)
 	}
-	commit, err := checkout.Checkout{Dir: o.repository}.Head(ctx, o.version)
+	commit, err := checkout{Dir: o.repository}.Head(ctx, o.version)
 	if err != nil {
 		return release, commit, err
 	}
@@ -163,5 +157,5 @@ func (o options) check(ctx context.Context) (plan.Release, checkout.Commit, erro
 	if o.registry == "" {
 		return release, commit, nil
 	}
-	return release, commit, publish.Registry{}.Refuse(ctx, []string{release.Image(), release.ChartRepository() + "/rouse"}, release.Number())
+	return release, commit, destination{}.Refuse(ctx, []string{release.Image(), release.ChartRepository() + "/rouse"}, release.Number())
 }

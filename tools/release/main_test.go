@@ -15,8 +15,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
-
-	"github.com/rouse-run/rouse/tools/release/program"
 )
 
 // clone is a repository with one commit, of a chart that names an image of others.
@@ -31,7 +29,7 @@ func clone(t *testing.T) string {
 		{"add", "."},
 		{"-c", "user.name=Rouse", "-c", "user.email=rouse@example.com", "commit", "--quiet", "--message", "one"},
 	} {
-		_, err := program.Program{Dir: dir}.Run(t.Context(), "git", args...)
+		_, err := program{Dir: dir}.Run(t.Context(), "git", args...)
 		require.NoError(t, err)
 	}
 	return dir

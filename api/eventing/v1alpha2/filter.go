@@ -1,5 +1,13 @@
 package v1alpha2
 
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+	"maps"
+	"slices"
+)
+
 // Filter says which events of the Subscription's types are delivered. All conditions that are set have to hold.
 // Attributes are those of the CloudEvent, extensions included; one that an event does not have never matches.
 type Filter struct {
@@ -51,4 +59,97 @@ type NestedFilter struct {
 	// Unread is the object as it was written if it is not a filter; Filter is empty then. It is written back as it
 	// was, and never keeps the Subscriptions beside it from being read.
 	Unread []byte `json:"-"`
+}
+
+// deepestNesting bounds the open brackets in a NestedFilter: more than any filter needs that the controller accepts,
+// and few enough to decode each level separately.
+const deepestNesting = 32
+
+const filterMembers = "a filter has cel, exact, prefix, suffix, all, any and not"
+
+// MarshalJSON encodes the filter.
+func (n NestedFilter) MarshalJSON() ([]byte, error) {
+	if n.Unread != nil {
+		return n.Unread, nil
+	}
+	return json.Marshal(n.Filter)
+}
+
+// UnmarshalJSON decodes the filter. An invalid one is kept in Unread: the API server has accepted it, so an error would
+// only hide all Subscriptions.
+func (n *NestedFilter) UnmarshalJSON(data []byte) error {
+	*n = NestedFilter{}
+	for range readFilter(data, &n.Filter) {
+		*n = NestedFilter{Unread: bytes.Clone(data)}
+		break
+	}
+	return nil
+}
+
+// Problems yields why the object is not a filter, by its members; a member without a name is the object itself.
+func (n *NestedFilter) Problems() iter.Seq2[string, string] {
+	if n.Unread == nil {
+		return func(func(string, string) bool) {}
+	}
+	return readFilter(n.Unread, &Filter{})
+}
+
+// readFilter decodes a filter member by member, and yields each invalid member with the reason.
+func readFilter(data []byte, into *Filter) iter.Seq2[string, string] {
+	return func(yield func(member, problem string) bool) {
+		var written map[string]json.RawMessage
+		if nesting(data) > deepestNesting {
+			yield("", "is nested too deep; write it flatter, for example as one cel expression")
+			return
+		}
+		if err := json.Unmarshal(data, &written); err != nil || written == nil {
+			yield("", "has to be an object; "+filterMembers)
+			return
+		}
+		known := map[string]struct {
+			value any
+			kind  string
+		}{
+			"cel":    {&into.CEL, "a text"},
+			"exact":  {&into.Exact, "an object of attributes and texts"},
+			"prefix": {&into.Prefix, "an object of attributes and texts"},
+			"suffix": {&into.Suffix, "an object of attributes and texts"},
+			"all":    {&into.All, "a list of filters"},
+			"any":    {&into.Any, "a list of filters"},
+			"not":    {&into.Not, "a filter"},
+		}
+		for _, name := range slices.Sorted(maps.Keys(written)) {
+			problem := ""
+			if member, ok := known[name]; !ok {
+				problem = "is not known; " + filterMembers
+			} else if json.Unmarshal(written[name], member.value) != nil {
+				problem = "has to be " + member.kind
+			}
+			if problem != "" && !yield(name, problem) {
+				return
+			}
+		}
+	}
+}
+
+// nesting returns the maximum depth of open brackets.
+func nesting(data []byte) int {
+	open, deepest, inText, escaped := 0, 0, false, false
+	for _, c := range data {
+		switch {
+		case escaped:
+			escaped = false
+		case inText && c == '\\':
+			escaped = true
+		case c == '"':
+			inText = !inText
+		case inText:
+		case c == '{' || c == '[':
+			open++
+			deepest = max(deepest, open)
+		case c == '}' || c == ']':
+			open--
+		}
+	}
+	return deepest
 }

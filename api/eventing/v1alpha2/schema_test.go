@@ -19,7 +19,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/gitops"
 )
 
-// The schema asks for three fields and has no opinion about their values: those
+// The schema requires three fields and does not restrict their values: those
 // are judged by the controller, in the status.
 func TestSubscriptionIsAccepted(t *testing.T) {
 	t.Parallel()
@@ -150,7 +150,7 @@ func TestStatusIsASubresource(t *testing.T) {
 
 // Tools that look before the controller does must not take it for one in force. What the schema requires of a status is there then,
 // so that the spec can be written all the same.
-func TestASubscriptionThatNobodyHasSeenIsInProgress(t *testing.T) {
+func TestANewSubscriptionIsInProgressForKstatus(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	sub := stored(t, env)
@@ -240,7 +240,7 @@ func TestNamesOfTheResource(t *testing.T) {
 	require.True(t, resource.Namespaced)
 }
 
-// stored makes a Subscription that is there.
+// stored creates a Subscription.
 func stored(t *testing.T, env *envtest.Environment) *v1alpha2.Subscription {
 	t.Helper()
 	sub := &v1alpha2.Subscription{
@@ -249,4 +249,28 @@ func stored(t *testing.T, env *envtest.Environment) *v1alpha2.Subscription {
 	}
 	require.NoError(t, env.Client.Create(t.Context(), sub))
 	return sub
+}
+
+// The CRD defines what is accepted, so these tests need a real kube-apiserver.
+var cluster = envtest.New()
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+
+// subscription has the given YAML as its spec.
+func subscription(t *testing.T, namespace, spec string) *unstructured.Unstructured {
+	t.Helper()
+	return envtest.Object(t, `
+apiVersion: eventing.kyma-project.io/v1alpha2
+kind: Subscription
+metadata: {generateName: sub-, namespace: `+namespace+`}
+spec: `+spec)
+}
+
+// create creates the object with dry run, and returns what the
+// kube-apiserver would have stored.
+func create(t *testing.T, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	t.Helper()
+	stored := object.DeepCopy()
+	err := cluster.Environment(t).Client.Create(t.Context(), stored, client.DryRunAll)
+	return stored, err
 }

@@ -1,8 +1,23 @@
 package v1alpha2
 
 import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// GroupVersion is the API group and version of this package.
+var GroupVersion = schema.GroupVersion{Group: "eventing.kyma-project.io", Version: "v1alpha2"}
+
+// AddToScheme registers the types of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &Subscription{}, &SubscriptionList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
 
 // Finalizer keeps a deleted Subscription until its durable consumer is gone.
 const Finalizer = "eventing.kyma-project.io"
@@ -85,7 +100,7 @@ const (
 
 // Keys of SubscriptionSpec.Config.
 const (
-	// ConfigMaxInFlight bounds the events that are being delivered at a time.
+	// ConfigMaxInFlight bounds the concurrent deliveries.
 	ConfigMaxInFlight = "maxInFlightMessages"
 	// ConfigQoS is a delivery guarantee; only other backends use it.
 	ConfigQoS = "qos"
@@ -96,8 +111,194 @@ const (
 )
 
 const (
-	// DefaultMaxInFlight is the value of ConfigMaxInFlight when it is not given.
+	// DefaultMaxInFlight is the default of ConfigMaxInFlight.
 	DefaultMaxInFlight = 10
-	// LargestMaxInFlight is what a larger one counts as.
+	// LargestMaxInFlight caps a larger value.
 	LargestMaxInFlight = 10_000
+)
+
+// SubscriptionStatus is what the controller found and did.
+type SubscriptionStatus struct {
+	// ObservedGeneration is the generation that the rest is about, and -1 before the controller has seen any.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions explain Ready.
+	// +optional
+	Conditions []Condition `json:"conditions,omitempty"`
+
+	// Ready is true when events are being delivered.
+	Ready bool `json:"ready"`
+
+	// Types are the event types before and after cleaning.
+	Types []EventType `json:"types"`
+
+	// Backend is what the messaging backend keeps for the Subscription.
+	// +optional
+	Backend Backend `json:"backend,omitempty"`
+
+	// DeadLetters is how many events are kept that could not be delivered.
+	// +optional
+	DeadLetters int64 `json:"deadLetters,omitempty"`
+}
+
+// MarshalJSON encodes nil Types as an empty list: the schema requires the list and rejects null.
+func (s SubscriptionStatus) MarshalJSON() ([]byte, error) {
+	type plain SubscriptionStatus
+	if s.Types == nil {
+		s.Types = []EventType{}
+	}
+	return json.Marshal(plain(s))
+}
+
+// EventType is an event type before and after cleaning.
+type EventType struct {
+	// OriginalType is the type as written in the spec.
+	OriginalType string `json:"originalType"`
+	// CleanType is the type without the characters that subjects cannot have.
+	CleanType string `json:"cleanType"`
+}
+
+// Backend is what the messaging backend keeps for a Subscription. Only Types
+// is filled for NATS; the other fields exist so that a status that was written
+// for another backend survives an update.
+type Backend struct {
+	// Ev2hash is not used by NATS.
+	// +optional
+	Ev2hash int64 `json:"ev2hash,omitempty"`
+	// EventMeshHash is not used by NATS.
+	// +optional
+	EventMeshHash int64 `json:"emshash,omitempty"`
+	// EventMeshLocalHash is not used by NATS.
+	// +optional
+	EventMeshLocalHash int64 `json:"eventMeshLocalHash,omitempty"`
+	// WebhookAuthHash is not used by NATS.
+	// +optional
+	WebhookAuthHash int64 `json:"webhookAuthHash,omitempty"`
+	// ExternalSink is not used by NATS.
+	// +optional
+	ExternalSink string `json:"externalSink,omitempty"`
+	// FailedActivation is not used by NATS.
+	// +optional
+	FailedActivation string `json:"failedActivation,omitempty"`
+	// APIRuleName is not used by NATS.
+	// +optional
+	APIRuleName string `json:"apiRuleName,omitempty"`
+	// EventMeshSubscriptionStatus is not used by NATS.
+	// +optional
+	EventMeshSubscriptionStatus *EventMeshSubscriptionStatus `json:"emsSubscriptionStatus,omitempty"`
+
+	// Types name the consumer of each event type.
+	// +optional
+	Types []JetStreamType `json:"types,omitempty"`
+
+	// EventMeshTypes is not used by NATS.
+	// +optional
+	EventMeshTypes []EventMeshType `json:"emsTypes,omitempty"`
+}
+
+// JetStreamType is an event type and the consumer that carries it.
+type JetStreamType struct {
+	// OriginalType is the type as written in the spec.
+	OriginalType string `json:"originalType"`
+	// ConsumerName identifies the type of this Subscription in the backend.
+	// +optional
+	ConsumerName string `json:"consumerName,omitempty"`
+}
+
+// EventMeshType is not used by NATS.
+type EventMeshType struct {
+	// OriginalType is the type as written in the spec.
+	OriginalType string `json:"originalType"`
+	// EventMeshType is the name of the type in that backend.
+	EventMeshType string `json:"eventMeshType"`
+}
+
+// EventMeshSubscriptionStatus is not used by NATS.
+type EventMeshSubscriptionStatus struct {
+	// Status is the state of the subscription in that backend.
+	// +optional
+	Status string `json:"status,omitempty"`
+	// StatusReason explains Status.
+	// +optional
+	StatusReason string `json:"statusReason,omitempty"`
+	// LastSuccessfulDelivery is the time of the last success.
+	// +optional
+	LastSuccessfulDelivery string `json:"lastSuccessfulDelivery,omitempty"`
+	// LastFailedDelivery is the time of the last failure.
+	// +optional
+	LastFailedDelivery string `json:"lastFailedDelivery,omitempty"`
+	// LastFailedDeliveryReason explains the last failure.
+	// +optional
+	LastFailedDeliveryReason string `json:"lastFailedDeliveryReason,omitempty"`
+}
+
+// Condition is one aspect of the state of a Subscription. It is not a
+// metav1.Condition: types and reasons are sentences.
+type Condition struct {
+	// Type is the aspect.
+	// +optional
+	Type ConditionType `json:"type,omitempty"`
+	// Status is True, False or Unknown.
+	Status corev1.ConditionStatus `json:"status"`
+	// LastTransitionTime is when status, reason or message changed last.
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
+	// Reason is a short cause.
+	// +optional
+	Reason ConditionReason `json:"reason,omitempty"`
+	// Message is the cause for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// ConditionType is an aspect of the state of a Subscription.
+type ConditionType string
+
+// A healthy Subscription has the first two, in this order, the third if its dead letters have a sink, and then Ready. The fourth is
+// only there when it is False.
+const (
+	// ConditionSpecValid reports whether the spec is valid.
+	ConditionSpecValid ConditionType = "Subscription spec valid"
+	// ConditionActive says whether the backend carries the Subscription.
+	ConditionActive ConditionType = "Subscription active"
+	// ConditionDeadLetterSink says whether dead letters can go to their sink. Nothing else depends on it.
+	ConditionDeadLetterSink ConditionType = "Dead letter sink active"
+	// ConditionDeadLettersKept says whether dead letters were deleted before they were too old. Nothing else depends on it.
+	ConditionDeadLettersKept ConditionType = "Dead letters kept"
+	// ConditionReady says in one word, which tools know, whether the spec makes sense and the backend carries the Subscription.
+	ConditionReady ConditionType = "Ready"
+	// ConditionStalled is True when the user has to act, and is otherwise not there.
+	ConditionStalled ConditionType = "Stalled"
+)
+
+// ConditionReason is why a condition has its status.
+type ConditionReason string
+
+// Reasons of the conditions.
+const (
+	// ReasonSpecValid goes with ConditionSpecValid=True.
+	ReasonSpecValid ConditionReason = "Subscription spec has no validation errors"
+	// ReasonSpecInvalid goes with ConditionSpecValid=False.
+	ReasonSpecInvalid ConditionReason = "Subscription spec has validation errors"
+	// ReasonActive goes with ConditionActive=True.
+	ReasonActive ConditionReason = "NATS Subscription active"
+	// ReasonNotActive goes with ConditionActive=False.
+	ReasonNotActive ConditionReason = "NATS Subscription not active"
+	// ReasonDeadLetterSink goes with ConditionDeadLetterSink=True.
+	ReasonDeadLetterSink ConditionReason = "Dead letters are delivered"
+	// ReasonNoDeadLetterSink goes with ConditionDeadLetterSink=False.
+	ReasonNoDeadLetterSink ConditionReason = "Dead letters wait"
+	// ReasonDeadLettersDropped goes with ConditionDeadLettersKept=False.
+	ReasonDeadLettersDropped ConditionReason = "Oldest dead letters dropped"
+	// ReasonServing goes with ConditionReady=True.
+	ReasonServing ConditionReason = "Active"
+	// ReasonPaused is the same of one that is paused.
+	ReasonPaused ConditionReason = "Paused"
+	// ReasonInvalid goes with ConditionReady=False and ConditionStalled=True: the spec has to be corrected.
+	ReasonInvalid ConditionReason = "SpecInvalid"
+	// ReasonSinkMissing goes with ConditionReady=False: the Service that the sink names takes no events.
+	ReasonSinkMissing ConditionReason = "SinkMissing"
+	// ReasonInactive goes with ConditionReady=False, and with ConditionStalled=True if NATS will never accept the consumer.
+	ReasonInactive ConditionReason = "NotActive"
 )

@@ -1,11 +1,12 @@
-// Package v2 holds the APIRule of the API group gateway.kyma-project.io: at which host, and under which rules, callers from outside
-// reach Services.
+// Package v2 contains the APIRule of the API group gateway.kyma-project.io, which exposes Services at a host, under rules,
+// to callers outside of the cluster.
 //
-// It owns the schema and the words of the status. It guarantees that whatever the CustomResourceDefinition accepts decodes into these
-// types and encodes back into what it accepts, and that the schema accepts what Kyma's does: v2alpha1 has the same fields, so that
-// no webhook converts them.
+// It owns the schema and the states of the status. It guarantees that whatever the CustomResourceDefinition accepts
+// decodes into these types and encodes back into what it accepts, and that the schema accepts what Kyma's does: v2alpha1
+// has the same fields, so no webhook converts them.
 //
-// The schema only says what an APIRule looks like. Whether it makes sense is judged by internal/apirule, and answered in the status.
+// The schema checks only the structure of an APIRule. The controller validates its values by internal/apirule, and reports
+// in the status.
 //
 // +kubebuilder:object:generate=true
 // +groupName=gateway.kyma-project.io

@@ -2,7 +2,19 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// GroupVersion is the API group and version of this package.
+var GroupVersion = schema.GroupVersion{Group: "operator.kyma-project.io", Version: "v1alpha1"}
+
+// AddToScheme registers the types of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &Serverless{}, &ServerlessList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
 
 // Serverless asks for the Function controller in its namespace, and configures it. One of a cluster is served.
 //
@@ -106,3 +118,148 @@ type DockerRegistry struct {
 	// +optional
 	SecretName *string `json:"secretName,omitempty"`
 }
+
+// ServerlessStatus is what the operator found and did.
+type ServerlessStatus struct {
+	// ObservedGeneration is the generation that the status follows from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// EventingEndpoint in force.
+	// +optional
+	EventingEndpoint string `json:"eventingEndpoint,omitempty"`
+
+	// TracingEndpoint in force; empty: none.
+	// +optional
+	TracingEndpoint string `json:"tracingEndpoint,omitempty"`
+
+	// FunctionRequeueDuration in force; empty: that of the Function controller.
+	// +optional
+	FunctionRequeueDuration string `json:"functionRequeueDuration,omitempty"`
+
+	// HealthzLivenessTimeout in force; empty: that of the Function controller.
+	// +optional
+	HealthzLivenessTimeout string `json:"healthzLivenessTimeout,omitempty"`
+
+	// DefaultRuntimePodPreset in force.
+	// +optional
+	DefaultRuntimePodPreset string `json:"defaultRuntimePodPreset,omitempty"`
+
+	// LogLevel in force.
+	// +optional
+	LogLevel string `json:"logLevel,omitempty"`
+
+	// LogFormat in force.
+	// +optional
+	LogFormat string `json:"logFormat,omitempty"`
+
+	// NetworkPoliciesEnabled says whether NetworkPolicies bound the Function controller.
+	// +kubebuilder:validation:Enum=True;False
+	// +optional
+	NetworkPoliciesEnabled string `json:"networkPoliciesEnabled,omitempty"`
+
+	// State sums the conditions up.
+	// +kubebuilder:validation:Enum=Processing;Deleting;Ready;Error;Warning
+	// +optional
+	State State `json:"state,omitempty"`
+
+	// Served is True for the one Serverless of the cluster that has an effect.
+	// +kubebuilder:validation:Enum=True;False
+	Served Served `json:"served"`
+
+	// Conditions are the aspects of the state.
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// TargetCPUUtilizationPercentage is not set any more.
+	// +optional
+	TargetCPUUtilizationPercentage string `json:"targetCPUUtilizationPercentage,omitempty"`
+
+	// FunctionBuildExecutorArgs is not set any more.
+	// +optional
+	FunctionBuildExecutorArgs string `json:"functionBuildExecutorArgs,omitempty"`
+
+	// FunctionBuildMaxSimultaneousJobs is not set any more.
+	// +optional
+	FunctionBuildMaxSimultaneousJobs string `json:"functionBuildMaxSimultaneousJobs,omitempty"`
+
+	// DefaultBuildJobPreset is not set any more.
+	// +optional
+	DefaultBuildJobPreset string `json:"defaultBuildJobPreset,omitempty"`
+
+	// DockerRegistry is not set any more.
+	// +optional
+	DockerRegistry string `json:"dockerRegistry,omitempty"`
+}
+
+// State sums up how a Serverless is.
+type State string
+
+// The states.
+const (
+	StateProcessing State = "Processing"
+	StateDeleting   State = "Deleting"
+	StateReady      State = "Ready"
+	StateError      State = "Error"
+	StateWarning    State = "Warning"
+)
+
+// Served says whether a Serverless has an effect.
+type Served string
+
+// The values of Served.
+const (
+	ServedTrue  Served = "True"
+	ServedFalse Served = "False"
+)
+
+// Finalizer keeps a Serverless until its installation is removed.
+const Finalizer = "serverless-operator.kyma-project.io/deletion-hook"
+
+// Condition types of a Serverless.
+const (
+	// ConditionConfigured reports whether its values are valid.
+	ConditionConfigured = "Configured"
+	// ConditionInstalled reports whether the Function controller runs.
+	ConditionInstalled = "Installed"
+	// ConditionDeploymentFailure is True while the Function controller's pods cannot be created, and absent otherwise.
+	ConditionDeploymentFailure = "DeploymentFailure"
+	// ConditionDeleted reports the progress of the removal.
+	ConditionDeleted = "Deleted"
+)
+
+// Reasons of ConditionConfigured.
+const (
+	// ReasonConfigured goes with True.
+	ReasonConfigured = "Configured"
+	// ReasonConfigurationErr goes with False: the message names the field.
+	ReasonConfigurationErr = "ConfigurationErr"
+	// ReasonServerlessDuplicated goes with False: another one is served.
+	ReasonServerlessDuplicated = "ServerlessDuplicated"
+)
+
+// Reasons of ConditionInstalled.
+const (
+	// ReasonInstallation goes with Unknown.
+	ReasonInstallation = "Installation"
+	// ReasonInstalled goes with True.
+	ReasonInstalled = "Installed"
+	// ReasonInstallationErr goes with False.
+	ReasonInstallationErr = "InstallationErr"
+)
+
+// ReasonDeploymentReplicaFailure goes with True of ConditionDeploymentFailure.
+const ReasonDeploymentReplicaFailure = "DeploymentReplicaFailure"
+
+// Reasons of ConditionDeleted.
+const (
+	// ReasonDeletion goes with Unknown.
+	ReasonDeletion = "Deletion"
+	// ReasonDeletionErr goes with False: something prevents the removal.
+	ReasonDeletionErr = "DeletionErr"
+	// ReasonDeleted goes with True.
+	ReasonDeleted = "Deleted"
+)
+
+// ReasonConfiguration is the reason of Events about effective values.
+const ReasonConfiguration = "Configuration"

@@ -3,9 +3,21 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
+
+// GroupVersion is the API group and version of this package.
+var GroupVersion = schema.GroupVersion{Group: "serverless.kyma-project.io", Version: "v1alpha1"}
+
+// AddToScheme registers the types of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &Function{}, &FunctionList{}, &GitRepository{}, &GitRepositoryList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
 
 // Function is source code that is run on Kubernetes.
 //
@@ -152,3 +164,63 @@ type Condition struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 }
+
+// GitRepository is a place of code, for Functions of this version that name it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:deprecatedversion:warning="serverless.kyma-project.io/v1alpha1 GitRepository is deprecated: write the repository into the Function, as rouse convert does"
+// +kubebuilder:printcolumn:name="URL",type="string",JSONPath=".spec.url"
+// +kubebuilder:printcolumn:name="Auth",type="string",JSONPath=".spec.auth.type"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
+type GitRepository struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec GitRepositorySpec `json:"spec,omitempty"`
+}
+
+// GitRepositoryList is a list of GitRepositories.
+//
+// +kubebuilder:object:root=true
+type GitRepositoryList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []GitRepository `json:"items"`
+}
+
+// GitRepositorySpec says where the repository is.
+type GitRepositorySpec struct {
+	// URL of the repository, for HTTP or SSH.
+	URL string `json:"url"`
+
+	// Auth is how to log in at the repository.
+	// +optional
+	Auth *RepositoryAuth `json:"auth,omitempty"`
+}
+
+// RepositoryAuth is how to log in at a repository.
+type RepositoryAuth struct {
+	// Type of the credentials.
+	Type v1alpha2.RepositoryAuthType `json:"type"`
+
+	// SecretName is the name of the Secret with the credentials.
+	SecretName string `json:"secretName"`
+}
+
+// Labels and annotations by which one version says what is a field of the other.
+const (
+	// LabelFunctionPreset names the profile of the pods.
+	LabelFunctionPreset = "serverless.kyma-project.io/function-resources-preset"
+	// LabelBuildPreset names the profile of the builds.
+	LabelBuildPreset = "serverless.kyma-project.io/build-resources-preset"
+	// AnnotationSecretMounts has the secretMounts of v1alpha2, as JSON.
+	AnnotationSecretMounts = "serverless.kyma-project.io/v1alpha1SecretMounts"
+	// AnnotationGitRepository is on Functions of v1alpha2, and names the GitRepository that they were made with.
+	AnnotationGitRepository = "serverless.kyma-project.io/v1alpha1GitRepoName"
+
+	// AnnotationNewFields is on Functions of v1alpha1, and has what v1alpha2 said in another way than can be said here, as JSON.
+	AnnotationNewFields = "rouse.run/v1alpha2-fields"
+	// AnnotationOldFields is the same the other way, on Functions of v1alpha2.
+	AnnotationOldFields = "rouse.run/v1alpha1-fields"
+)

@@ -10,7 +10,7 @@ const (
 	LabelUUID = "serverless.kyma-project.io/uuid"
 	// LabelResource holds ResourceDeployment. Only pods and selectors have it.
 	LabelResource = "serverless.kyma-project.io/resource"
-	// LabelAppName holds the name of the Function too. Only pods have it.
+	// LabelAppName holds the name of the Function, too. Only pods have it.
 	LabelAppName = "app.kubernetes.io/name"
 
 	// ManagedBy is the value of LabelManagedBy.
@@ -23,37 +23,37 @@ const (
 
 // Annotations that users set on a Function.
 const (
-	// AnnotationRollbackTo serves an earlier version without a build: the version
-	// that status.version named, or RollbackPrevious.
+	// AnnotationRollbackTo serves an earlier version without a build: a previous value of status.version, or
+	// RollbackPrevious.
 	AnnotationRollbackTo = "rouse.run/rollback-to"
 	// RollbackPrevious is the newest version other than the spec's.
 	RollbackPrevious = "previous"
 	// AnnotationRestartOnChange, when "true", replaces the pods when a ConfigMap
 	// or Secret that the Function refers to changes.
 	AnnotationRestartOnChange = "rouse.run/restart-on-change"
-	// AnnotationCheckGit looks at the Git repository at once whenever its value changes.
+	// AnnotationCheckGit triggers an immediate check of the Git repository whenever its value changes.
 	AnnotationCheckGit = "rouse.run/check-git"
-	// AnnotationRebuild builds again at once whenever its value changes.
+	// AnnotationRebuild triggers an immediate build whenever its value changes.
 	AnnotationRebuild = "rouse.run/rebuild"
-	// AnnotationDebugUntil, on a Function or a Subscription, shows the lines about it in the logs of all processes from debug upwards until
-	// that time, which is at most one hour ahead: 2026-05-01T12:00:00Z. A Function's Service has it too.
+	// AnnotationDebugUntil, on a Function or a Subscription, enables debug logging about it in all processes until that
+	// time, at most one hour ahead: 2026-05-01T12:00:00Z. It is copied to a Function's Service.
 	AnnotationDebugUntil = "rouse.run/debug-until"
-	// AnnotationRuntimeContract says what the image of spec.runtimeImageOverride
-	// is: RuntimeContractRouse or RuntimeContractKyma. Without it an image from a
-	// repository of the installation's runtimes is the first, any other the second.
+	// AnnotationRuntimeContract declares the contract of the image of spec.runtimeImageOverride: RuntimeContractRouse
+	// or RuntimeContractKyma. Without it an image from a repository of the installation's runtimes follows the first,
+	// any other the second.
 	AnnotationRuntimeContract = "rouse.run/runtime-contract"
-	// RuntimeContractRouse is an image that is made from one of Rouse's runtimes
-	// and keeps its entry point. It is the base of builds, too.
+	// RuntimeContractRouse is the contract of an image that is made from one of Rouse's runtimes and keeps its entry
+	// point. It is the base of builds, too.
 	RuntimeContractRouse = "rouse"
-	// RuntimeContractKyma is an image whose server is started by the pod's command,
-	// after that has written the source and installed the dependencies.
+	// RuntimeContractKyma is the contract of an image whose server is started by the pod's command, which first writes
+	// the source and installs the dependencies.
 	RuntimeContractKyma = "kyma"
 )
 
-// Names and labels of the Secrets that users make, as Kyma has them.
+// Names and labels of the Secrets that users create, the same as in Kyma.
 const (
-	// RegistrySecret holds the credentials of a registry: in a namespace for its
-	// Functions, in the release's namespace for all.
+	// RegistrySecret holds the credentials of a registry: in a namespace for its Functions, in the release's namespace
+	// for all.
 	RegistrySecret = "serverless-registry-config"
 	// LabelRemoteRegistry, with the value RemoteRegistryConfig, marks RegistrySecret.
 	LabelRemoteRegistry = "serverless.kyma-project.io/remote-registry"
@@ -65,28 +65,28 @@ const (
 
 // Annotations that tune how a Function with scaleConfig scales.
 const (
-	// AnnotationPollingInterval is how often KEDA asks for the backlog, in
-	// seconds. Waking up does not wait for it.
+	// AnnotationPollingInterval is how often KEDA polls the backlog, in seconds. Waking from zero does not depend on
+	// it.
 	AnnotationPollingInterval = "rouse.run/polling-interval"
-	// AnnotationCooldownPeriod is how long a Function stays up after its last
-	// event, in seconds.
+	// AnnotationCooldownPeriod is how long a Function stays awake after its last event, in seconds.
 	AnnotationCooldownPeriod = "rouse.run/cooldown-period"
-	// AnnotationLagThreshold is the backlog that one pod is meant for.
+	// AnnotationLagThreshold is the target backlog of one pod.
 	AnnotationLagThreshold = "rouse.run/lag-threshold"
-	// AnnotationHTTPWake is HTTPWakeEnabled, as without it, or HTTPWakeDisabled: HTTP requests then neither wake the
+	// AnnotationHTTPWake is HTTPWakeEnabled, the default, or HTTPWakeDisabled: HTTP requests then neither wake the
 	// Function nor keep it awake.
 	AnnotationHTTPWake = "rouse.run/http-wake" //nolint:gosec // "PW" is of two words
 	// HTTPWakeEnabled lets HTTP requests wake the Function.
 	HTTPWakeEnabled = "enabled"
-	// HTTPWakeDisabled leaves it to events alone.
+	// HTTPWakeDisabled lets only events wake the Function.
 	HTTPWakeDisabled = "disabled"
-	// AnnotationHTTPConcurrency is how many HTTP requests at a time one pod is meant for.
+	// AnnotationHTTPConcurrency is the target number of concurrent HTTP requests of one pod.
 	AnnotationHTTPConcurrency = "rouse.run/http-concurrency"
 	// AnnotationHTTPWait is how long an HTTP request may wait for a pod, in seconds.
 	AnnotationHTTPWait = "rouse.run/http-wait" //nolint:gosec // "PW" is of two words
 )
 
-// DebugUntil is of annotations the one until when an object is debugged, nil without it. What is too long to be a time is left out.
+// DebugUntil returns only the annotation until when an object is debugged, nil without it. A value that is too long for
+// a time is dropped.
 func DebugUntil(annotations map[string]string) map[string]string {
 	const longest = 64
 	until := annotations[AnnotationDebugUntil]

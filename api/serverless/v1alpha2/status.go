@@ -103,3 +103,91 @@ type GitRepositoryStatus struct {
 	// +optional
 	Commit string `json:"commit,omitempty"`
 }
+
+// Condition types of a Function.
+const (
+	// ConditionConfigurationReady reports whether the spec can be run.
+	ConditionConfigurationReady = "ConfigurationReady"
+	// ConditionBuildReady reports whether the image with the source and its dependencies is built. A Function that
+	// needs no image does not have it.
+	ConditionBuildReady = "BuildReady"
+	// ConditionRunning reports whether the workload runs, which includes being scaled to zero.
+	ConditionRunning = "Running"
+	// ConditionScaling reports whether the number of pods follows the events. A Function without scaleConfig does not
+	// have it.
+	ConditionScaling = "Scaling"
+)
+
+// Reasons of ConditionConfigurationReady.
+const (
+	// ReasonSpecValidated goes with True.
+	ReasonSpecValidated = "FunctionSpecValidated"
+	// ReasonInvalidSpec goes with False: the user has to correct the spec.
+	ReasonInvalidSpec = "InvalidFunctionSpec"
+	// ReasonSourceUpdated goes with True: there is a new commit.
+	ReasonSourceUpdated = "SourceUpdated"
+	// ReasonSourceUpdateFailed goes with False: the repository cannot be read.
+	ReasonSourceUpdateFailed = "SourceUpdateFailed"
+	// ReasonRolledBack goes with True: an earlier version runs, as requested.
+	ReasonRolledBack = "RolledBack"
+	// ReasonRollbackFailed goes with False: there is no such version.
+	ReasonRollbackFailed = "RollbackFailed"
+)
+
+// Reasons of ConditionBuildReady.
+const (
+	// ReasonBuildQueued goes with Unknown: the build waits for a slot.
+	ReasonBuildQueued = "BuildQueued"
+	// ReasonJobCreated goes with Unknown.
+	ReasonJobCreated = "JobCreated"
+	// ReasonJobRunning goes with Unknown.
+	ReasonJobRunning = "JobRunning"
+	// ReasonJobFinished goes with True.
+	ReasonJobFinished = "JobFinished"
+	// ReasonJobFailed goes with False: the message contains the reason and the remedy.
+	ReasonJobFailed = "JobFailed"
+	// ReasonRegistryInvalid goes with False: the registry's Secret cannot be used.
+	ReasonRegistryInvalid = "RegistryInvalid"
+	// ReasonRegistryUnavailable goes with Unknown: the registry does not answer.
+	ReasonRegistryUnavailable = "RegistryUnavailable"
+	// ReasonNoRegistry goes with False: every pod installs its own dependencies.
+	ReasonNoRegistry = "NoRegistry"
+)
+
+// Reasons of ConditionRunning.
+const (
+	// ReasonDeploymentCreated goes with Unknown.
+	ReasonDeploymentCreated = "DeploymentCreated"
+	// ReasonDeploymentUpdated goes with Unknown.
+	ReasonDeploymentUpdated = "DeploymentUpdated"
+	// ReasonDeploymentWaiting goes with Unknown: pods are being replaced.
+	ReasonDeploymentWaiting = "DeploymentWaiting"
+	// ReasonMinReplicasNotAvailable goes with Unknown: too few pods are ready.
+	ReasonMinReplicasNotAvailable = "MinReplicasNotAvailable"
+	// ReasonDeploymentReady goes with True.
+	ReasonDeploymentReady = "DeploymentReady"
+	// ReasonDeploymentFailed goes with False.
+	ReasonDeploymentFailed = "DeploymentFailed"
+	// ReasonServiceFailed goes with False.
+	ReasonServiceFailed = "ServiceFailed"
+	// ReasonNetworkPolicyFailed goes with False: without its NetworkPolicy a Function is neither started nor changed.
+	ReasonNetworkPolicyFailed = "NetworkPolicyFailed"
+	// ReasonHandlerFailed goes with False: the code does not load.
+	ReasonHandlerFailed = "HandlerFailed"
+)
+
+// Reasons of ConditionScaling.
+const (
+	// ReasonScaledObjectReady goes with True: KEDA scales the Function.
+	ReasonScaledObjectReady = "ScaledObjectReady"
+	// ReasonScaledObjectWaiting goes with Unknown: KEDA has not answered yet.
+	ReasonScaledObjectWaiting = "ScaledObjectWaiting"
+	// ReasonScaledObjectFailed goes with False: KEDA cannot scale the Function.
+	ReasonScaledObjectFailed = "ScaledObjectFailed"
+	// ReasonKedaNotInstalled goes with False: an HPA scales the Function by CPU utilization and never to zero.
+	ReasonKedaNotInstalled = "KedaNotInstalled"
+)
+
+// ReasonOwnedByOther goes with False of ConditionRunning and ConditionScaling: an object that the Function needs exists
+// and belongs to another owner.
+const ReasonOwnedByOther = "OwnedByOther"

@@ -48,7 +48,7 @@ func ofField(path string) *corev1.EnvVarSource {
 	return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 }
 
-func TestProjectedKeepsWhatIsBoundAndNothingElse(t *testing.T) {
+func TestProjectedKeepsOnlyBindings(t *testing.T) {
 	t.Parallel()
 	template := bound()
 	got := Projected(template)
@@ -74,7 +74,7 @@ func TestProjectedKeepsWhatIsBoundAndNothingElse(t *testing.T) {
 	require.Empty(t, Projected(template), "without the marks of a runtime nothing is")
 }
 
-func TestSecretsAreThoseOfTheMarks(t *testing.T) {
+func TestSecretsOfBindingsAreFoundByAnnotation(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, Secrets(nil))
 	require.Equal(t, []string{"a", "b"}, Secrets(map[string]string{
@@ -83,7 +83,7 @@ func TestSecretsAreThoseOfTheMarks(t *testing.T) {
 	}))
 }
 
-func TestToleratedIsWhatARuntimeOfBindingsWrote(t *testing.T) {
+func TestToleratedCoversBindingRuntimeFields(t *testing.T) {
 	t.Parallel()
 	field, key := fieldpath.FieldNameElement, fieldpath.KeyByFields
 	inSpec := func(parts ...any) fieldpath.Path {
@@ -128,7 +128,7 @@ func TestToleratedIsWhatARuntimeOfBindingsWrote(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotBoundToleratesNothingButTheRoot(t *testing.T) {
+func TestTemplatesWithoutBindingsTolerateOnlyTheRoot(t *testing.T) {
 	t.Parallel()
 	template := bound()
 	template.Annotations = nil
@@ -140,7 +140,7 @@ func TestWhatIsNotBoundToleratesNothingButTheRoot(t *testing.T) {
 		fieldpath.KeyByFields("name", "SERVICE_BINDING_ROOT"))))
 }
 
-func TestConflictIsWhatBothClaim(t *testing.T) {
+func TestConflictNamesFieldsThatFunctionAndBindingClaim(t *testing.T) {
 	t.Parallel()
 	function := func(change func(*corev1ac.ContainerApplyConfiguration)) *corev1ac.PodSpecApplyConfiguration {
 		container := corev1ac.Container().WithName("function").WithEnv(corev1ac.EnvVar().WithName("OWN").WithValue("1"))

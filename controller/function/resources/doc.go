@@ -1,10 +1,7 @@
-// Package resources builds the objects that a Function owns. Every function
-// here is pure: the same Function and settings give the same object, so what
-// will be applied can be read from the golden files in testdata.
+// Package resources builds the objects that a Function owns. Every function here is pure: the same Function and settings
+// give the same object, so the objects can be read in the golden files of testdata.
 //
-// Package bindings knows what a runtime of servicebinding.io writes into the Deployment of a Function: volumes with the
-// Secrets of services, where they are mounted, variables, and annotations by which it finds all that again.
-//
-// It owns the rule which additions of others to a Function's pods stay (ADR 62), and guarantees to be pure, and that
-// without such a runtime none does.
+// It also owns the rule which additions of others to a Function's pods stay (docs/architecture/control-plane.md): a
+// runtime of servicebinding.io writes volumes with the Secrets of services, their mounts, variables, and annotations by
+// which it finds all of these again. Without such a runtime no addition stays.
 package resources

@@ -3,6 +3,7 @@ package resources
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,7 +54,7 @@ func settings() *Settings {
 // kyma runs the Function on an image of Kyma's contract.
 func kyma(fn *v1alpha2.Function) { fn.Spec.RuntimeImageOverride = "registry.example.com/kyma-like:2" }
 
-// code is what a Function without a build runs.
+// code is the code of a Function without a build.
 func code(fn *v1alpha2.Function, source string) Code {
 	return Code{Image: Image(fn, settings()), Source: source, Runtime: fn.Spec.Runtime}
 }
@@ -195,4 +196,21 @@ func TestOtherObjectsAreAsInTheGoldenFiles(t *testing.T) {
 
 func service() any {
 	return Service(function(func(fn *v1alpha2.Function) { fn.Labels = map[string]string{"team": "sales"} }))
+}
+
+func TestAServiceCarriesTheDebugAnnotation(t *testing.T) {
+	t.Parallel()
+	const until = "2026-05-01T12:00:00Z"
+	for name, tc := range map[string]struct {
+		annotations, want map[string]string
+	}{
+		"of none":                 {nil, nil},
+		"no other annotation":     {map[string]string{"note": "long"}, nil},
+		"the time":                {map[string]string{"note": "long", v1alpha2.AnnotationDebugUntil: until}, map[string]string{v1alpha2.AnnotationDebugUntil: until}},
+		"nothing of any size":     {map[string]string{v1alpha2.AnnotationDebugUntil: strings.Repeat("9", 100_000)}, nil},
+		"nothing, where it is so": {map[string]string{v1alpha2.AnnotationDebugUntil: ""}, nil},
+	} {
+		service := Service(function(func(fn *v1alpha2.Function) { fn.Annotations = tc.annotations }))
+		require.Equal(t, tc.want, service.Annotations, name)
+	}
 }

@@ -4,24 +4,27 @@ import (
 	"slices"
 	"strconv"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// ScaledObjectKind is KEDA's resource. Its Go types are not used, so that a
-// cluster without KEDA and a newer KEDA are both fine.
+// ScaledObjectKind is KEDA's resource. Its Go types are not used, so that both a cluster without KEDA and a newer KEDA
+// work.
 func ScaledObjectKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}
 }
 
-// ScaledObject lets KEDA scale the Function's Deployment by its backlog. It has
-// no fallback: a backlog that cannot be read must hold the replicas, and a
-// fallback would wake every sleeping Function. Counted reports whether pods can be
-// asked for their HTTP load.
+// ScaledObject lets KEDA scale the Function's Deployment by its backlog. It has no fallback: while a backlog cannot be
+// read the replicas must stay, and a fallback would wake every Function that is asleep. counted reports whether pods
+// can report their HTTP load.
 func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning workload.Tuning, counted bool) *unstructured.Unstructured {
 	low, high := workload.ReplicaBounds(fn)
 	object := &unstructured.Unstructured{Object: map[string]any{
@@ -55,7 +58,7 @@ func trigger(function string, scaling Scaling, tuning workload.Tuning, counted b
 	return made
 }
 
-// triggerMetadata is what KEDA hands to the scaler with every call.
+// triggerMetadata is what KEDA passes to the scaler with every call.
 func triggerMetadata(function string, scaling Scaling, tuning workload.Tuning, counted bool) map[string]any {
 	metadata := map[string]any{
 		"scalerAddress":          scaling.ScalerAddress,
@@ -75,16 +78,15 @@ func triggerMetadata(function string, scaling Scaling, tuning workload.Tuning, c
 	return metadata
 }
 
-// metadataHTTPCounted is "false" where every path of a pod leads to the handler: only gateways count then.
+// metadataHTTPCounted is "false" where every path of a pod leads to the handler, so that only gateways count.
 const metadataHTTPCounted = "httpCounted"
 
-// IsHTTPCounted reports whether a ScaledObject says that pods can be asked for their HTTP load.
+// IsHTTPCounted reports whether, according to a ScaledObject, pods can report their HTTP load.
 func IsHTTPCounted(scaledObject *LiveScaledObject) bool {
 	return !slices.ContainsFunc(scaledObject.Spec.Triggers, func(trigger LiveTrigger) bool { return trigger.Metadata.HTTPCounted == "false" })
 }
 
-// hpaConfig lets a burst have all its replicas at once and takes them away when
-// the backlog has stayed small for a while.
+// hpaConfig lets a burst get all its replicas at once and removes them after the backlog has stayed small for a while.
 func hpaConfig(function string, scaling Scaling) map[string]any {
 	config := map[string]any{
 		"behavior": map[string]any{
@@ -109,4 +111,103 @@ func hpaConfig(function string, scaling Scaling) map[string]any {
 		config["name"] = name
 	}
 	return config
+}
+
+// LiveScaledObject holds the fields of a ScaledObject that are read. An untyped cache of whole objects takes three
+// times as much memory per Function as everything else.
+type LiveScaledObject struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec   LiveScaledObjectSpec   `json:"spec"`
+	Status LiveScaledObjectStatus `json:"status"`
+}
+
+// LiveScaledObjectSpec holds the triggers.
+type LiveScaledObjectSpec struct {
+	Triggers []LiveTrigger `json:"triggers"`
+}
+
+// LiveTrigger holds the metadata that IsHTTPCounted reads.
+type LiveTrigger struct {
+	Metadata LiveTriggerMetadata `json:"metadata"`
+}
+
+// LiveTriggerMetadata holds the field that IsHTTPCounted reads.
+type LiveTriggerMetadata struct {
+	HTTPCounted string `json:"httpCounted,omitempty"`
+}
+
+// LiveScaledObjectStatus is KEDA's status.
+type LiveScaledObjectStatus struct {
+	Conditions []LiveCondition `json:"conditions,omitempty"`
+}
+
+// LiveCondition is a condition of KEDA's.
+type LiveCondition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Message string `json:"message,omitempty"`
+}
+
+// LiveScaledObjectList is a list of ScaledObjects.
+type LiveScaledObjectList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []LiveScaledObject `json:"items"`
+}
+
+// AddLiveScaledObject registers LiveScaledObject for ScaledObjects in a scheme.
+func AddLiveScaledObject(scheme *runtime.Scheme) {
+	kind := ScaledObjectKind()
+	scheme.AddKnownTypeWithName(kind, &LiveScaledObject{})
+	scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &LiveScaledObjectList{})
+	metav1.AddToGroupVersion(scheme, kind.GroupVersion())
+}
+
+// DeepCopy returns a copy that shares nothing with o.
+func (o *LiveScaledObject) DeepCopy() *LiveScaledObject {
+	copied := &LiveScaledObject{TypeMeta: o.TypeMeta}
+	o.DeepCopyInto(&copied.ObjectMeta)
+	copied.Spec.Triggers = slices.Clone(o.Spec.Triggers)
+	copied.Status.Conditions = slices.Clone(o.Status.Conditions)
+	return copied
+}
+
+// DeepCopyObject implements runtime.Object.
+func (o *LiveScaledObject) DeepCopyObject() runtime.Object { return o.DeepCopy() }
+
+// DeepCopyObject implements runtime.Object.
+func (l *LiveScaledObjectList) DeepCopyObject() runtime.Object {
+	copied := &LiveScaledObjectList{TypeMeta: l.TypeMeta}
+	l.DeepCopyInto(&copied.ListMeta)
+	for i := range l.Items {
+		copied.Items = append(copied.Items, *l.Items[i].DeepCopy())
+	}
+	return copied
+}
+
+// cpuUtilization is the HPA's target utilization of the requested CPU, in percent.
+const cpuUtilization = 50
+
+// HPA scales a Function with a scaleConfig in a cluster without KEDA. It cannot read the backlog or wake a Function, so
+// it keeps at least one replica.
+func HPA(fn *v1alpha2.Function) *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration {
+	low, high := workload.ReplicaBounds(fn)
+	return autoscalingv2ac.HorizontalPodAutoscaler(fn.Name, fn.Namespace).
+		WithLabels(internalLabels(fn)).
+		WithOwnerReferences(ownerReference(fn)).
+		WithSpec(autoscalingv2ac.HorizontalPodAutoscalerSpec().
+			WithScaleTargetRef(autoscalingv2ac.CrossVersionObjectReference().
+				WithAPIVersion("apps/v1").WithKind("Deployment").WithName(fn.Name)).
+			WithMinReplicas(max(low, 1)).
+			WithMaxReplicas(high).
+			WithMetrics(autoscalingv2ac.MetricSpec().
+				WithType(autoscalingv2.ResourceMetricSourceType).
+				WithResource(autoscalingv2ac.ResourceMetricSource().
+					WithName(corev1.ResourceCPU).
+					WithTarget(autoscalingv2ac.MetricTarget().
+						WithType(autoscalingv2.UtilizationMetricType).
+						WithAverageUtilization(cpuUtilization)))))
 }

@@ -21,7 +21,7 @@ const (
 	caPath   = "/etc/rouse/ca"
 )
 
-// deployment is the Function controller, as the chart runs its own.
+// deployment returns the Function controller as the chart runs it.
 func deployment(
 	owner *operatorv1alpha1.Serverless, installation *Installation, settings *Settings,
 ) (*appsv1ac.DeploymentApplyConfiguration, error) {
@@ -32,7 +32,7 @@ func deployment(
 	controller := &installation.Controller
 	return appsv1ac.Deployment(DeploymentName, owner.Namespace).
 		WithLabels(objectLabels(owner)).
-		// Kyma has it on the pods, to replace them. Here the format changes without that.
+		// Kyma sets it on the pods, to replace them. Here the format changes at run time.
 		WithAnnotations(map[string]string{annotationLogFormat: settings.LogFormat}).
 		WithSpec(appsv1ac.DeploymentSpec().
 			WithReplicas(controller.Replicas).
@@ -52,7 +52,7 @@ func podAnnotations(controller *Controller) map[string]string {
 		"rt-cfg.kyma-project.io/add-img-pull-secret": "true",
 		"rt-cfg.kyma-project.io/alter-img-registry":  "true",
 	})
-	if controller.CABundle != "" { // it is read at the start
+	if controller.CABundle != "" { // the process reads it only at its start
 		sum := sha256.Sum256([]byte(controller.CABundle))
 		annotations["checksum/ca"] = hex.EncodeToString(sum[:configHashLength])
 	}

@@ -10,40 +10,41 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// MaxInstallation is the size of the largest description of an installation that is read.
+// MaxInstallation is the maximum size of the description of an installation.
 const MaxInstallation = 256 << 10
 
-// AllNamespaces stands in Installation.Namespaces for every namespace.
+// AllNamespaces in Installation.Namespaces stands for every namespace.
 const AllNamespaces = "*"
 
-// Installation is what the chart says to the operator: all that the Function controller needs to know and a Serverless does not say.
+// Installation is the chart's description of the installation for the operator: everything that the Function controller
+// needs and a Serverless does not contain.
 type Installation struct {
 	// Namespaces are those in which a Serverless may be.
 	Namespaces []string `json:"namespaces"`
-	// Binding is the name of the ClusterRoleBinding that is made.
+	// Binding is the name of the ClusterRoleBinding to create.
 	Binding string `json:"binding"`
-	// Roles exist already. The operator binds them and makes none.
+	// Roles exist already. The operator binds them and creates none.
 	Roles Roles `json:"roles"`
-	// Defaults are for what a Serverless leaves out.
+	// Defaults apply to what a Serverless omits.
 	Defaults Defaults `json:"defaults"`
-	// FunctionConfig and LogConfig are the installation's files of settings, in which a Serverless changes what it says.
+	// FunctionConfig and LogConfig are the installation's settings files, which a Serverless overrides.
 	FunctionConfig map[string]any `json:"functionConfig,omitempty"`
 	LogConfig      map[string]any `json:"logConfig,omitempty"`
-	// Controller is how the Function controller runs.
+	// Controller configures the Function controller's process.
 	Controller Controller `json:"controller"`
-	// NetworkPolicy has the rules for its pods; nil: none.
+	// NetworkPolicy holds the rules for its pods; nil: none.
 	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
 }
 
-// Roles are names of ClusterRoles.
+// Roles names ClusterRoles.
 type Roles struct {
-	// Functions has the Function controller's rights in the cluster.
+	// Functions grants the Function controller's rights in the cluster.
 	Functions string `json:"functions"`
-	// Leader has its rights in its own namespace, for the leader election.
+	// Leader grants its rights in its own namespace, for the leader election.
 	Leader string `json:"leader"`
 }
 
-// Defaults are those of the installation.
+// Defaults are the defaults of the installation.
 type Defaults struct {
 	PublisherAddress       string `json:"publisherAddress"`
 	TraceCollectorEndpoint string `json:"traceCollectorEndpoint,omitempty"`
@@ -52,7 +53,7 @@ type Defaults struct {
 	LogFormat              string `json:"logFormat,omitempty"`
 }
 
-// Controller is the Function controller's process and its pods.
+// Controller configures the Function controller's process and its pods.
 type Controller struct {
 	Image             string                      `json:"image"`
 	ImagePullPolicy   corev1.PullPolicy           `json:"imagePullPolicy,omitempty"`
@@ -68,7 +69,7 @@ type Controller struct {
 	PodAnnotations    map[string]string           `json:"podAnnotations,omitempty"`
 }
 
-// NetworkPolicy has the rules for the Function controller's pods.
+// NetworkPolicy holds the rules for the Function controller's pods.
 type NetworkPolicy struct {
 	Ingress []networkingv1.NetworkPolicyIngressRule `json:"ingress"`
 	Egress  []networkingv1.NetworkPolicyEgressRule  `json:"egress"`
@@ -79,10 +80,10 @@ func (i *Installation) Allows(namespace string) bool {
 	return slices.Contains(i.Namespaces, AllNamespaces) || slices.Contains(i.Namespaces, namespace)
 }
 
-// ParseInstallation reads what the chart has written.
+// ParseInstallation decodes the chart's description.
 func ParseInstallation(text []byte) (*Installation, error) {
 	if len(text) > MaxInstallation {
-		return nil, fmt.Errorf("the description of the installation has %d bytes: at most %d are read", len(text), MaxInstallation)
+		return nil, fmt.Errorf("the description of the installation has %d bytes: at most %d are allowed", len(text), MaxInstallation)
 	}
 	read := &Installation{}
 	if err := yaml.UnmarshalStrict(text, read); err != nil {

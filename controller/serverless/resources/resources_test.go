@@ -1,16 +1,82 @@
 package resources
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
 )
+
+// installationText is the chart's description with all fields.
+const installationText = `
+namespaces: [kyma-system]
+binding: rouse-functions
+roles: {functions: rouse-functions, leader: rouse-functions-leader}
+defaults: {publisherAddress: "http://rouse-eventbridge.rouse-system.svc.cluster.local/publish", logLevel: info}
+controller:
+  image: ghcr.io/rouse-run/rouse:1
+  imagePullPolicy: IfNotPresent
+  imagePullSecrets: [registry]
+  replicas: 1
+  args: ["--runtime-image=nodejs22=ghcr.io/rouse-run/rouse-runtime-nodejs22:1", "--metrics-address=:9090"]
+  env: [{name: GOMEMLIMIT, value: "241591910"}]
+  resources: {requests: {cpu: 20m, memory: 64Mi}, limits: {memory: 256Mi}}
+  caBundle: |
+    -----BEGIN CERTIFICATE-----
+  priorityClassName: system-cluster-critical
+  nodeSelector: {pool: system}
+  tolerations: [{operator: Exists}]
+  podAnnotations: {example.com/a: b}
+networkPolicy:
+  ingress: [{ports: [{port: metrics}], from: [{namespaceSelector: {}}]}]
+  egress: [{ports: [{port: 53, protocol: UDP}]}, {ports: [{protocol: TCP}]}]
+`
+
+func installation(t *testing.T) *Installation {
+	t.Helper()
+	read, err := ParseInstallation([]byte(installationText))
+	require.NoError(t, err)
+	return read
+}
+
+// small is an installation with only the required fields.
+func small() *Installation {
+	return &Installation{
+		Namespaces: []string{"*"}, Binding: "rouse-functions", Roles: Roles{Functions: "rouse-functions", Leader: "rouse-functions-leader"},
+		Defaults:   Defaults{PublisherAddress: "http://bridge/publish"},
+		Controller: Controller{Image: "rouse:1", Replicas: 1, Args: []string{"--metrics-address=:9090"}},
+	}
+}
+
+func owner() *operatorv1alpha1.Serverless {
+	return &operatorv1alpha1.Serverless{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "default", UID: "6f1c"}}
+}
+
+// requireGolden compares objects with testdata/<name>.yaml. With UPDATE_GOLDEN=1 it writes the file instead.
+func requireGolden(t *testing.T, name string, objects []*unstructured.Unstructured) {
+	t.Helper()
+	var text strings.Builder
+	for _, object := range objects {
+		part, err := yaml.Marshal(object.Object)
+		require.NoError(t, err)
+		text.WriteString("---\n" + string(part))
+	}
+	path := filepath.Join("testdata", name+".yaml")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), text.String(), "run the test with UPDATE_GOLDEN=1 if the change is meant")
+}
 
 func TestPartsAreThoseOfTheGoldenManifests(t *testing.T) {
 	t.Parallel()
@@ -55,7 +121,7 @@ func TestEveryPartThatIsBuiltIsAlsoRemoved(t *testing.T) {
 	require.Equal(t, KindDeployment, removed[0].Kind, "what runs goes before its rights")
 }
 
-func TestWhatAServerlessLeavesOutFollowsFromTheInstallationAndTheCluster(t *testing.T) {
+func TestOmittedServerlessValuesAreDefaulted(t *testing.T) {
 	t.Parallel()
 	const bridge, collector = "http://bridge/publish", "http://telemetry-otlp-traces.kyma-system.svc.cluster.local:4318/v1/traces"
 	defaults := func(change func(*Defaults)) *Installation {
@@ -112,7 +178,7 @@ func TestWhatAServerlessLeavesOutFollowsFromTheInstallationAndTheCluster(t *test
 	}
 }
 
-func TestValuesWithoutASenseAreRefusedWithTheFieldAndTheWayOut(t *testing.T) {
+func TestInvalidServerlessValuesNameFieldAndRemedy(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		spec operatorv1alpha1.ServerlessSpec
@@ -120,19 +186,19 @@ func TestValuesWithoutASenseAreRefusedWithTheFieldAndTheWayOut(t *testing.T) {
 	}{
 		"a publisher that is no URL": {
 			operatorv1alpha1.ServerlessSpec{Eventing: &operatorv1alpha1.Endpoint{Endpoint: "eventbridge"}},
-			`spec.eventing.endpoint "eventbridge" is no URL of http or https: use a URL like http://bridge/publish, or leave spec.eventing out`,
+			`spec.eventing.endpoint "eventbridge" is not an http or https URL: use a URL like http://bridge/publish, or leave spec.eventing out`,
 		},
 		"no publisher": {
 			operatorv1alpha1.ServerlessSpec{Eventing: &operatorv1alpha1.Endpoint{}},
-			`spec.eventing.endpoint "" is no URL of http or https: use a URL like http://bridge/publish, or leave spec.eventing out`,
+			`spec.eventing.endpoint "" is not an http or https URL: use a URL like http://bridge/publish, or leave spec.eventing out`,
 		},
 		"a password in a URL that all Functions get": {
 			operatorv1alpha1.ServerlessSpec{Eventing: &operatorv1alpha1.Endpoint{Endpoint: "http://me:secret@bridge/publish"}},
-			`spec.eventing.endpoint has a user name or password, which everybody could read: use a URL like http://bridge/publish, or leave spec.eventing out`,
+			`spec.eventing.endpoint contains a user name or password, which everyone could read: use a URL like http://bridge/publish, or leave spec.eventing out`,
 		},
 		"a collector of another kind": {
 			operatorv1alpha1.ServerlessSpec{Tracing: &operatorv1alpha1.Endpoint{Endpoint: "grpc://collector:4317"}},
-			`spec.tracing.endpoint "grpc://collector:4317" is no URL of http or https: use a URL like ` +
+			`spec.tracing.endpoint "grpc://collector:4317" is not an http or https URL: use a URL like ` +
 				`http://collector.monitoring.svc.cluster.local:4318/v1/traces, or an empty one for no traces`,
 		},
 		"a URL as long as a page": {
@@ -142,7 +208,7 @@ func TestValuesWithoutASenseAreRefusedWithTheFieldAndTheWayOut(t *testing.T) {
 		},
 		"a duration without a unit": {
 			operatorv1alpha1.ServerlessSpec{FunctionRequeueDuration: "300"},
-			`spec.functionRequeueDuration "300" is no duration: use a duration like 5m, or leave it out`,
+			`spec.functionRequeueDuration "300" is not a duration: use a duration like 5m, or leave it out`,
 		},
 		"a duration that never ends": {
 			operatorv1alpha1.ServerlessSpec{FunctionRequeueDuration: "-1s"},
@@ -195,7 +261,7 @@ func TestDescriptionsOfAnInstallationAreReadStrictlyAndWithinBounds(t *testing.T
 		"a misspelt field": {installationText + "networkPolicys: {}", `unknown field "networkPolicys"`},
 		"nothing":          {"", "has no binding"},
 		"no text at all":   {"[", "read the description of the installation"},
-		"a megabyte":       {strings.Repeat("#", 1<<20), "at most 262144 are read"},
+		"a megabyte":       {strings.Repeat("#", 1<<20), "at most 262144 are allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

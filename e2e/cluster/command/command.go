@@ -136,3 +136,20 @@ func openLog(path string) (*os.File, error) {
 	}
 	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 }
+
+// Await calls check until it returns nil, and gives up after limit with check's last error.
+func Await(ctx context.Context, limit, pause time.Duration, what string, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s not within %s: %w", what, limit, err)
+		case <-time.After(pause):
+		}
+	}
+}

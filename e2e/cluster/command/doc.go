@@ -1,3 +1,4 @@
-// Package command runs programs of the host: bounded by a context, output to a log file, and an error that
-// says which program failed and carries the end of what it wrote.
+// Package command runs programs of the host, and reports what is done with them: bounded by a context, with their output in a log file,
+// and with an error that names the program that failed and carries the end of its output. Progress prints the steps of a start, and
+// Kubectl runs kubectl for one kubeconfig.
 package command

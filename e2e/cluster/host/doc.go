@@ -1,3 +1,6 @@
-// Package host checks the machine: whether a cluster can run on it and what is missing, and installs the Debian
-// packages that the cluster takes from there. It leaves no service of those packages running.
+// Package host is what a cluster takes from the machine and gives back to it: packages, cgroups and sysctls, network devices and routes,
+// certificates, and the namespaces in which the programs of a node run below an init of their own.
+//
+// Whatever is changed on the machine is listed by one of NetworkLeftovers, StrayProcesses or CgroupRoots and taken back by the function beside it, so
+// that a cluster leaves nothing behind but installed packages, whose services do not run.
 package host

@@ -1,22 +1,23 @@
 package local
 
 import (
+	"bytes"
 	"context"
-	"maps"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"os"
 	"slices"
-	"time"
+	"text/template"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rouse-run/rouse/e2e/cluster/addon"
-	"github.com/rouse-run/rouse/e2e/cluster/component"
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/components"
+	"github.com/rouse-run/rouse/e2e/cluster/host"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
-	"github.com/rouse-run/rouse/e2e/cluster/keda"
-	"github.com/rouse-run/rouse/e2e/cluster/progress"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
-
-// rolloutLimit is how long a workload may take until it is ready.
-const rolloutLimit = 6 * time.Minute
 
 // baseImages are those of the cluster itself.
 type baseImages struct {
@@ -28,12 +29,12 @@ func (b baseImages) all() []image.Image {
 }
 
 func (c *Cluster) baseImages(ctx context.Context) (images baseImages, err error) {
-	err = c.progress.Step(ctx, "cluster images", func(_ context.Context, detail progress.Detail) error {
+	err = c.progress.Step(ctx, "cluster images", func(_ context.Context, detail command.Detail) error {
 		for built, target := range map[string]*image.Image{
-			component.Pause().Name: &images.pause, component.CoreDNS().Name: &images.coredns, component.Registry().Name: &images.registry,
-			component.KEDAOperator().Name: &images.kedaOperator, component.KEDAAdapter().Name: &images.kedaAdapter,
+			components.Pause().Name: &images.pause, components.CoreDNS().Name: &images.coredns, components.Registry().Name: &images.registry,
+			components.KEDAOperator().Name: &images.kedaOperator, components.KEDAAdapter().Name: &images.kedaAdapter,
 		} {
-			made, err := addon.Binary(c.store, c.built[built])
+			made, err := c.BinaryImage(built)
 			if err != nil {
 				return err
 			}
@@ -47,29 +48,30 @@ func (c *Cluster) baseImages(ctx context.Context) (images baseImages, err error)
 
 // seedRegistry gives the cluster's registry the images that builds start from: in a container they can only be read from
 // a registry.
-func (c *Cluster) seedRegistry(ctx context.Context, runtimes map[string]image.Image) error {
-	return c.progress.Step(ctx, "images in the registry", func(_ context.Context, detail progress.Detail) error {
-		added, err := image.Storage(addon.RegistryData(c.options.Dir)).Put(slices.Collect(maps.Values(runtimes))...)
-		detail("%d of %d were new", added, len(runtimes))
+func (c *Cluster) seedRegistry(ctx context.Context, images []image.Image) error {
+	images = slices.DeleteFunc(slices.Clone(images), func(one image.Image) bool { return one.Registry == "" })
+	return c.progress.Step(ctx, "images in the registry", func(_ context.Context, detail command.Detail) error {
+		added, err := image.Storage(registryData(c.options.Dir)).Put(images...)
+		detail("%d of %d were new", added, len(images))
 		return err
 	})
 }
 
 func (c *Cluster) installAddons(ctx context.Context, images baseImages) error {
-	err := c.progress.Step(ctx, "apply addons", func(ctx context.Context, detail progress.Detail) error {
+	err := c.progress.Step(ctx, "apply addons", func(ctx context.Context, detail command.Detail) error {
 		detail("CoreDNS, registry, volumes, KEDA")
-		manifests, err := addon.Manifests(c.options.Dir, images.coredns, images.registry)
+		manifests, err := addonManifests(c.options.Dir, images.coredns, images.registry)
 		if err != nil {
 			return err
 		}
-		if err := c.kubectl().Apply(ctx, manifests); err != nil {
+		if err := c.Kubectl().Apply(ctx, manifests); err != nil {
 			return err
 		}
-		dir, err := keda.WriteKustomization(c.options.Dir, c.built[component.KEDAOperator().Name].Path("config"), images.kedaOperator, images.kedaAdapter)
+		dir, err := writeKustomization(c.options.Dir, c.built[components.KEDAOperator().Name].Path("config"), images.kedaOperator, images.kedaAdapter)
 		if err != nil {
 			return err
 		}
-		return c.kubectl().ApplyKustomization(ctx, dir)
+		return c.Kubectl().ApplyKustomization(ctx, dir)
 	})
 	if err != nil {
 		return err
@@ -82,18 +84,118 @@ func (c *Cluster) installAddons(ctx context.Context, images baseImages) error {
 		{"KEDA metrics adapter", "keda", "deployment/keda-metrics-apiserver"},
 	} {
 		group.Go(func() error {
-			return c.progress.Step(ctx, workload.step, func(ctx context.Context, detail progress.Detail) error {
+			return c.progress.Step(ctx, workload.step, func(ctx context.Context, detail command.Detail) error {
 				detail("%s is ready", workload.name)
-				return c.kubectl().RolledOut(ctx, workload.namespace, workload.name, rolloutLimit)
+				return c.Kubectl().RolledOut(ctx, workload.namespace, workload.name, RolloutLimit)
 			})
 		})
 	}
 	group.Go(func() error {
-		return c.progress.Step(ctx, "external metrics API", func(ctx context.Context, _ progress.Detail) error {
-			_, err := c.kubectl().Run(ctx, "wait", "--for=condition=Available", "apiservice/v1beta1.external.metrics.k8s.io",
-				"--timeout="+rolloutLimit.String())
+		return c.progress.Step(ctx, "external metrics API", func(ctx context.Context, _ command.Detail) error {
+			_, err := c.Kubectl().Run(ctx, "wait", "--for=condition=Available", "apiservice/v1beta1.external.metrics.k8s.io",
+				"--timeout="+RolloutLimit.String())
 			return err
 		})
 	})
 	return group.Wait()
+}
+
+//go:embed manifests
+var manifests embed.FS
+
+// render fills the manifests that match a pattern, as one YAML text.
+func render(pattern string, values any) (string, error) {
+	parsed, err := template.ParseFS(manifests, "manifests/"+pattern)
+	if err != nil {
+		return "", err
+	}
+	var all bytes.Buffer
+	for _, part := range parsed.Templates() {
+		if all.Len() > 0 {
+			all.WriteString("---\n")
+		}
+		if err := part.Execute(&all, values); err != nil {
+			return "", err
+		}
+	}
+	return all.String(), nil
+}
+
+// volumes is how many volumes claims can be bound to before the cluster has to be made again.
+const volumes = 20
+
+// volume is a directory that a claim may get.
+type volume struct{ Name, Path string }
+
+// addonSettings fill the manifests.
+type addonSettings struct {
+	CoreDNS, Registry    string
+	DNS, RegistryAddress string
+	RegistryData         string
+	RegistryCertificate  string
+	RegistryKey          string
+	Nameservers          []string
+	Volumes              []volume
+}
+
+// registryData is where the cluster's registry keeps its images.
+func registryData(dir state.Dir) string { return dir.Path("registry") }
+
+// addonManifests renders all addons as one YAML text and makes the directories of the volumes.
+func addonManifests(dir state.Dir, coredns, registry image.Image) (string, error) {
+	values := addonSettings{
+		CoreDNS: coredns.Reference(), Registry: registry.Reference(),
+		DNS: host.DNSAddress, RegistryAddress: host.RegistryAddress, Nameservers: host.Nameservers(),
+		RegistryData: registryData(dir), RegistryCertificate: dir.PKI("registry.crt"), RegistryKey: dir.PKI("registry.key"),
+	}
+	for n := range volumes {
+		name := fmt.Sprintf("local-%02d", n)
+		values.Volumes = append(values.Volumes, volume{Name: name, Path: dir.Path("volumes", name)})
+	}
+	for _, v := range values.Volumes {
+		if err := os.MkdirAll(v.Path, 0o755); err != nil {
+			return "", err
+		}
+		// Pods that are not root write here, each with a user of its own.
+		if err := os.Chmod(v.Path, 0o777); err != nil {
+			return "", err
+		}
+	}
+	return render("addons/*.yaml", values)
+}
+
+// kedaSettings fill the manifests.
+type kedaSettings struct {
+	Operator, Adapter          image.Image
+	CABundle, Certificate, Key string
+}
+
+// writeKustomization writes a kustomization into the state directory, over a copy of KEDA's own manifests, and returns
+// its directory.
+func writeKustomization(dir state.Dir, config string, operator, adapter image.Image) (string, error) {
+	values := kedaSettings{Operator: operator, Adapter: adapter}
+	for file, target := range map[string]*string{"ca.crt": &values.CABundle, "keda.crt": &values.Certificate, "keda.key": &values.Key} {
+		content, err := os.ReadFile(dir.PKI(file))
+		if err != nil {
+			return "", err
+		}
+		*target = base64.StdEncoding.EncodeToString(content)
+	}
+	target := dir.Path("keda")
+	if err := os.RemoveAll(target); err != nil {
+		return "", err
+	}
+	if err := os.CopyFS(dir.Path("keda", "config"), os.DirFS(config)); err != nil {
+		return "", err
+	}
+	for _, name := range []string{"kustomization.yaml", "certificates.yaml"} {
+		text, err := render("keda/"+name, values)
+		if err != nil {
+			return "", err
+		}
+		if err := state.Write(dir.Path("keda", name), text); err != nil {
+			return "", err
+		}
+	}
+	return target, nil
 }

@@ -2,43 +2,38 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 
-	"github.com/rouse-run/rouse/e2e/cluster/component"
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/components"
+	"github.com/rouse-run/rouse/e2e/cluster/host"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
-	"github.com/rouse-run/rouse/e2e/cluster/kubectl"
-	"github.com/rouse-run/rouse/e2e/cluster/node"
-	"github.com/rouse-run/rouse/e2e/cluster/process"
-	"github.com/rouse-run/rouse/e2e/cluster/progress"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
 // Cluster is the local cluster of one state directory.
 type Cluster struct {
 	options  Options
-	progress *progress.Progress
-	builder  component.Builder
+	workload Workload
+	progress *command.Progress
+	builder  components.Builder
 	store    image.Store
-	process  *process.Client // of the first node
+	process  *host.InitClient // of the first node
 	nodes    []machine
-	built    map[string]component.Built
+	built    map[string]components.Built
 }
 
 // machine is a node with what starts its programs.
 type machine struct {
-	node.Node
+	Node
 
-	process *process.Client
+	process *host.InitClient
 }
 
 func machines(dir state.Dir, count int) []machine {
 	var all []machine
-	for _, one := range node.All(dir, count) {
-		all = append(all, machine{Node: one, process: process.NewClient(one.Dir)})
+	for _, one := range nodesOf(dir, count) {
+		all = append(all, machine{Node: one, process: host.NewInitClient(one.Dir)})
 	}
 	return all
 }
@@ -56,55 +51,30 @@ func (m machine) label(step string) string {
 }
 
 // New prepares a cluster without touching anything.
-func New(options Options, progress *progress.Progress) *Cluster {
+func New(options Options, workload Workload, progress *command.Progress) *Cluster {
 	return &Cluster{
-		options: options, progress: progress,
-		builder: component.Builder{Repository: options.Repository, Cache: options.Cache, Logs: options.Cache.Path("logs")},
+		options: options, workload: workload, progress: progress,
+		builder: components.Builder{Repository: options.Repository, Cache: options.Cache, Logs: options.Cache.Path("logs")},
 		store:   image.Store{Cache: options.Cache},
-		process: process.NewClient(options.Dir),
+		process: host.NewInitClient(options.Dir),
 		nodes:   machines(options.Dir, options.Nodes),
-		built:   map[string]component.Built{},
-	}
-}
-
-// modulePath is what the repository's go.mod begins with.
-const modulePath = "module github.com/rouse-run/rouse"
-
-// ErrNoRepository means that the command was started outside a checkout.
-var ErrNoRepository = errors.New("not inside a checkout of the repository")
-
-// FindRepository walks up from the working directory to the root of the checkout.
-func FindRepository() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if line, _, _ := strings.Cut(string(content), "\n"); err == nil && line == modulePath {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", ErrNoRepository
-		}
-		dir = parent
+		built:   map[string]components.Built{},
 	}
 }
 
 // Assets builds the programs that integration tests start and returns their directory.
 func (c *Cluster) Assets(ctx context.Context) (string, error) {
-	if err := c.build(ctx, component.Assets()...); err != nil {
+	if err := c.build(ctx, components.Assets()...); err != nil {
 		return "", err
 	}
-	return component.LinkAssets(ctx, c.builder)
+	return components.LinkAssets(ctx, c.builder)
 }
 
 // build builds components one after the other: each keeps all cores busy by itself.
-func (c *Cluster) build(ctx context.Context, components ...component.Component) error {
+func (c *Cluster) build(ctx context.Context, components ...components.Component) error {
 	for _, wanted := range components {
 		name := "build " + wanted.Name
-		if c.builderOf(wanted).Cached(wanted) {
+		if c.builder.Cached(wanted) {
 			name = "cached " + wanted.Name
 		} else {
 			c.progress.Printf("     %s takes about %s on two cores, once\n", name, wanted.About)
@@ -118,13 +88,12 @@ func (c *Cluster) build(ctx context.Context, components ...component.Component) 
 	return nil
 }
 
-func (c *Cluster) buildOne(ctx context.Context, name string, wanted component.Component) (built component.Built, err error) {
-	builder := c.builderOf(wanted)
-	if builder.Cached(wanted) {
-		return builder.Build(ctx, wanted)
+func (c *Cluster) buildOne(ctx context.Context, name string, wanted components.Component) (built components.Built, err error) {
+	if c.builder.Cached(wanted) {
+		return c.builder.Build(ctx, wanted)
 	}
-	err = c.progress.Step(ctx, name, func(ctx context.Context, detail progress.Detail) error {
-		built, err = builder.Build(ctx, wanted)
+	err = c.progress.Step(ctx, name, func(ctx context.Context, detail command.Detail) error {
+		built, err = c.builder.Build(ctx, wanted)
 		if err == nil {
 			detail("%s", built.Dir)
 		}
@@ -133,41 +102,50 @@ func (c *Cluster) buildOne(ctx context.Context, name string, wanted component.Co
 	return built, err
 }
 
-// builderOf has NATS be of the version that the installed Rouse is of; all that Rouse stands on is the repository's.
-func (c *Cluster) builderOf(wanted component.Component) component.Builder {
-	builder := c.builder
-	if wanted.Name == component.NATS().Name && c.options.Checkout != "" {
-		builder.Repository = c.options.Checkout
-	}
-	return builder
-}
-
-func (c *Cluster) kubectl() kubectl.Client {
-	return kubectl.Client{
-		Binary: c.built[component.Kubernetes().Name].Path("kubectl"), Kubeconfig: c.options.Dir.Kubeconfig(), Log: c.options.Dir.Log("kubectl"),
-	}
-}
-
-// load gives every node the images that it does not have.
-func (c *Cluster) load(ctx context.Context, images ...image.Image) error {
-	for _, one := range c.nodes {
-		if _, err := one.containerd().Load(ctx, images...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // status asks the running cluster with the kubectl that it was made with.
-func (c *Cluster) status() kubectl.Client {
-	return kubectl.Client{Binary: c.options.Dir.Path("tools", "kubectl"), Kubeconfig: c.options.Dir.Kubeconfig()}
+func (c *Cluster) status() command.Kubectl {
+	return command.Kubectl{Binary: c.options.Dir.Path("tools", "kubectl"), Kubeconfig: c.options.Dir.Kubeconfig()}
 }
 
 // Running says whether the namespaces of the cluster exist.
-func (c *Cluster) Running() bool { return process.PID(c.options.Dir) != 0 }
+func (c *Cluster) Running() bool { return host.InitPID(c.options.Dir) != 0 }
 
 func (c *Cluster) logs(name string) string { return c.options.Dir.Log(name) }
 
 func (c *Cluster) describe() string {
 	return fmt.Sprintf("state %s, cache %s", c.options.Dir, c.options.Cache)
+}
+
+// Preflight looks whether this machine can run the cluster and changes nothing. A cluster of the user's own needs nothing
+// of the machine.
+func (c *Cluster) Preflight(ctx context.Context) error {
+	if c.options.Kubeconfig != "" {
+		return nil
+	}
+	return c.progress.Step(ctx, "check the machine", func(ctx context.Context, detail command.Detail) error {
+		detail("%s", c.describe())
+		return host.Preflight(ctx, c.needs())
+	})
+}
+
+// Packages installs the Debian packages that the tests need beside the cluster's.
+func (c *Cluster) Packages(ctx context.Context) error {
+	if len(host.MissingPackages(ctx, host.TestPackages())) == 0 {
+		return nil
+	}
+	return c.progress.Step(ctx, "packages for the tests", func(ctx context.Context, detail command.Detail) error {
+		return c.install(ctx, detail, host.TestPackages())
+	})
+}
+
+// InstallPackages installs the Debian packages that the cluster, and what is made of images for it, is built with.
+func (c *Cluster) InstallPackages(ctx context.Context) error {
+	return c.progress.Step(ctx, "packages", func(ctx context.Context, detail command.Detail) error {
+		return c.install(ctx, detail, host.Packages())
+	})
+}
+
+func (c *Cluster) install(ctx context.Context, detail command.Detail, packages []host.Package) error {
+	detail("%d to install", len(host.MissingPackages(ctx, packages)))
+	return host.InstallPackages(ctx, c.options.Cache.Path("logs", "packages.log"), packages)
 }

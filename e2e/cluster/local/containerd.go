@@ -2,14 +2,18 @@ package local
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/host"
 	"github.com/rouse-run/rouse/e2e/cluster/image"
-	"github.com/rouse-run/rouse/e2e/cluster/node"
-	"github.com/rouse-run/rouse/e2e/cluster/process"
-	"github.com/rouse-run/rouse/e2e/cluster/progress"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
 // startContainerds starts those of all nodes, the first one's first: it leaves the template from which the others have their images.
@@ -27,7 +31,7 @@ func (c *Cluster) startContainerds(ctx context.Context, ran bool, images images)
 // startContainerd starts a node's containerd with the images in it: from the template of this set of images where there is one,
 // else it loads them and keeps a template for the next time.
 func (c *Cluster) startContainerd(ctx context.Context, on machine, ran bool, images images) error {
-	program, err := node.WriteContainerd(on.Node, images.base.pause.Reference())
+	program, err := writeContainerd(on.Node, images.base.pause.Reference(), c.options.Registries)
 	if err != nil {
 		return err
 	}
@@ -38,7 +42,7 @@ func (c *Cluster) startContainerd(ctx context.Context, on machine, ran bool, ima
 	}
 	restored := image.Nothing
 	if !ran {
-		err := c.progress.Step(ctx, on.label("image template"), func(ctx context.Context, detail progress.Detail) error {
+		err := c.progress.Step(ctx, on.label("image template"), func(ctx context.Context, detail command.Detail) error {
 			restored, err = template.Restore(ctx, key)
 			detail("%s", restored)
 			return err
@@ -47,13 +51,13 @@ func (c *Cluster) startContainerd(ctx context.Context, on machine, ran bool, ima
 			return err
 		}
 	}
-	err = c.progress.Step(ctx, on.label("containerd"), func(ctx context.Context, _ progress.Detail) error {
+	err = c.progress.Step(ctx, on.label("containerd"), func(ctx context.Context, _ command.Detail) error {
 		return c.startUntil(ctx, on, program, 2*time.Minute, on.containerd().Ready)
 	})
 	if err != nil {
 		return err
 	}
-	err = c.progress.Step(ctx, on.label("images"), func(ctx context.Context, detail progress.Detail) error {
+	err = c.progress.Step(ctx, on.label("images"), func(ctx context.Context, detail command.Detail) error {
 		loaded, err := on.containerd().Load(ctx, images.all()...)
 		detail("%d of %d were new", loaded, len(images.all()))
 		return err
@@ -68,8 +72,8 @@ func (c *Cluster) startContainerd(ctx context.Context, on machine, ran bool, ima
 }
 
 // saveTemplate stops containerd for the copy, so that its databases are at rest. No container runs yet.
-func (c *Cluster) saveTemplate(ctx context.Context, on machine, template image.Template, key string, program process.Program) error {
-	return c.progress.Step(ctx, "keep image template", func(ctx context.Context, _ progress.Detail) error {
+func (c *Cluster) saveTemplate(ctx context.Context, on machine, template image.Template, key string, program host.Program) error {
+	return c.progress.Step(ctx, "keep image template", func(ctx context.Context, _ command.Detail) error {
 		if err := on.process.Stop(ctx, program.Name); err != nil {
 			return err
 		}
@@ -78,4 +82,131 @@ func (c *Cluster) saveTemplate(ctx context.Context, on machine, template image.T
 		}
 		return c.startUntil(ctx, on, program, 2*time.Minute, on.containerd().Ready)
 	})
+}
+
+// RegistryHost is the name of the cluster's own registry, in place of public ones.
+const RegistryHost = "registry.kube-system.svc.cluster.local:5000"
+
+// ContainerdRoot is where containerd keeps images.
+func (n Node) ContainerdRoot() string { return n.Dir.Path("containerd", "root") }
+
+// writeContainerd writes containerd's configuration and returns how to start it.
+func writeContainerd(n Node, pauseImage string, registries map[string]string) (host.Program, error) {
+	dir := n.Dir
+	containerd, err := exec.LookPath("containerd")
+	if err != nil {
+		return host.Program{}, err
+	}
+	runc, err := exec.LookPath("runc")
+	if err != nil {
+		return host.Program{}, err
+	}
+	files := map[string]string{
+		dir.Config("containerd.toml"):                 containerdConfig(n, pauseImage, runc, pluginDir()),
+		hostsFile(dir, RegistryHost):                  registryHosts("https://"+host.RegistryAddress+":5000", n.Cluster.PKI("ca.crt")),
+		hostsFile(dir, host.RegistryAddress+":5000"):  registryHosts("https://"+host.RegistryAddress+":5000", n.Cluster.PKI("ca.crt")),
+		dir.Path("cni", "net.d", "10-rouse.conflist"): cniConfig(n),
+	}
+	for name, url := range registries {
+		files[hostsFile(dir, name)] = registryHosts(url, "")
+	}
+	for path, content := range files {
+		if err := state.Write(path, content); err != nil {
+			return host.Program{}, err
+		}
+	}
+	return host.Program{
+		Name: "containerd", Path: containerd, Log: dir.Log("containerd"),
+		Args: []string{"--config", dir.Config("containerd.toml"), "--log-level", "warn"},
+	}, nil
+}
+
+// pluginDir is where Debian puts the CNI plugins, or where others do.
+func pluginDir() string {
+	const debian, common = "/usr/lib/cni", "/opt/cni/bin"
+	if _, err := os.Stat(filepath.Join(debian, "ptp")); err == nil {
+		return debian
+	}
+	return common
+}
+
+// containerdConfig: restrict_oom_score_adj, since without CAP_SYS_RESOURCE runc fails to lower it and dies.
+func containerdConfig(n Node, pauseImage, runc, plugins string) string {
+	dir := n.Dir
+	return fmt.Sprintf(`version = 2
+root = %[1]q
+state = %[2]q
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.zfs", "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing",
+]
+
+[grpc]
+  address = %[3]q
+
+[plugins."io.containerd.internal.v1.opt"]
+  path = %[4]q
+
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = %[5]q
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+
+[plugins."io.containerd.grpc.v1.cri".containerd]
+  snapshotter = "overlayfs"
+  default_runtime_name = "runc"
+  discard_unpacked_layers = false
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+  SystemdCgroup = false
+  BinaryName = %[6]q
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = %[7]q
+  conf_dir = %[8]q
+
+[plugins."io.containerd.grpc.v1.cri".registry]
+  config_path = %[9]q
+`, n.ContainerdRoot(), dir.Path("containerd", "state"), dir.ContainerdSocket(), dir.Path("containerd", "opt"),
+		pauseImage, runc, plugins, dir.Path("cni", "net.d"), dir.Config("hosts"))
+}
+
+func hostsFile(dir state.Dir, host string) string {
+	return dir.Config(filepath.Join("hosts", host, "hosts.toml"))
+}
+
+// registryHosts lets containerd, which does not ask the cluster's DNS, find a registry.
+func registryHosts(url, ca string) string {
+	text := fmt.Sprintf("server = %[1]q\n\n[host.%[1]q]\n  capabilities = [\"pull\", \"resolve\", \"push\"]\n", url)
+	if ca != "" {
+		text += fmt.Sprintf("  ca = %q\n", ca)
+	}
+	return text
+}
+
+// cniConfig connects each pod with a veth pair of its own to the node, which routes. There is no bridge, so packets
+// between pods always pass the node's packet filter, and Services work without br_netfilter. Of several nodes each keeps the addresses of
+// its pods in what these send, by which NetworkPolicies know them; the host hides them from the world.
+func cniConfig(n Node) string {
+	return fmt.Sprintf(`{
+  "cniVersion": "0.4.0",
+  "name": "rouse",
+  "plugins": [
+    {
+      "type": "ptp",
+      "ipMasq": %t,
+      "ipam": {
+        "type": "host-local",
+        "dataDir": %q,
+        "ranges": [[{"subnet": %q}]],
+        "routes": [{"dst": "0.0.0.0/0"}]
+      }
+    },
+    {"type": "portmap", "capabilities": {"portMappings": true}}
+  ]
+}
+`, n.Alone, n.Dir.Path("cni", "addresses"), n.Pods)
 }

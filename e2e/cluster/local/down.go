@@ -8,10 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/rouse-run/rouse/e2e/cluster/command"
 	"github.com/rouse-run/rouse/e2e/cluster/host"
-	"github.com/rouse-run/rouse/e2e/cluster/network"
-	"github.com/rouse-run/rouse/e2e/cluster/process"
-	"github.com/rouse-run/rouse/e2e/cluster/progress"
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
@@ -32,7 +30,7 @@ func (c *Cluster) Down(ctx context.Context) error {
 var ErrOther = errors.New("another cluster runs on this machine")
 
 func (c *Cluster) checkAlone() error {
-	others := process.Others(c.options.Dir)
+	others := host.OtherClusters(c.options.Dir)
 	if len(others) == 0 {
 		return nil
 	}
@@ -45,31 +43,31 @@ func (c *Cluster) takeDown(ctx context.Context) error {
 		return err
 	}
 	var problems []error
-	step := func(name string, run func(context.Context, progress.Detail) error) {
+	step := func(name string, run func(context.Context, command.Detail) error) {
 		problems = append(problems, c.progress.Step(ctx, name, run))
 	}
 	// The logs go away with the state directory, so commands keep their output for the error.
-	step("stop all processes", func(ctx context.Context, _ progress.Detail) error {
-		return process.Kill(ctx, c.options.Dir)
+	step("stop all processes", func(ctx context.Context, _ command.Detail) error {
+		return host.KillProcesses(ctx, c.options.Dir)
 	})
-	step("leave the network", func(ctx context.Context, _ progress.Detail) error {
-		return network.Leave(ctx, "")
+	step("leave the network", func(ctx context.Context, _ command.Detail) error {
+		return host.LeaveNetwork(ctx, "")
 	})
-	step("remove cgroups", func(ctx context.Context, _ progress.Detail) error {
+	step("remove cgroups", func(ctx context.Context, _ command.Detail) error {
 		return host.RemoveCgroups(ctx)
 	})
-	step("restore settings", func(context.Context, progress.Detail) error {
+	step("restore settings", func(context.Context, command.Detail) error {
 		var saved host.Sysctls
 		if err := c.options.Dir.Load(sysctlsName, &saved); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return saved.Restore()
 	})
-	step("remove files", func(_ context.Context, detail progress.Detail) error {
+	step("remove files", func(_ context.Context, detail command.Detail) error {
 		detail("%s", c.options.Dir)
 		return c.options.Dir.Remove()
 	})
-	step("look for leftovers", func(ctx context.Context, detail progress.Detail) error {
+	step("look for leftovers", func(ctx context.Context, detail command.Detail) error {
 		found := c.Leftovers(ctx)
 		detail("%d found", len(found))
 		if len(found) > 0 {
@@ -82,8 +80,8 @@ func (c *Cluster) takeDown(ctx context.Context) error {
 
 // Leftovers lists everything of the cluster that is on the host.
 func (c *Cluster) Leftovers(ctx context.Context) []string {
-	found := process.Strays(c.options.Dir)
-	found = append(found, network.Leftovers(ctx)...)
+	found := host.StrayProcesses(c.options.Dir)
+	found = append(found, host.NetworkLeftovers(ctx)...)
 	for _, dir := range host.CgroupRoots() {
 		found = append(found, "cgroup "+dir)
 	}

@@ -2,78 +2,156 @@ package local
 
 import (
 	"context"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
 
-	"github.com/rouse-run/rouse/e2e/cluster/component"
-	"github.com/rouse-run/rouse/e2e/cluster/envoygateway"
-	"github.com/rouse-run/rouse/e2e/cluster/progress"
-	"github.com/rouse-run/rouse/e2e/cluster/release"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/components"
+	"github.com/rouse-run/rouse/e2e/cluster/image"
+	"github.com/rouse-run/rouse/e2e/cluster/state"
+	"github.com/rouse-run/rouse/tools/pack"
 )
 
-func (c *Cluster) gatewayImages(ctx context.Context) (images envoygateway.Images, err error) {
-	err = c.progress.Step(ctx, "Envoy Gateway's images", func(ctx context.Context, _ progress.Detail) error {
-		glibc, err := c.source().Glibc(ctx)
+func (c *Cluster) gatewayImages(ctx context.Context) (images gatewayImages, err error) {
+	err = c.progress.Step(ctx, "Envoy Gateway's images", func(ctx context.Context, _ command.Detail) error {
+		glibc, err := c.store.Debian(ctx, c.builder.Logs, "golang", "bookworm", "ca-certificates") // that of programs in Go, which is there anyway
 		if err != nil {
 			return err
 		}
-		images, err = envoygateway.MakeImages(c.store, glibc, c.built[component.EnvoyGateway().Name], c.built[component.Envoy().Name])
+		images, err = makeGatewayImages(c.store, glibc, c.built[components.EnvoyGateway().Name], c.built[components.Envoy().Name])
 		return err
 	})
 	return images, err
 }
 
 // installGateway brings Gateway API into the cluster, and a Gateway that takes requests.
-func (c *Cluster) installGateway(ctx context.Context, images envoygateway.Images) error {
-	err := c.progress.Step(ctx, "load Envoy Gateway's images", func(ctx context.Context, _ progress.Detail) error {
-		return c.load(ctx, images.All()...)
+func (c *Cluster) installGateway(ctx context.Context, images gatewayImages) error {
+	err := c.progress.Step(ctx, "load Envoy Gateway's images", func(ctx context.Context, _ command.Detail) error {
+		return c.Load(ctx, images.All()...)
 	})
 	if err != nil {
 		return err
 	}
-	err = c.progress.Step(ctx, "Envoy Gateway", func(ctx context.Context, detail progress.Detail) error {
-		detail("release %s in namespace %s", envoygateway.Release, envoygateway.Namespace)
+	err = c.progress.Step(ctx, "Envoy Gateway", func(ctx context.Context, detail command.Detail) error {
+		detail("release %s in namespace %s", gatewayRelease, gatewaySystem)
 		return c.installEnvoyGateway(ctx, images)
 	})
 	if err != nil {
 		return err
 	}
-	return c.progress.Step(ctx, "Gateway", func(ctx context.Context, detail progress.Detail) error {
-		detail("%s/%s takes requests", envoygateway.GatewayNamespace, envoygateway.GatewayName)
-		manifests, err := envoygateway.Manifests(images)
+	return c.progress.Step(ctx, "Gateway", func(ctx context.Context, detail command.Detail) error {
+		detail("%s/%s takes requests", gatewayNamespace, gatewayName)
+		manifests, err := gatewayManifests(images)
 		if err != nil {
 			return err
 		}
-		if err := c.kubectl().Apply(ctx, manifests); err != nil {
+		if err := c.Kubectl().Apply(ctx, manifests); err != nil {
 			return err
 		}
-		_, err = c.kubectl().Run(ctx, "--namespace", envoygateway.GatewayNamespace, "wait", "--for=condition=Programmed",
-			"gateway/"+envoygateway.GatewayName, "--timeout="+rolloutLimit.String())
+		_, err = c.Kubectl().Run(ctx, "--namespace", gatewayNamespace, "wait", "--for=condition=Programmed",
+			"gateway/"+gatewayName, "--timeout="+RolloutLimit.String())
 		if err != nil {
-			return c.kubectl().Explain(ctx, envoygateway.Namespace, err)
+			return c.Kubectl().Explain(ctx, gatewaySystem, err)
 		}
 		return nil
 	})
 }
 
-func (c *Cluster) installEnvoyGateway(ctx context.Context, images envoygateway.Images) error {
-	built := c.built[component.EnvoyGateway().Name]
-	for _, dir := range envoygateway.CRDs(built) {
-		if _, err := c.kubectl().Run(ctx, "apply", "--server-side", "--force-conflicts", "-f", dir); err != nil {
+func (c *Cluster) installEnvoyGateway(ctx context.Context, images gatewayImages) error {
+	built := c.built[components.EnvoyGateway().Name]
+	for _, dir := range gatewayCRDs(built) {
+		if _, err := c.Kubectl().Run(ctx, "apply", "--server-side", "--force-conflicts", "-f", dir); err != nil {
 			return err
 		}
 	}
-	chart, err := envoygateway.WriteChart(c.options.Dir, built, images)
+	chart, err := writeGatewayChart(c.options.Dir, built, images)
 	if err != nil {
 		return err
 	}
-	values, err := envoygateway.Values()
+	values, err := gatewayValues()
 	if err != nil {
 		return err
 	}
-	if _, err := c.kubectl().Run(ctx, release.DeletePending(envoygateway.Namespace, envoygateway.Release)...); err != nil {
-		return err
+	return c.InstallChart(ctx, gatewaySystem, gatewayRelease, chart, values)
+}
+
+const (
+	// gatewayRelease is the name of the Helm release.
+	gatewayRelease = "envoy-gateway"
+	// gatewaySystem of the release, and of the proxies.
+	gatewaySystem = "envoy-gateway-system"
+	// gatewayName is that of the Gateway that APIRules name.
+	gatewayName = "kyma-gateway"
+	// gatewayNamespace is where it is.
+	gatewayNamespace = "kyma-system"
+)
+
+// gatewayCRDs are the directories of those of Gateway API, standard channel, and of Envoy Gateway.
+func gatewayCRDs(built components.Built) []string {
+	return []string{built.Path("config", "crd", "standard"), built.Path("charts", "gateway-helm", "charts", "crds", "crds", "generated")}
+}
+
+// writeGatewayChart writes the chart into the state directory and returns its directory. In the module the values are a template, which
+// a release of Envoy Gateway fills with its images.
+func writeGatewayChart(dir state.Dir, built components.Built, images gatewayImages) (string, error) {
+	chart, source := dir.Path("envoy-gateway"), built.Path("charts", "gateway-helm")
+	if err := os.RemoveAll(chart); err != nil {
+		return "", err
 	}
-	if err := c.helm().Upgrade(ctx, envoygateway.Namespace, envoygateway.Release, chart, values); err != nil {
-		return c.kubectl().Explain(ctx, envoygateway.Namespace, err)
+	if err := os.CopyFS(chart, os.DirFS(source)); err != nil {
+		return "", err
 	}
-	return nil
+	values, err := os.ReadFile(filepath.Join(source, "values.tmpl.yaml"))
+	if err != nil {
+		return "", err
+	}
+	filled := strings.NewReplacer("${GatewayImage}", images.Gateway.Reference(), "${GatewayImagePullPolicy}", "IfNotPresent")
+	return chart, state.Write(filepath.Join(chart, "values.yaml"), filled.Replace(string(values)))
+}
+
+// gatewayValues are what the chart is installed with.
+func gatewayValues() (string, error) { return render("envoy-gateway/values.yaml", gatewayImages{}) }
+
+// gatewayManifests are the GatewayClass, how its proxies run, and the Gateway.
+func gatewayManifests(images gatewayImages) (string, error) {
+	return render("envoy-gateway/gateway.yaml", images)
+}
+
+// gatewayImages are those of the controller and of the proxies that it starts.
+type gatewayImages struct{ Gateway, Proxy image.Image }
+
+// All is the list of them.
+func (i gatewayImages) All() []image.Image { return []image.Image{i.Gateway, i.Proxy} }
+
+// makeGatewayImages puts the programs where the official images have them, since pods name them without a path. Envoy stands on a
+// layer with a C library.
+func makeGatewayImages(store image.Store, glibc image.Layer, gateway, envoy components.Built) (gatewayImages, error) {
+	controller, err := layer(store, gateway)
+	if err != nil {
+		return gatewayImages{}, err
+	}
+	proxy, err := layer(store, envoy)
+	return gatewayImages{
+		Gateway: image.Image{Name: gateway.Name, Layers: []image.Layer{controller}, Config: config(gateway)},
+		Proxy:   image.Image{Name: envoy.Name, Layers: []image.Layer{glibc, proxy}, Config: config(envoy)},
+	}, err
+}
+
+const programs = "/usr/local/bin"
+
+func config(built components.Built) v1.Config {
+	return v1.Config{Entrypoint: []string{path.Join(programs, built.Name)}, Env: []string{"PATH=" + programs + ":/usr/bin:/bin"}}
+}
+
+func layer(store image.Store, built components.Built) (image.Layer, error) {
+	return store.Layer(built.Name, built.Key, func(file string) error {
+		return pack.Files(file, []pack.File{
+			{Path: path.Join(programs, built.Name), Source: built.Path(built.Name)},
+			{Path: "/tmp", Mode: 0o1777}, // a proxy that ends says so by a file in it
+		})
+	})
 }

@@ -14,7 +14,6 @@ func TestDefaultOptionsReadTheEnvironment(t *testing.T) {
 	}{
 		"nothing is set": {want: func(t *testing.T, got Options) {
 			t.Helper()
-			require.Equal(t, 1, got.NATSReplicas)
 			require.Equal(t, 1, got.Nodes)
 			require.Empty(t, got.Kubeconfig)
 		}},
@@ -32,12 +31,10 @@ func TestDefaultOptionsReadTheEnvironment(t *testing.T) {
 				require.Empty(t, got.Kubeconfig)
 			},
 		},
-		"runtimes, NATS and nodes": {
-			env: map[string]string{"ROUSE_RUNTIMES": "nodejs20,python314", "NATS_REPLICAS": "3", "NODES": "3"},
+		"nodes": {
+			env: map[string]string{"NODES": "3"},
 			want: func(t *testing.T, got Options) {
 				t.Helper()
-				require.Equal(t, []string{"nodejs20", "python314"}, got.Runtimes)
-				require.Equal(t, 3, got.NATSReplicas)
 				require.Equal(t, 3, got.Nodes)
 			},
 		},
@@ -57,10 +54,8 @@ func TestValidateListsAllProblems(t *testing.T) {
 	t.Parallel()
 	options, err := DefaultOptions(func(string) string { return "" })
 	require.NoError(t, err)
-	options.NATSReplicas, options.Nodes, options.Runtimes, options.Dir = 2, 0, []string{"ruby33"}, "relative"
+	options.Nodes, options.Dir = 0, "relative"
 	err = options.Validate()
-	require.ErrorContains(t, err, "NATS replicas can be 1 or 3, not 2")
 	require.ErrorContains(t, err, "nodes can be 1 to 9, not 0")
-	require.ErrorContains(t, err, "ruby33")
 	require.ErrorContains(t, err, "ROUSE_STATE")
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"text/tabwriter"
 	"time"
 
-	"github.com/rouse-run/rouse/e2e/cluster/component"
-	"github.com/rouse-run/rouse/e2e/cluster/network"
+	"github.com/rouse-run/rouse/e2e/cluster/command"
+	"github.com/rouse-run/rouse/e2e/cluster/components"
+	"github.com/rouse-run/rouse/e2e/cluster/host"
 )
 
 // ErrNotRunning means that there is no local cluster, or not all of it runs.
@@ -68,7 +70,7 @@ func (c *Cluster) Env(out io.Writer) error {
 		return fmt.Errorf("%w; bring it up first", ErrNotRunning)
 	}
 	_, err := fmt.Fprintf(out, "export KUBECONFIG='%s'\nexport PATH='%s':\"$PATH\"\nexport ROUSE_REGISTRY='%s' ROUSE_REGISTRY_CA='%s'\n",
-		c.options.Dir.Kubeconfig(), c.options.Dir.Path("tools"), network.Registry+":5000", c.options.Dir.PKI("ca.crt"))
+		c.options.Dir.Kubeconfig(), c.options.Dir.Path("tools"), host.RegistryAddress+":5000", c.options.Dir.PKI("ca.crt"))
 	return err
 }
 
@@ -78,7 +80,7 @@ func (c *Cluster) linkTools() error {
 	if err := os.MkdirAll(tools, 0o755); err != nil {
 		return err
 	}
-	for name, of := range map[string]component.Component{"kubectl": component.Kubernetes(), "helm": component.Helm()} {
+	for name, of := range map[string]components.Component{"kubectl": components.Kubernetes(), "helm": components.Helm()} {
 		built, ok := c.built[of.Name]
 		if !ok {
 			continue
@@ -90,4 +92,21 @@ func (c *Cluster) linkTools() error {
 		}
 	}
 	return nil
+}
+
+// CheckOwn checks whether the user's own cluster answers and has what is needed, and changes nothing.
+func (c *Cluster) CheckOwn(ctx context.Context) error {
+	c.progress.Printf("%s", c.options.OwnCluster)
+	return c.progress.Step(ctx, "cluster of your own", func(ctx context.Context, detail command.Detail) error {
+		binary, err := exec.LookPath("kubectl")
+		if err != nil {
+			return fmt.Errorf("look at the cluster of KUBECONFIG: %w", err)
+		}
+		client := command.Kubectl{Binary: binary}
+		if err := client.Ready(ctx); err != nil {
+			return fmt.Errorf("the cluster of KUBECONFIG=%s does not answer: %w", c.options.Kubeconfig, err)
+		}
+		detail("%s answers", c.options.Kubeconfig)
+		return nil
+	})
 }

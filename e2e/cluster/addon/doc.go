@@ -1,2 +1,0 @@
-// Package addon holds what runs in the cluster beside Rouse and KEDA: CoreDNS, a registry, volumes.
-package addon
