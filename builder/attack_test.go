@@ -18,6 +18,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 func digestOf(t *testing.T, image v1.Image) string {
@@ -69,7 +70,7 @@ func TestABaseThatIsNotWhatItsDigestSaysIsRefused(t *testing.T) {
 	j := newJob(t, buildplan.Plan{
 		Runtime: "nodejs22", Base: server.Host + "/runtime:1@" + wanted, Source: commonJS, Insecure: true, Target: server.Host + "/shop_price:1",
 	})
-	require.Equal(t, buildplan.BaseUnavailable, j.run(t.Context()).Reason)
+	require.Equal(t, language.BaseUnavailable, j.run(t.Context()).Reason)
 }
 
 func TestABaseThatAFunctionChoseIsNotSharedWithOthers(t *testing.T) {

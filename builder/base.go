@@ -37,7 +37,7 @@ const resolveTimeout = 10 * time.Second
 func (t *target) openBase(ctx context.Context, plan buildplan.Plan, log logr.Logger) (v1.Image, error) {
 	source, err := name.ParseReference(plan.Base)
 	if err != nil {
-		return nil, fail(buildplan.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
+		return nil, fail(language.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
 	}
 	if source.Context().RegistryStr() == t.tag.RegistryStr() {
 		image, err := t.image(ctx, source)
@@ -45,7 +45,7 @@ func (t *target) openBase(ctx context.Context, plan buildplan.Plan, log logr.Log
 	}
 	copies, err := copiesOf(source, t.tag.Context())
 	if err != nil {
-		return nil, fail(buildplan.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
+		return nil, fail(language.BaseUnavailable, "the runtime's image %q: %s; correct its name", plan.Base, err)
 	}
 	if exact, ok := source.(name.Digest); ok && !plan.OwnBase {
 		if image, err := t.image(ctx, copies.Digest(exact.DigestStr())); err == nil {
@@ -127,9 +127,9 @@ func unavailable(reference string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, registry.ErrUnavailable):
-		return fail(buildplan.RegistryUnavailable, "the runtime's image %s cannot be read: %s; it is tried again", reference, err)
+		return fail(language.RegistryUnavailable, "the runtime's image %s cannot be read: %s; it is tried again", reference, err)
 	}
-	return fail(buildplan.BaseUnavailable, "the runtime's image %s cannot be read: %s; correct its name, or let the builder reach and read it",
+	return fail(language.BaseUnavailable, "the runtime's image %s cannot be read: %s; correct its name, or let the builder reach and read it",
 		reference, err)
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // shareObjects has the compiler use what it has compiled on this machine before.
@@ -203,20 +204,20 @@ func TestASourceThatDoesNotCompileSaysWhere(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		source, dependencies string
-		want                 buildplan.Reason
+		want                 language.Reason
 		says                 string
 	}{
-		"a syntax error":     {goHead + "\nfunc Handle(\n", "", buildplan.SourceInvalid, "handler.go:9:14: expected"},
-		"an unknown name":    {strings.Replace(goHandler, "event.Data", "event.Daten", 1), "", buildplan.SourceInvalid, "handler.go:10:31: event.Daten undefined"},
-		"no Handle":          {strings.Replace(goHandler, "Handle", "handle", 1), "", buildplan.SourceInvalid, "there is no func Handle in handler.go; write one of"},
-		"another signature":  {"package handler\n\nfunc Handle(s string) {}\n", "", buildplan.SourceInvalid, "handler.go: Handle is a func(s string); write one of"},
-		"a package main":     {strings.Replace(goHandler, "package handler", "package main", 1), "", buildplan.SourceInvalid, "handler.go:1: the package must not be main"},
-		"C":                  {goHandler + "\n", "x", buildplan.SourceInvalid, `"x" is no directive`},
-		"an unknown package": {strings.Replace(goHandler, `"context"`, `"contexts"`, 1), "", buildplan.SourceInvalid, "contexts is not in std"},
+		"a syntax error":     {goHead + "\nfunc Handle(\n", "", language.SourceInvalid, "handler.go:9:14: expected"},
+		"an unknown name":    {strings.Replace(goHandler, "event.Data", "event.Daten", 1), "", language.SourceInvalid, "handler.go:10:31: event.Daten undefined"},
+		"no Handle":          {strings.Replace(goHandler, "Handle", "handle", 1), "", language.SourceInvalid, "there is no func Handle in handler.go; write one of"},
+		"another signature":  {"package handler\n\nfunc Handle(s string) {}\n", "", language.SourceInvalid, "handler.go: Handle is a func(s string); write one of"},
+		"a package main":     {strings.Replace(goHandler, "package handler", "package main", 1), "", language.SourceInvalid, "handler.go:1: the package must not be main"},
+		"C":                  {goHandler + "\n", "x", language.SourceInvalid, `"x" is no directive`},
+		"an unknown package": {strings.Replace(goHandler, `"context"`, `"contexts"`, 1), "", language.SourceInvalid, "contexts is not in std"},
 		"a module that is missing": {
-			goPlain, "", buildplan.SourceInvalid, "handler.go:7: no module in spec.source.inline.dependencies provides github.com/google/uuid; add it there",
+			goPlain, "", language.SourceInvalid, "handler.go:7: no module in spec.source.inline.dependencies provides github.com/google/uuid; add it there",
 		},
-		"a newer Go": {goHandler, "go 1.99\n", buildplan.InvalidDependencies, "requires go >= 1.99, and the runtime has 1.26"},
+		"a newer Go": {goHandler, "go 1.99\n", language.InvalidDependencies, "requires go >= 1.99, and the runtime has 1.26"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -327,24 +328,24 @@ func TestModulesComeFromTheProxyOfTheSettings(t *testing.T) {
 	source := strings.Replace(goHandler, `"context"`, "\"context\"\n\n\t\"example.invalid/priv\"", 1) + "\nvar _ = priv.Name\n"
 	for name, tc := range map[string]struct {
 		settings, version string
-		want              buildplan.Reason
+		want              language.Reason
 		says              string
 	}{
 		"with credentials":    {settings: settings("ada:Sesame-7@"), version: "v1.0.0"},
-		"without credentials": {settings: settings(""), version: "v1.0.0", want: buildplan.PackageForbidden, says: "put credentials into the Secret serverless-package-registry-config"},
-		"with wrong ones":     {settings: settings("ada:Sesame-8@"), version: "v1.0.0", want: buildplan.PackageForbidden, says: "the module proxy refuses access to"},
+		"without credentials": {settings: settings(""), version: "v1.0.0", want: language.PackageForbidden, says: "put credentials into the Secret serverless-package-registry-config"},
+		"with wrong ones":     {settings: settings("ada:Sesame-8@"), version: "v1.0.0", want: language.PackageForbidden, says: "the module proxy refuses access to"},
 		"a version that is none": {
-			settings: settings("ada:Sesame-7@"), version: "v1.9.0", want: buildplan.PackageNotFound, says: "there is no example.invalid/priv@v1.9.0; correct spec.source",
+			settings: settings("ada:Sesame-7@"), version: "v1.9.0", want: language.PackageNotFound, says: "there is no example.invalid/priv@v1.9.0; correct spec.source",
 		},
 		"a package that the module lacks": {
-			settings: settings("ada:Sesame-7@"), version: "v1.1.0", want: buildplan.PackageNotFound, says: "provides package example.invalid/priv",
+			settings: settings("ada:Sesame-7@"), version: "v1.1.0", want: language.PackageNotFound, says: "provides package example.invalid/priv",
 		},
-		"a proxy that is broken": {settings: settings("ada:Sesame-7@"), version: "v1.5.0", want: buildplan.PackagesUnreachable, says: "does not answer"},
+		"a proxy that is broken": {settings: settings("ada:Sesame-7@"), version: "v1.5.0", want: language.PackagesUnreachable, says: "does not answer"},
 		"a password for everyone": {
-			settings: strings.Replace(settings("ada:Sesame-7@"), "https:", "http:", 1), version: "v1.0.0", want: buildplan.PackageForbidden, says: "name the proxy by https",
+			settings: strings.Replace(settings("ada:Sesame-7@"), "https:", "http:", 1), version: "v1.0.0", want: language.PackageForbidden, says: "name the proxy by https",
 		},
-		"a proxy that is not trusted":    {settings: settings("ada:Sesame-7@"), version: "v1.0.0", want: buildplan.PackagesUnreachable, says: "installation's caBundle"},
-		"a proxy that is not there":      {settings: "GOPROXY=http://127.0.0.1:1\nGOSUMDB=off\n", version: "v1.0.0", want: buildplan.PackagesUnreachable, says: "connection refused"},
+		"a proxy that is not trusted":    {settings: settings("ada:Sesame-7@"), version: "v1.0.0", want: language.PackagesUnreachable, says: "installation's caBundle"},
+		"a proxy that is not there":      {settings: "GOPROXY=http://127.0.0.1:1\nGOSUMDB=off\n", version: "v1.0.0", want: language.PackagesUnreachable, says: "connection refused"},
 		"a proxy that asks repositories": {settings: "GOPROXY=direct\nGOSUMDB=off\nGOPRIVATE=example.invalid\nGOVCS=*:all\n", version: "v1.0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -149,9 +149,9 @@ func (b *Builder) Fetch(ctx context.Context) buildplan.Result {
 		case err == nil:
 			return nil
 		case git.IsTransient(err):
-			return fail(buildplan.SourceUnreachable, "%s", err.Error())
+			return fail(language.SourceUnreachable, "%s", err.Error())
 		}
-		return fail(buildplan.SourceUnavailable, "%s", err.Error())
+		return fail(language.SourceUnavailable, "%s", err.Error())
 	}))
 }
 
@@ -287,14 +287,14 @@ func settings() []string {
 
 // reasonError is an error with a reason and a message for the user of the Function.
 type reasonError struct {
-	reason  buildplan.Reason
+	reason  language.Reason
 	message string
 	log     string
 }
 
 func (e *reasonError) Error() string { return fmt.Sprintf("%s: %s", e.reason, e.message) }
 
-func fail(reason buildplan.Reason, format string, args ...any) *reasonError {
+func fail(reason language.Reason, format string, args ...any) *reasonError {
 	return &reasonError{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
@@ -305,7 +305,7 @@ func resultOf(ctx context.Context, err error) buildplan.Result {
 	}
 	if ctx.Err() != nil {
 		return buildplan.Result{
-			Reason:  buildplan.Interrupted,
+			Reason:  language.Interrupted,
 			Message: "the build was stopped before it ended, by its time limit or with its node; it is tried again",
 		}
 	}
@@ -313,5 +313,5 @@ func resultOf(ctx context.Context, err error) buildplan.Result {
 	if errors.As(err, &known) {
 		return buildplan.Result{Reason: known.reason, Message: known.message, Log: known.log}
 	}
-	return buildplan.Result{Reason: buildplan.InstallFailed, Message: err.Error()}
+	return buildplan.Result{Reason: language.InstallFailed, Message: err.Error()}
 }

@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"github.com/rouse-run/rouse/runtimes/language"
 	"context"
 	"net/http"
 	"net/http/httptest"
@@ -149,29 +150,29 @@ func TestAFailureNamesItsCause(t *testing.T) {
 		options []registrytest.Option
 		git     error
 		prepare func(*testing.T, *job, *registrytest.Registry, *buildplan.Plan)
-		want    buildplan.Reason
+		want    language.Reason
 		says    string
 		log     string
 	}{
-		"an unknown package":                  {plan: buildplan.Plan{Dependencies: missing}, want: buildplan.PackageNotFound, says: "rouse-there-is-no-such-package", log: "E404"},
-		"dependencies that cannot be parsed":  {plan: buildplan.Plan{Dependencies: "lodash"}, want: buildplan.InvalidDependencies, says: "spec.source.inline.dependencies", log: "EJSONPARSE"},
-		"an unknown package of Python":        {plan: buildplan.Plan{Runtime: "python312", Dependencies: "rouse-there-is-no-such-package==1.0"}, want: buildplan.PackageNotFound, says: "rouse-there-is-no-such-package", log: "No matching distribution"},
-		"requirements that cannot be parsed":  {plan: buildplan.Plan{Runtime: "python312", Dependencies: "idna=3"}, want: buildplan.InvalidDependencies, says: "line 1", log: "Invalid requirement"},
-		"a source that does not compile":      {plan: buildplan.Plan{Source: brokenJS}, want: buildplan.SourceInvalid, says: "handler.js:3"},
-		"a repository that refuses":           {plan: buildplan.Plan{Git: &buildplan.Git{}}, git: &git.Error{Kind: git.Authentication, Message: "wrong password"}, want: buildplan.SourceUnavailable, says: "wrong password"},
-		"a repository that does not answer":   {plan: buildplan.Plan{Git: &buildplan.Git{}}, git: &git.Error{Kind: git.Unreachable, Message: "no answer"}, want: buildplan.SourceUnreachable, says: "no answer"},
-		"a layer that is too large":           {plan: buildplan.Plan{Source: commonJS, MaxSize: 10}, want: buildplan.ImageTooLarge, says: "handler.js 0.0 MiB"},
-		"a base that does not exist":          {plan: buildplan.Plan{Source: commonJS, Base: "nothing:1"}, want: buildplan.BaseUnavailable, says: "nothing:1"},
-		"a base whose name is none":           {plan: buildplan.Plan{Source: commonJS, Base: "No Name"}, want: buildplan.BaseUnavailable, says: "correct its name"},
-		"a registry that wants a password":    {plan: buildplan.Plan{Source: commonJS}, options: []registrytest.Option{registrytest.WithUser("a", "b")}, want: buildplan.RegistryForbidden, says: "credentials"},
-		"a registry that only lets others in": {plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusForbidden), want: buildplan.RegistryForbidden, says: "credentials"},
-		"a registry that is broken":           {plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusNotImplemented), want: buildplan.RegistryUnavailable, says: "tried again"},
+		"an unknown package":                  {plan: buildplan.Plan{Dependencies: missing}, want: language.PackageNotFound, says: "rouse-there-is-no-such-package", log: "E404"},
+		"dependencies that cannot be parsed":  {plan: buildplan.Plan{Dependencies: "lodash"}, want: language.InvalidDependencies, says: "spec.source.inline.dependencies", log: "EJSONPARSE"},
+		"an unknown package of Python":        {plan: buildplan.Plan{Runtime: "python312", Dependencies: "rouse-there-is-no-such-package==1.0"}, want: language.PackageNotFound, says: "rouse-there-is-no-such-package", log: "No matching distribution"},
+		"requirements that cannot be parsed":  {plan: buildplan.Plan{Runtime: "python312", Dependencies: "idna=3"}, want: language.InvalidDependencies, says: "line 1", log: "Invalid requirement"},
+		"a source that does not compile":      {plan: buildplan.Plan{Source: brokenJS}, want: language.SourceInvalid, says: "handler.js:3"},
+		"a repository that refuses":           {plan: buildplan.Plan{Git: &buildplan.Git{}}, git: &git.Error{Kind: git.Authentication, Message: "wrong password"}, want: language.SourceUnavailable, says: "wrong password"},
+		"a repository that does not answer":   {plan: buildplan.Plan{Git: &buildplan.Git{}}, git: &git.Error{Kind: git.Unreachable, Message: "no answer"}, want: language.SourceUnreachable, says: "no answer"},
+		"a layer that is too large":           {plan: buildplan.Plan{Source: commonJS, MaxSize: 10}, want: language.ImageTooLarge, says: "handler.js 0.0 MiB"},
+		"a base that does not exist":          {plan: buildplan.Plan{Source: commonJS, Base: "nothing:1"}, want: language.BaseUnavailable, says: "nothing:1"},
+		"a base whose name is none":           {plan: buildplan.Plan{Source: commonJS, Base: "No Name"}, want: language.BaseUnavailable, says: "correct its name"},
+		"a registry that wants a password":    {plan: buildplan.Plan{Source: commonJS}, options: []registrytest.Option{registrytest.WithUser("a", "b")}, want: language.RegistryForbidden, says: "credentials"},
+		"a registry that only lets others in": {plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusForbidden), want: language.RegistryForbidden, says: "credentials"},
+		"a registry that is broken":           {plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusNotImplemented), want: language.RegistryUnavailable, says: "tried again"},
 		"a registry that wants repositories to exist": {
-			plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusNotFound), want: buildplan.RegistryForbidden, says: "does the repository shop-price exist",
+			plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusNotFound), want: language.RegistryForbidden, says: "does the repository shop-price exist",
 		},
-		"a proxy that limits bodies": {plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusRequestEntityTooLarge), want: buildplan.ImageTooLarge, says: "raise its limit"},
+		"a proxy that limits bodies": {plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusRequestEntityTooLarge), want: language.ImageTooLarge, says: "raise its limit"},
 		"a registry that is not there": {
-			plan: buildplan.Plan{Source: commonJS}, want: buildplan.RegistryUnavailable, says: "connection refused",
+			plan: buildplan.Plan{Source: commonJS}, want: language.RegistryUnavailable, says: "connection refused",
 			prepare: func(t *testing.T, _ *job, _ *registrytest.Registry, plan *buildplan.Plan) {
 				t.Helper()
 				address := loopback.Address(t)
@@ -179,11 +180,11 @@ func TestAFailureNamesItsCause(t *testing.T) {
 			},
 		},
 		"a registry whose certificate is not trusted": {
-			plan: buildplan.Plan{Source: commonJS}, options: []registrytest.Option{registrytest.WithTLS()}, want: buildplan.RegistryUnavailable, says: "caBundle",
+			plan: buildplan.Plan{Source: commonJS}, options: []registrytest.Option{registrytest.WithTLS()}, want: language.RegistryUnavailable, says: "caBundle",
 		},
 		"a full registry": {
 			plan: buildplan.Plan{Dependencies: `{"dependencies": {"lodash": "4.17.21"}}`}, options: []registrytest.Option{registrytest.WithSpace(420_000)},
-			want: buildplan.RegistryFull, says: "larger volume",
+			want: language.RegistryFull, says: "larger volume",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -259,7 +260,7 @@ func TestABuildThatIsStoppedEndsWithWhatItStarted(t *testing.T) {
 				stop()
 			}()
 			result := j.builder().Prepare(ctx)
-			require.Equal(t, buildplan.Interrupted, result.Reason)
+			require.Equal(t, language.Interrupted, result.Reason)
 			require.Empty(t, result.Log)
 			<-gone // the connection of the child that was killed, which would wait longer for an answer
 			require.Less(t, time.Since(stopped), time.Minute)
@@ -297,7 +298,7 @@ func TestABaseWithADigestIsUsedWhileItsOwnRegistryIsAway(t *testing.T) {
 	})
 	exact := strings.TrimSuffix(base, ":1") + "@" + digestOf(t, first)
 	require.Equal(t, diffIDs(t, first), built("3", exact))
-	require.Equal(t, buildplan.RegistryUnavailable, run("4", base).Reason, "what the tag means now is unknown")
+	require.Equal(t, language.RegistryUnavailable, run("4", base).Reason, "what the tag means now is unknown")
 
 	repositories, err := remote.Catalog(t.Context(), registryOf(t, server.Host), reach(t, server)...)
 	require.NoError(t, err)
@@ -403,7 +404,7 @@ func TestASourceThatCompilesPassesAndOthersSayWhere(t *testing.T) {
 			}
 			var failed *reasonError
 			require.ErrorAs(t, err, &failed)
-			require.Equal(t, buildplan.SourceInvalid, failed.reason)
+			require.Equal(t, language.SourceInvalid, failed.reason)
 			for _, part := range tc.says {
 				require.Contains(t, failed.message, part)
 			}

@@ -69,7 +69,7 @@ func (b *Builder) check(ctx context.Context, plan task, dir string) error {
 	}
 	compiler := func(line ...string) string { return b.compiles(ctx, dir, found, line) }
 	if message := plan.language.Check(language.Source{File: found.name, Text: found.text, Manifest: found.manifest}, compiler); message != "" {
-		return fail(buildplan.SourceInvalid, "%s does not compile: %s", found.name, message)
+		return fail(language.SourceInvalid, "%s does not compile: %s", found.name, message)
 	}
 	return nil
 }
@@ -86,16 +86,16 @@ func findHandler(root *os.Root, plan task) (handler, error) {
 		}
 		text, err := root.ReadFile(name)
 		if err != nil {
-			return handler{}, fail(buildplan.SourceInvalid, "%s in %s cannot be read; replace it", name, whereIn(plan))
+			return handler{}, fail(language.SourceInvalid, "%s in %s cannot be read; replace it", name, whereIn(plan))
 		}
 		return handler{name: name, text: string(text), manifest: manifest}, nil
 	}
 	for _, candidate := range candidates {
 		if candidate.NamedBy != "" && !filepath.IsLocal(candidate.File) {
-			return handler{}, fail(buildplan.SourceInvalid, "%s leads out of %s; name a file within it", candidate.NamedBy, whereIn(plan))
+			return handler{}, fail(language.SourceInvalid, "%s leads out of %s; name a file within it", candidate.NamedBy, whereIn(plan))
 		}
 	}
-	return handler{}, fail(buildplan.SourceInvalid, "there is no %s in %s; add it, or correct spec.source.gitRepository.baseDir",
+	return handler{}, fail(language.SourceInvalid, "there is no %s in %s; add it, or correct spec.source.gitRepository.baseDir",
 		plan.language.Handler, whereIn(plan))
 }
 

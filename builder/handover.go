@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 const (
@@ -46,7 +47,7 @@ func dialHandover(ctx context.Context, dir string) (*handover, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fail(buildplan.Interrupted, "the container that pushes the image did not start; it is tried again")
+			return nil, fail(language.Interrupted, "the container that pushes the image did not start; it is tried again")
 		case <-time.After(handoverRetry):
 		}
 	}
@@ -104,7 +105,7 @@ func (r *receiver) accept(ctx context.Context) (*net.UnixConn, error) {
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, fail(buildplan.Interrupted, "the container that installs the dependencies did not start; it is tried again")
+		return nil, fail(language.Interrupted, "the container that installs the dependencies did not start; it is tried again")
 	}
 	return conn, nil
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/language"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
@@ -103,7 +102,7 @@ func copyTar(out io.Writer, in io.Reader, root string, maxSize int64) error {
 		}
 		total += header.Size
 		if maxSize > 0 && total > maxSize || entries >= maxEntries {
-			return fail(buildplan.ImageTooLarge, "source and dependencies take more than the %s or the %d files that are allowed; depend on less",
+			return fail(language.ImageTooLarge, "source and dependencies take more than the %s or the %d files that are allowed; depend on less",
 				megabytes(maxSize), maxEntries)
 		}
 		if err := copyEntry(to, from, header, root); err != nil {
@@ -137,7 +136,7 @@ func copyEntry(to *tar.Writer, from io.Reader, header *tar.Header, root string) 
 // broken returns an error that distinguishes a sender that ended from one that sends something else.
 func broken(err error) error {
 	if errors.Is(err, tar.ErrHeader) {
-		return fail(buildplan.InstallFailed, "what the container that installs sent is no layer; a package of the Function may have disturbed it")
+		return fail(language.InstallFailed, "what the container that installs sent is no layer; a package of the Function may have disturbed it")
 	}
 	return errNotHandedOver
 }
@@ -147,7 +146,7 @@ func broken(err error) error {
 func cleanHeader(header *tar.Header, root string) (*tar.Header, error) {
 	name := path.Clean(header.Name)
 	if name != root && !strings.HasPrefix(name, root+"/") {
-		return nil, fail(buildplan.InstallFailed, "the layer has a file outside of the Function's directory /%s", root)
+		return nil, fail(language.InstallFailed, "the layer has a file outside of the Function's directory /%s", root)
 	}
 	clean := &tar.Header{Typeflag: header.Typeflag, Name: name, Mode: 0o644, ModTime: time.Unix(0, 0)}
 	if header.Mode&0o111 != 0 {
@@ -161,7 +160,7 @@ func cleanHeader(header *tar.Header, root string) (*tar.Header, error) {
 	case tar.TypeSymlink:
 		clean.Linkname, clean.Mode = header.Linkname, 0o777
 	default:
-		return nil, fail(buildplan.InstallFailed, "the layer has something that is neither a file nor a directory nor a link")
+		return nil, fail(language.InstallFailed, "the layer has something that is neither a file nor a directory nor a link")
 	}
 	return clean, nil
 }
@@ -304,7 +303,7 @@ func checkSize(entries []entry, maxSize int64) error {
 	for _, name := range names[:min(3, len(names))] {
 		largest = append(largest, fmt.Sprintf("%s %s", name, megabytes(parts[name])))
 	}
-	return fail(buildplan.ImageTooLarge, "source and dependencies take %s, and %s are allowed; the largest are %s; depend on less",
+	return fail(language.ImageTooLarge, "source and dependencies take %s, and %s are allowed; the largest are %s; depend on less",
 		megabytes(total), megabytes(maxSize), strings.Join(largest, ", "))
 }
 

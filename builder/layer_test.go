@@ -112,7 +112,7 @@ func TestALayerThatIsTooLargeNamesWhatTakesTheSpace(t *testing.T) {
 	require.NoError(t, pack(18<<20+10))
 	var failed *reasonError
 	require.ErrorAs(t, pack(18<<20+9), &failed)
-	require.Equal(t, buildplan.ImageTooLarge, failed.reason)
+	require.Equal(t, language.ImageTooLarge, failed.reason)
 	require.Contains(t, failed.message, "take 18 MiB, and 18 MiB are allowed")
 	require.Contains(t, failed.message, "node_modules/@scope/large 12 MiB, .local/pandas 5.0 MiB, node_modules/small 1.0 MiB")
 }

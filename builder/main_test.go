@@ -25,6 +25,7 @@ import (
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // packages is a cache of npm and pip that all tests share.
@@ -128,7 +129,7 @@ func shortDir(t *testing.T) string {
 // tried does again what failed because the packages' registry did not answer, as the controller would.
 func tried(attempt func() buildplan.Result) (result buildplan.Result) {
 	for range 3 {
-		if result = attempt(); result.Reason != buildplan.PackagesUnreachable {
+		if result = attempt(); result.Reason != language.PackagesUnreachable {
 			break
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // indexes are an npm registry and a Python index with one package, secret-sauce. They let in who knows the
@@ -158,13 +159,13 @@ func TestPrivatePackagesBehindAPrivateAuthority(t *testing.T) {
 		t.Run(name+" without credentials", func(t *testing.T) {
 			t.Parallel()
 			j, result := prepare(t, tc.closed, server.ca)
-			require.Equal(t, buildplan.PackageForbidden, result.Reason, "%s\n%s", result.Message, j.output)
+			require.Equal(t, language.PackageForbidden, result.Reason, "%s\n%s", result.Message, j.output)
 			require.Contains(t, result.Message, "serverless-package-registry-config")
 		})
 		t.Run(name+" without the authority", func(t *testing.T) {
 			t.Parallel()
 			j, result := prepare(t, tc.open, nil)
-			require.Equal(t, buildplan.PackagesUnreachable, result.Reason, "%s\n%s", result.Message, j.output)
+			require.Equal(t, language.PackagesUnreachable, result.Reason, "%s\n%s", result.Message, j.output)
 			require.Contains(t, result.Message, "caBundle")
 		})
 	}

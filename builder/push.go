@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"github.com/rouse-run/rouse/runtimes/language"
 	"bytes"
 	"context"
 	"encoding/pem"
@@ -216,18 +217,18 @@ func (t *target) failure(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, registry.ErrForbidden):
-		return fail(buildplan.RegistryForbidden, "registry %s: %s; correct the credentials in the Secret that names the registry", host, err)
+		return fail(language.RegistryForbidden, "registry %s: %s; correct the credentials in the Secret that names the registry", host, err)
 	case errors.Is(err, registry.ErrFull):
-		return fail(buildplan.RegistryFull, "registry %s: %s; delete images, or give it a larger volume or quota", host, err)
+		return fail(language.RegistryFull, "registry %s: %s; delete images, or give it a larger volume or quota", host, err)
 	case errors.Is(err, registry.ErrUntrusted):
-		return fail(buildplan.RegistryUnavailable, "registry %s: %s; %s", host, err, caRemedy)
+		return fail(language.RegistryUnavailable, "registry %s: %s; %s", host, err, caRemedy)
 	case errors.Is(err, registry.ErrUnavailable):
-		return fail(buildplan.RegistryUnavailable, "registry %s: %s; it is tried again", host, err)
+		return fail(language.RegistryUnavailable, "registry %s: %s; it is tried again", host, err)
 	}
 	if answer := (&transport.Error{}); errors.As(err, &answer) && answer.StatusCode == http.StatusRequestEntityTooLarge {
-		return fail(buildplan.ImageTooLarge, "registry %s, or a proxy before it, takes no layer of this size; raise its limit, or depend on less", host)
+		return fail(language.ImageTooLarge, "registry %s, or a proxy before it, takes no layer of this size; raise its limit, or depend on less", host)
 	}
-	return fail(buildplan.RegistryForbidden, "registry %s does not take the image: %s; does the repository %s exist there, and may it be written to?",
+	return fail(language.RegistryForbidden, "registry %s does not take the image: %s; does the repository %s exist there, and may it be written to?",
 		host, err, t.tag.RepositoryStr())
 }
 

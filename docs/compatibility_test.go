@@ -38,7 +38,7 @@ func TestTheTableOfCompatibilitySaysWhatIsTestedAndAskedFor(t *testing.T) {
 			tested:    []evidence{{components + "keda/go.mod", `kedacore/keda/v2 v(\S+)`}, {"e2e/kind.sh", `\nkeda=(\S+)`}},
 		},
 		"NATS": {
-			supported: []evidence{{"docs/nats.md", `Version (\S+) or later with JetStream`}, {"internal/broker/errors.go", `nats-server (\S+) has to come first`}},
+			supported: []evidence{{"docs/nats.md", `Version (\S+) or later with JetStream`}, {"internal/broker/errors.go", `NATS to (\S+) or later`}},
 			tested: []evidence{
 				{components + "nats/go.mod", `nats-server/v2 v(\S+)`},
 				{"go.mod", `nats-server/v2 v(\S+)`},

@@ -1,12 +1,181 @@
 package scaler
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// errUnknown is why a question about a backlog cannot be answered.
+// forgetEvery is the interval at which Functions are forgotten that KEDA has stopped polling.
+const forgetEvery = 30 * time.Second
+
+// tracker holds the functions that KEDA asks about, and hands each its routes.
+type tracker struct {
+	deps    *Deps
+	options *Options
+	metrics *metrics
+
+	created chan struct{} // a note that there is a function to start
+
+	mu        sync.Mutex
+	functions map[target]*function
+	waiting   []*function                              // not started yet
+	stops     map[target]context.CancelFunc            // ends a started one
+	routes    map[types.NamespacedName][]routing.Route // by Function
+	routed    bool                                     // routes are known
+}
+
+func newTracker(deps *Deps, options *Options, m *metrics) *tracker {
+	return &tracker{
+		deps:      deps,
+		options:   options,
+		metrics:   m,
+		created:   make(chan struct{}, 1),
+		functions: map[target]*function{},
+		stops:     map[target]context.CancelFunc{},
+	}
+}
+
+// run keeps the functions going until ctx ends, and forgets those that KEDA does
+// not ask about any more.
+func (t *tracker) run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	ticker := time.NewTicker(forgetEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.created:
+			t.start(ctx, &running)
+		case <-ticker.C:
+			t.forget(time.Now())
+		}
+	}
+}
+
+func (t *tracker) start(ctx context.Context, running *sync.WaitGroup) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.waiting {
+		ctx, cancel := context.WithCancel(ctx)
+		t.stops[f.target] = cancel
+		running.Go(func() { f.run(ctx) })
+	}
+	t.waiting = nil
+}
+
+func (t *tracker) forget(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, f := range t.functions {
+		stop, started := t.stops[key]
+		if !started || !f.abandoned(now, t.options.ForgetAfter) {
+			continue
+		}
+		stop()
+		delete(t.stops, key)
+		delete(t.functions, key)
+		f.log.V(1).Info("function forgotten: KEDA has stopped polling it")
+	}
+	t.metrics.tracked.Set(float64(len(t.functions)))
+}
+
+// function finds the state of a Function, and begins to follow one that was not
+// asked about before.
+func (t *tracker) function(key target) *function {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f, ok := t.functions[key]
+	if !ok {
+		f = newFunction(key, t.deps, t.options, t.metrics)
+		f.routes, f.counted, f.routed = t.routes[key.function], unpaused(t.routes[key.function]), t.routed
+		t.functions[key] = f
+		t.metrics.tracked.Set(float64(len(t.functions)))
+		t.waiting = append(t.waiting, f)
+		select {
+		case t.created <- struct{}{}:
+		default:
+		}
+	}
+	f.asked()
+	return f
+}
+
+// setRoutes hands each Function the Subscriptions that deliver to it, events or dead
+// letters, those of other namespaces only where the operator allows such sinks.
+func (t *tracker) setRoutes(routes []routing.Route) {
+	byFunction := map[types.NamespacedName][]routing.Route{}
+	for route := range routing.WithDeadLetters(routes) {
+		own := route.Subscription.Namespace == route.Service.Namespace
+		if own || t.options.Sinks.Opens() && !route.External {
+			byFunction[route.Service] = append(byFunction[route.Service], route)
+		}
+	}
+	for _, found := range byFunction {
+		slices.SortStableFunc(found, func(a, b routing.Route) int { return cmp.Compare(a.Consumer, b.Consumer) })
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.routes, t.routed = byFunction, true
+	for key, f := range t.functions {
+		f.setRoutes(byFunction[key.function])
+	}
+}
+
+// nudge has all backlogs read now.
+func (t *tracker) nudge() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.functions {
+		f.nudge()
+	}
+}
+
+// knowsRoutes reports whether the Subscriptions are known.
+func (t *tracker) knowsRoutes() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.routed
+}
+
+// oldest is the age in seconds of the oldest backlog in memory.
+func (t *tracker) oldest() float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	var oldest time.Duration
+	for _, f := range t.functions {
+		oldest = max(oldest, f.age(now))
+	}
+	return oldest.Seconds()
+}
+
+// asked records that KEDA asks about the function.
+func (f *function) asked() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.askedAt = time.Now()
+}
+
+// abandoned reports whether KEDA does not ask about the function any more.
+func (f *function) abandoned(now time.Time, after time.Duration) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.streams == 0 && now.Sub(f.askedAt) > after
+}
+
+// errUnknown means that the backlog could not be read.
 var errUnknown = errors.New("backlog is not known")
 
 // phase reports whether a Function has work.
@@ -18,7 +187,7 @@ const (
 	phaseActive
 )
 
-// cause is what turned a Function active.
+// cause is the reason why a Function became active.
 type cause string
 
 const (
@@ -108,13 +277,87 @@ func (a *activity) answer(now time.Time, maxAge time.Duration, connected bool) (
 	case a.phase == phaseUnknown && a.failure != nil:
 		return 0, fmt.Errorf("%w: %w", errUnknown, a.failure)
 	case a.phase == phaseUnknown:
-		return 0, fmt.Errorf("%w: it was not read yet", errUnknown)
+		return 0, fmt.Errorf("%w: not read yet", errUnknown)
 	case age > maxAge:
-		return 0, fmt.Errorf("%w: it was last read %s ago", errUnknown, age.Round(time.Second))
+		return 0, fmt.Errorf("%w: last read %s ago", errUnknown, age.Round(time.Second))
 	case a.phase == phaseIdle && a.failure != nil:
 		return 0, fmt.Errorf("%w: %w", errUnknown, a.failure)
 	case a.phase == phaseIdle && !connected:
 		return 0, fmt.Errorf("%w: not connected to NATS", errUnknown)
 	}
 	return a.backlog, nil
+}
+
+const (
+	// lookEvery is the pause between two looks at the calls of a Function that
+	// has pods, and between two announcements that it is idle. Gateways stay
+	// listed for several times as long.
+	lookEvery = 3 * time.Second
+	// keptInterest bounds how long a Function is watched after KEDA's last request.
+	keptInterest = time.Minute
+)
+
+// watchCalls looks at the calls of the Function while it has pods, and announces
+// that it is idle. Calls that a look finds keep KEDA's cooldown from running,
+// also where KEDA asks seldom, or asks another replica.
+func (f *function) watchCalls(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait.Jitter(lookEvery, 0.2)):
+		}
+		if !f.mayFallAsleep() {
+			continue
+		}
+		if _, err := f.look(ctx); err != nil || !f.isIdle() {
+			continue
+		}
+		if err := f.deps.HTTP.Idleness.AnnounceIdle(f.target.function); err != nil {
+			f.log.V(1).Info("cannot announce that the function is idle", "reason", err.Error())
+		}
+	}
+}
+
+// mayFallAsleep reports whether there are pods that KEDA may take away.
+func (f *function) mayFallAsleep() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	asked := f.streams > 0 || time.Since(f.askedAt) < keptInterest
+	return asked && len(f.endpoints) > 0
+}
+
+// isIdle reports whether nothing needs the Function, as far as the last look says.
+func (f *function) isIdle() bool {
+	backlog, err := f.answer()
+	if err != nil || float64(backlog) > f.target.activation {
+		return false
+	}
+	held := f.held()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.demand.Idle(time.Now(), held)
+}
+
+// watchListing follows whether callers reach the Function through gateways. Not
+// to know means that they do not.
+func (f *function) watchListing(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := f.deps.HTTP.Listings.WatchFunction(ctx, f.target.function, f.setListed)
+		if ctx.Err() != nil {
+			return
+		}
+		f.setListed(false)
+		f.log.Error(err, "cannot watch whether gateways are listed")
+		select {
+		case <-ctx.Done():
+		case <-time.After(rewatchPause):
+		}
+	}
+}
+
+func (f *function) setListed(listed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.demand.SetListed(time.Now(), listed)
 }

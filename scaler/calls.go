@@ -4,15 +4,71 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/scaler/httpload"
 )
 
-// errCallsUnknown is why a question about calls over HTTP cannot be answered.
-var errCallsUnknown = errors.New("calls over HTTP are not known")
+// HTTPOptions are about calls over HTTP.
+type HTTPOptions struct {
+	// GatewayService is that of the gateways, which report what they hold.
+	// Without a name there are none.
+	GatewayService types.NamespacedName
+	// ActivatorGrace is how long a Function has to be idle, and its activators
+	// listed, before its pods may go. It has to be longer than the slowest node
+	// takes to send callers to another endpoint.
+	ActivatorGrace time.Duration
+}
+
+func (o *HTTPOptions) bindFlags(fs *pflag.FlagSet) {
+	fs.Func("gateway-service", "Service of the gateways, namespace/name, whose endpoints report the requests that they hold; empty: none",
+		func(text string) (err error) {
+			o.GatewayService, err = parseService(text)
+			return err
+		})
+	fs.DurationVar(&o.ActivatorGrace, "activator-grace", o.ActivatorGrace,
+		"how long a Function that HTTP wakes has to be idle and its gateways listed before its pods may go")
+}
+
+func parseService(text string) (types.NamespacedName, error) {
+	namespace, name, found := strings.Cut(text, "/")
+	if text != "" && (!found || namespace == "" || name == "" || strings.Contains(name, "/")) {
+		return types.NamespacedName{}, fmt.Errorf("%q is not namespace/name", text)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+// Handler serves /healthz, /readyz and /metrics. Not reaching NATS does not make
+// the Scaler unready: its answer is then an error, which KEDA must get.
+func (s *Scaler) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		switch {
+		case s.stopping.Load():
+			http.Error(w, "stopping", http.StatusServiceUnavailable)
+		case !s.tracker.knowsRoutes():
+			http.Error(w, "subscriptions are not known yet", http.StatusServiceUnavailable)
+		default:
+			_, _ = w.Write([]byte("ok\n"))
+		}
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.deps.Registry, promhttp.HandlerOpts{Registry: s.deps.Registry}))
+	return mux
+}
+
+// errCallsUnknown means that the calls over HTTP could not be counted.
+var errCallsUnknown = errors.New("HTTP load is not known")
 
 // countsHTTP reports whether calls over HTTP need the Function awake.
 func (f *function) countsHTTP() bool { return f.target.http != httpOff }
@@ -32,7 +88,7 @@ func (f *function) followCalls(ctx context.Context) (end func()) {
 	}
 }
 
-// held is how many requests the gateways hold, as far as is known.
+// held is the number of requests that the gateways hold, as last reported.
 func (f *function) held() uint64 {
 	if !f.countsHTTP() {
 		return 0

@@ -67,7 +67,7 @@ type request struct {
 	httpConcurrency float64 // calls per replica; 0 when HTTP counts nothing
 }
 
-// withoutHTTP is the request where nobody counts calls.
+// withoutHTTP is the request of a Function without HTTP load.
 func (r request) withoutHTTP() request {
 	r.http, r.httpConcurrency = httpOff, 0
 	return r

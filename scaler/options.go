@@ -13,11 +13,11 @@ import (
 
 // Options configures a Scaler.
 type Options struct {
-	// GRPCAddress is where KEDA connects.
+	// GRPCAddress is the address that KEDA connects to.
 	GRPCAddress string
 	// Stream is the JetStream stream that holds the events.
 	Stream string
-	// Sinks is where events may go besides a Subscription's own namespace.
+	// Sinks are the sinks that are allowed outside of a Subscription's own namespace.
 	Sinks routing.Policy
 	// Refresh paces the reading of backlogs.
 	Refresh RefreshOptions
@@ -34,7 +34,7 @@ type Options struct {
 	// FirstAnswerWait bounds how long a call waits for the first reading of a
 	// Function that was not known before.
 	FirstAnswerWait time.Duration
-	// ForgetAfter is how long a Function is followed after KEDA last asked.
+	// ForgetAfter bounds how long a Function is watched after KEDA's last request.
 	ForgetAfter time.Duration
 	// DrainDelay is how long everything goes on after the stop signal, so that
 	// name resolution can lead KEDA elsewhere first.
@@ -55,7 +55,7 @@ type RefreshOptions struct {
 	Timeout time.Duration
 	// MaxAge is the age at which a reading is no longer an answer.
 	MaxAge time.Duration
-	// WakeGrace is how long after a publish a backlog of 0 is not believed.
+	// WakeGrace is the time after a publish during which a backlog of 0 is not trusted.
 	WakeGrace time.Duration
 }
 

@@ -7,8 +7,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/kedatest"
 )
 
@@ -311,4 +315,270 @@ func requireAnswer(t *testing.T, r *rig, wantValue float64, wantActive bool) {
 	require.NoError(t, err)
 	require.InDelta(t, wantValue, value, 0)
 	require.Equal(t, wantActive, active)
+}
+
+// paused is the route as it is while nothing is delivered for it.
+func paused(route routing.Route) routing.Route {
+	route.Paused = true
+	if route.DeadLetters != nil {
+		deadLetters := paused(*route.DeadLetters)
+		route.DeadLetters = &deadLetters
+	}
+	return route
+}
+
+func TestAPausedSubscriptionDoesNotWakeItsFunction(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(r *rig) {
+		t := r.t
+		object := r.keda("order", nil)
+		advance(time.Minute)
+		r.broker.publish(orderPlaced)
+		advance(10 * time.Minute)
+		requireAnswer(t, r, 0, false)
+		require.Empty(t, object.Transitions())
+		received, _ := object.Pushed()
+		require.Zero(t, received)
+	}, paused(order))
+}
+
+func TestAPauseLetsAFunctionSleepAlthoughEventsWait(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(r *rig) {
+		t := r.t
+		object := r.keda("order", nil)
+		for range 40 {
+			r.broker.publish(orderPlaced)
+		}
+		advance(30 * time.Second)
+		require.Positive(t, object.Replicas())
+		r.broker.set(order, broker.Backlog{Pending: 30, AckPending: 10})
+
+		r.routes.post([]routing.Route{paused(order)})
+		advance(time.Second)
+		requireAnswer(t, r, 0, false)
+		r.broker.publish(orderPlaced)
+		advance(10 * time.Minute)
+		require.Zero(t, object.Replicas())
+		requireAnswer(t, r, 0, false)
+	}, order)
+}
+
+func TestTheEndOfAPauseIsPushedIfSomethingWaits(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(r *rig) {
+		t := r.t
+		object := r.keda("order", seldom)
+		advance(time.Minute)
+		r.broker.publish(orderPlaced)
+		advance(time.Minute)
+		require.Zero(t, object.Replicas())
+
+		r.routes.post([]routing.Route{order})
+		advance(shortestPause)
+		require.Equal(t, 1, object.Replicas())
+		require.Equal(t, kedatest.Push, object.Transitions()[0].Reason)
+	}, paused(order))
+}
+
+func TestTheEndOfAPauseWakesNothingIfNothingWaits(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(r *rig) {
+		t := r.t
+		object := r.keda("order", nil)
+		advance(time.Minute)
+		r.routes.post([]routing.Route{order})
+		advance(time.Minute)
+		require.Zero(t, object.Replicas())
+		r.broker.publish(orderPlaced)
+		synctest.Wait()
+		require.Equal(t, 1, object.Replicas(), "it listens again")
+	}, paused(order))
+}
+
+func TestAPauseLeavesTheFunctionsOtherSubscriptionsAlone(t *testing.T) {
+	t.Parallel()
+	wide := routeTo(shop, "order", "orders", orderPlaced)
+	wide.MaxInFlight = 50
+	refunds := routeTo(shop, "order", "refunds", "kyma.webshop.refund.asked.v1")
+	inBubble(t, func(r *rig) {
+		t := r.t
+		object := r.keda("order", seldom)
+		advance(time.Minute)
+		r.broker.publish(orderPlaced)
+		synctest.Wait()
+		require.Zero(t, object.Replicas())
+		r.broker.publish("kyma.webshop.refund.asked.v1")
+		synctest.Wait()
+		require.Equal(t, 1, object.Replicas())
+		advance(10 * time.Second)
+		requireAnswer(t, r, 1, true)
+
+		spec, err := r.client.GetMetricSpec(t.Context(), r.ref("order"))
+		require.NoError(t, err)
+		require.InDelta(t, 50, spec.GetMetricSpecs()[0].GetTargetSizeFloat(), 0, "a pause changes nothing about what a replica carries")
+	}, paused(wide), refunds)
+}
+
+// The listener of before a pause may still be there when something is published.
+func TestAPublishJustAfterAPauseWakesNothing(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(r *rig) {
+		t := r.t
+		object := r.keda("order", seldom)
+		advance(time.Minute)
+		f := r.scaler.tracker.function(target{function: order.Service})
+		f.mu.Lock()
+		before := f.listener
+		f.mu.Unlock()
+		require.NotNil(t, before)
+		f.setRoutes([]routing.Route{paused(order)}) // its loop has not seen it yet
+		f.published(before)
+		advance(time.Minute)
+		require.Empty(t, object.Transitions())
+	}, order)
+}
+
+func TestAPauseHoldsForTheSinkOfDeadLettersToo(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	deadLetters := routeTo(shop, "dead-letters", "orders", routing.DeadLetterSubject(types.NamespacedName{Namespace: shop, Name: "orders"}))
+	deadLetters.OfDeadLetters = true
+	order.DeadLetters = &deadLetters
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.broker.create(order, deadLetters)
+		r.routes.post([]routing.Route{paused(order)})
+		r.start()
+		object := r.keda("dead-letters", seldom)
+		advance(time.Minute)
+		r.broker.publish(deadLetters.Subjects[0])
+		advance(time.Minute)
+		require.Zero(t, object.Replicas())
+
+		r.routes.post([]routing.Route{order})
+		advance(shortestPause)
+		require.Equal(t, 1, object.Replicas())
+	})
+}
+
+func TestScalerIsolatesNamespaces(t *testing.T) {
+	t.Parallel()
+	theirs := routeTo("bank", "order", "orders", orderPlaced)
+	// A Subscription whose sink lies in another namespace counts for no Function.
+	crossing := routeTo("bank", "order", "crossing", "kyma.bank.crossing.v1")
+	crossing.Service = types.NamespacedName{Namespace: shop, Name: "order"}
+	inBubble(t, func(r *rig) {
+		t := r.t
+		r.broker.set(theirs, broker.Backlog{Pending: 50})
+		r.broker.set(crossing, broker.Backlog{Pending: 50})
+		object := r.keda("order", nil)
+		requireAnswer(t, r, 0, false)
+
+		r.broker.publish(orderPlaced)
+		r.broker.publish("kyma.bank.crossing.v1")
+		advance(30 * time.Second)
+		require.Zero(t, object.Replicas())
+
+		for _, key := range []string{"namespace", "consumer", "stream", "subscription"} {
+			_, err := r.client.IsActive(t.Context(), r.ref("order", key, theirs.Consumer))
+			require.Equal(t, codes.InvalidArgument, status.Code(err), key)
+		}
+		_, err := r.client.IsActive(t.Context(), r.ref("bank/order"))
+		require.Equal(t, codes.InvalidArgument, status.Code(err))
+
+		own := r.ref("order")
+		own.Namespace = "bank"
+		value, active, err := r.ask(own)
+		require.NoError(t, err)
+		require.True(t, active)
+		require.InDelta(t, 51, value, 0)
+	}, theirs, crossing)
+}
+
+func TestSubscriptionsElsewhereWakeAFunctionIfTheOperatorAllowsThem(t *testing.T) {
+	t.Parallel()
+	crossing := routeTo("bank", "order", "crossing", "kyma.bank.crossing.v1")
+	crossing.Service = types.NamespacedName{Namespace: shop, Name: "order"}
+	foreign := routeTo("bank", "order", "foreign", "kyma.bank.foreign.v1")
+	foreign.Service, foreign.External = types.NamespacedName{}, true
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.options.Sinks.AllowedSinkHosts = []string{"*.svc.cluster.local"}
+		r.broker.create(crossing, foreign)
+		r.routes.post([]routing.Route{crossing, foreign})
+		r.start()
+		r.broker.set(crossing, broker.Backlog{Pending: 50})
+		requireAnswer(t, r, 50, true)
+	})
+}
+
+func TestAnUnqueriedFunctionIsForgotten(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(r *rig) {
+		t := r.t
+		requireAnswer(t, r, 0, false)
+		object := r.keda("order", func(o *kedatest.Options) { o.PollingInterval = 24 * time.Hour })
+		advance(2 * time.Hour)
+		require.Equal(t, 1, r.broker.listening(), "a stream is interest enough")
+		_ = object
+
+		other := r.ref("order", "activationLagThreshold", "3")
+		_, _, err := r.ask(other)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 2, r.broker.listening())
+		advance(16 * time.Minute)
+		require.Equal(t, 1, r.broker.listening())
+		_, _, err = r.ask(other)
+		require.NoError(t, err, "it is followed again when asked for")
+	}, order)
+}
+
+func TestDeadLettersWakeTheirSinkFunction(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	deadLetters := routeTo(shop, "dead-letters", "orders", routing.DeadLetterSubject(types.NamespacedName{Namespace: shop, Name: "orders"}))
+	deadLetters.OfDeadLetters = true
+	order.DeadLetters = &deadLetters
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.broker.create(order, deadLetters)
+		r.routes.post([]routing.Route{order})
+		r.start()
+		ask := func(function string) float64 {
+			value, _, err := r.ask(r.ref(function))
+			require.NoError(t, err)
+			return value
+		}
+		require.Zero(t, ask("order"))
+		require.Zero(t, ask("dead-letters"))
+		synctest.Wait()
+
+		r.broker.publish(orderPlaced)
+		advance(time.Second)
+		require.InDelta(t, 1, ask("order"), 0)
+		require.Zero(t, ask("dead-letters"), "an event is no dead letter")
+
+		r.broker.set(order, broker.Backlog{})
+		r.broker.publish(deadLetters.Subjects[0])
+		synctest.Wait()
+		require.InDelta(t, 1, ask("dead-letters"), 0, "it wakes the Function")
+		advance(time.Minute)
+		require.InDelta(t, 1, ask("dead-letters"), 0, "and counted")
+		require.Zero(t, ask("order"), "what it could not take is not its work any more")
+
+		r.broker.set(deadLetters, broker.Backlog{AckPending: 1})
+		advance(time.Minute)
+		require.InDelta(t, 1, ask("dead-letters"), 0, "a dead letter that waits for another attempt keeps it awake")
+		r.broker.set(deadLetters, broker.Backlog{})
+		advance(time.Minute)
+		require.Zero(t, ask("dead-letters"))
+	})
 }

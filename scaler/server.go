@@ -2,21 +2,116 @@ package scaler
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/scaler/httpload"
 )
+
+// service answers KEDA from memory, but for the calls that pods run.
+type service struct {
+	pb.UnimplementedExternalScalerServer
+
+	tracker  *tracker
+	options  *Options
+	metrics  *metrics
+	stopping chan struct{} // closed when streams must end
+	streams  streamCount
+}
+
+// IsActive reports whether the backlog is above the activation threshold, or
+// calls over HTTP need the pods. It agrees with GetMetrics, as KEDA acts on both.
+func (s *service) IsActive(ctx context.Context, ref *pb.ScaledObjectRef) (*pb.IsActiveResponse, error) {
+	asked, err := s.parse(ref)
+	if err != nil {
+		return nil, err
+	}
+	f := s.tracker.function(asked.target)
+	f.await(ctx)
+	active, err := f.active(ctx)
+	if err != nil {
+		return nil, unavailable(asked, err)
+	}
+	return &pb.IsActiveResponse{Result: active}, nil
+}
+
+// GetMetrics returns the backlog, or the calls over HTTP.
+func (s *service) GetMetrics(ctx context.Context, in *pb.GetMetricsRequest) (*pb.GetMetricsResponse, error) {
+	asked, err := s.parse(in.GetScaledObjectRef())
+	if err != nil {
+		return nil, err
+	}
+	name := in.GetMetricName()
+	if name != MetricName && (name != httpload.MetricName || asked.http == httpOff) {
+		return nil, status.Errorf(codes.InvalidArgument, "the trigger has no metric %s", quote(name))
+	}
+	f := s.tracker.function(asked.target)
+	f.await(ctx)
+	value, err := f.measure(ctx, name)
+	if err != nil {
+		return nil, unavailable(asked, err)
+	}
+	return metricValue(name, value), nil
+}
+
+// GetMetricSpec returns the backlog that one replica is meant to carry. It never
+// depends on the broker: without a spec KEDA would not even start to ask.
+func (s *service) GetMetricSpec(ctx context.Context, ref *pb.ScaledObjectRef) (*pb.GetMetricSpecResponse, error) {
+	asked, err := s.parse(ref)
+	if err != nil {
+		return nil, err
+	}
+	f := s.tracker.function(asked.target)
+	threshold := asked.lagThreshold
+	if threshold == 0 {
+		f.await(ctx)
+		threshold, _ = f.lagThreshold()
+	}
+	return metricSpecs(threshold, asked.httpConcurrency), nil
+}
+
+// parse checks what KEDA sends.
+func (s *service) parse(ref *pb.ScaledObjectRef) (request, error) {
+	asked, err := parseRequest(ref)
+	if s.tracker.deps.HTTP == nil {
+		asked = asked.withoutHTTP()
+	}
+	return asked, err
+}
+
+// unavailable is the status that KEDA receives when a value is not known.
+func unavailable(asked request, err error) error {
+	return status.Errorf(codes.Unavailable, "function %s: %s", asked.function, err)
+}
+
+// withDeadline bounds unary calls. KEDA sets no deadline, and holds a lock that
+// a push needs while it waits.
+func withDeadline(timeout time.Duration) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return handle(ctx, in)
+	}
+}
 
 // Scaler is the external scaler that KEDA talks to.
 type Scaler struct {
@@ -139,4 +234,61 @@ func (s *Scaler) drain(server *grpc.Server, svc *service) {
 	force := time.AfterFunc(s.options.DrainTimeout, server.Stop)
 	defer force.Stop()
 	server.GracefulStop()
+}
+
+// TLSOptions secures the gRPC port.
+type TLSOptions struct {
+	// CertFile and KeyFile hold the server's certificate. They are read at each
+	// handshake, so that a renewed one needs no restart.
+	CertFile, KeyFile string
+	// ClientCAFile, when set, makes a client certificate of that authority
+	// necessary.
+	ClientCAFile string
+}
+
+func (o *TLSOptions) bindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.CertFile, "tls-cert", o.CertFile, "file with the certificate of the gRPC port; plain text when empty")
+	fs.StringVar(&o.KeyFile, "tls-key", o.KeyFile, "file with the key of that certificate")
+	fs.StringVar(&o.ClientCAFile, "tls-client-ca", o.ClientCAFile, "file with the authority that KEDA's client certificate must come from")
+}
+
+func (o *TLSOptions) validate() error {
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		return errors.New("--tls-cert and --tls-key must be set together")
+	}
+	if o.ClientCAFile != "" && o.CertFile == "" {
+		return errors.New("--tls-client-ca needs --tls-cert and --tls-key")
+	}
+	return nil
+}
+
+// credentials are those of plain text when no TLS is wanted.
+func (o *TLSOptions) credentials() (credentials.TransportCredentials, error) {
+	if o.CertFile == "" {
+		return insecure.NewCredentials(), nil
+	}
+	if _, err := o.certificate(nil); err != nil {
+		return nil, err
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: o.certificate}
+	if o.ClientCAFile != "" {
+		pem, err := os.ReadFile(o.ClientCAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read client authority: %w", err)
+		}
+		config.ClientCAs = x509.NewCertPool()
+		if !config.ClientCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("no certificate in %s", o.ClientCAFile)
+		}
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return credentials.NewTLS(config), nil
+}
+
+func (o *TLSOptions) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("load server certificate: %w", err)
+	}
+	return &pair, nil
 }

@@ -2,17 +2,33 @@ package scaler
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -112,4 +128,177 @@ func TestServeEndsWhenSubscriptionsCannotBeWatched(t *testing.T) {
 		err := s.Serve(t.Context(), bufconn.Listen(1<<10))
 		require.ErrorContains(t, err, "watch subscriptions: no permission")
 	})
+}
+
+// authority is a certificate of its own with its key; it also signs itself.
+type authority struct {
+	cert, key string // files
+	pair      tls.Certificate
+	pool      *x509.CertPool
+}
+
+func newAuthority(t *testing.T, dir, name string) authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	require.NoError(t, err)
+	a := authority{cert: filepath.Join(dir, name+".crt"), key: filepath.Join(dir, name+".key"), pool: x509.NewCertPool()}
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
+	require.NoError(t, os.WriteFile(a.cert, certPEM, 0o600))
+	require.NoError(t, os.WriteFile(a.key, keyPEM, 0o600))
+	a.pair, err = tls.X509KeyPair(certPEM, keyPEM)
+	require.NoError(t, err)
+	a.pool.AppendCertsFromPEM(certPEM)
+	return a
+}
+
+func TestWithTLSOnlyKEDAGetsAnAnswer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server, keda, stranger := newAuthority(t, dir, "server"), newAuthority(t, dir, "keda"), newAuthority(t, dir, "stranger")
+	r := newRig(t)
+	r.options.TLS = TLSOptions{CertFile: server.cert, KeyFile: server.key, ClientCAFile: keda.cert}
+	r.routes.post(nil)
+
+	clients := map[string]struct {
+		credentials credentials.TransportCredentials
+		wantErr     bool
+	}{
+		"KEDA": {credentials: credentials.NewTLS(&tls.Config{
+			RootCAs: server.pool, Certificates: []tls.Certificate{keda.pair}, MinVersion: tls.VersionTLS12,
+		})},
+		"a stranger": {credentials: credentials.NewTLS(&tls.Config{
+			RootCAs: server.pool, Certificates: []tls.Certificate{stranger.pair}, MinVersion: tls.VersionTLS12,
+		}), wantErr: true},
+		"a client without a certificate": {credentials: credentials.NewTLS(&tls.Config{
+			RootCAs: server.pool, MinVersion: tls.VersionTLS12,
+		}), wantErr: true},
+		"a client without TLS": {credentials: insecure.NewCredentials(), wantErr: true},
+	}
+	address := r.serveTCP()
+	for name, tc := range clients {
+		t.Run(name, func(t *testing.T) {
+			conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(tc.credentials))
+			require.NoError(t, err)
+			defer func() { _ = conn.Close() }()
+			_, err = newClient(conn).GetMetricSpec(t.Context(), r.ref("order"))
+			require.Equal(t, tc.wantErr, err != nil, "%v", err)
+		})
+	}
+}
+
+func TestUnusableCertificatesStopTheStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := newAuthority(t, dir, "server")
+	empty := filepath.Join(dir, "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	tests := map[string]struct {
+		options TLSOptions
+		want    string
+	}{
+		"no such file":       {options: TLSOptions{CertFile: dir + "/none", KeyFile: server.key}, want: "load server certificate"},
+		"not a certificate":  {options: TLSOptions{CertFile: empty, KeyFile: empty}, want: "load server certificate"},
+		"no authority":       {options: TLSOptions{CertFile: server.cert, KeyFile: server.key, ClientCAFile: dir + "/none"}, want: "read client authority"},
+		"an empty authority": {options: TLSOptions{CertFile: server.cert, KeyFile: server.key, ClientCAFile: empty}, want: "no certificate in"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := tc.options.credentials()
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
+
+func TestDefaultOptionsAreValidAndSurviveTheirFlags(t *testing.T) {
+	t.Parallel()
+	options := DefaultOptions()
+	fs := pflag.NewFlagSet("scaler", pflag.ContinueOnError)
+	options.BindFlags(fs)
+	require.NoError(t, fs.Parse(nil))
+	require.NoError(t, options.Validate())
+	require.Equal(t, DefaultOptions(), options)
+}
+
+func TestInvalidOptionsAreAllNamed(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		args []string
+		want []string
+	}{
+		"empty names": {
+			args: []string{"--grpc-address=", "--stream-name="},
+			want: []string{"--grpc-address must not be empty", "--stream-name must not be empty"},
+		},
+		"durations that no timer takes": {
+			args: []string{"--refresh-active-interval=0s", "--push-repeat=-1s", "--drain-delay=-1s"},
+			want: []string{"--refresh-active-interval must be more than 0", "--push-repeat must be more than 0, is -1s", "must not be negative"},
+		},
+		"readings that are too old before the next one": {
+			args: []string{"--refresh-idle-interval=10s"},
+			want: []string{"--refresh-max-age (15s) must be at least 22s"},
+		},
+		"a first answer that never comes in time": {
+			args: []string{"--first-answer-wait=2s"},
+			want: []string{"--first-answer-wait (2s) must be less than --answer-timeout (1s)"},
+		},
+		"a negative grace": {
+			args: []string{"--activator-grace=-1s"},
+			want: []string{"--activator-grace must not be negative"},
+		},
+		"half a certificate": {
+			args: []string{"--tls-cert=/cert"},
+			want: []string{"--tls-cert and --tls-key must be set together"},
+		},
+		"an authority without a certificate": {
+			args: []string{"--tls-client-ca=/ca"},
+			want: []string{"--tls-client-ca needs --tls-cert and --tls-key"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := DefaultOptions()
+			fs := pflag.NewFlagSet("scaler", pflag.ContinueOnError)
+			options.BindFlags(fs)
+			require.NoError(t, fs.Parse(tc.args))
+			err := options.Validate()
+			for _, want := range tc.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func TestFlagsReachTheirOptions(t *testing.T) {
+	t.Parallel()
+	options := DefaultOptions()
+	fs := pflag.NewFlagSet("scaler", pflag.ContinueOnError)
+	options.BindFlags(fs)
+	require.NoError(t, fs.Parse([]string{
+		"--push-heartbeat=11s", "--grpc-address=127.0.0.1:0", "--wake-grace=1s",
+		"--gateway-service=rouse-system/rouse-gateway", "--activator-grace=20s",
+	}))
+	require.Equal(t, 11*time.Second, options.Push.Heartbeat)
+	require.Equal(t, "127.0.0.1:0", options.GRPCAddress)
+	require.Equal(t, time.Second, options.Refresh.WakeGrace)
+	require.Equal(t, HTTPOptions{
+		GatewayService: types.NamespacedName{Namespace: "rouse-system", Name: "rouse-gateway"}, ActivatorGrace: 20 * time.Second,
+	}, options.HTTP)
+	for _, wrong := range []string{"rouse-gateway", "/rouse-gateway", "rouse-system/", "a/b/c"} {
+		require.ErrorContains(t, fs.Parse([]string{"--gateway-service=" + wrong}), "is not namespace/name")
+	}
 }

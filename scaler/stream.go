@@ -2,6 +2,7 @@ package scaler
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 // StreamIsActive sends true when the Function turns active and, at the pacer's
@@ -187,4 +190,136 @@ func (f *function) pushClosed() {
 	if f.pushes--; f.pushes == 0 {
 		f.noPushSince = time.Now()
 	}
+}
+
+// listener waits for the first publish on a Function's subjects.
+type listener struct {
+	subjects []string
+	at       time.Time
+	stop     func()
+}
+
+// listen places a listener on the subjects of the routes. It reports whether
+// one is in place.
+func (f *function) listen(routes []routing.Route) bool {
+	subjects := subjectsOf(routes)
+	if len(subjects) == 0 {
+		return false
+	}
+	placed := &listener{subjects: subjects, at: time.Now()}
+	// Set before the call, as the first message may come before it returns.
+	f.mu.Lock()
+	f.listener = placed
+	f.mu.Unlock()
+	stop, err := f.deps.Listener.OnPublish(subjects, func() { f.published(placed) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.log.V(1).Info("cannot listen for publishes", "reason", err.Error())
+		if f.listener == placed {
+			f.listener = nil
+		}
+		return false
+	}
+	placed.stop = stop
+	return true
+}
+
+// listening reports whether a listener is in place for the present subjects,
+// and takes one for other subjects away.
+func (f *function) listening() bool {
+	f.mu.Lock()
+	present := f.listener
+	fits := present != nil && slices.Equal(present.subjects, subjectsOf(f.counted))
+	f.mu.Unlock()
+	if present != nil && !fits {
+		f.stopListening()
+	}
+	return fits
+}
+
+func (f *function) stopListening() {
+	f.mu.Lock()
+	present := f.listener
+	f.listener = nil
+	f.mu.Unlock()
+	if present != nil && present.stop != nil {
+		present.stop()
+	}
+}
+
+// published records a message. It runs on the broker's goroutine, so
+// that nothing the loop may be waiting for delays the wake.
+func (f *function) published(fired *listener) {
+	f.mu.Lock()
+	if f.listener != fired {
+		f.mu.Unlock()
+		return
+	}
+	f.listener = nil
+	// One that was placed before a Subscription was paused or removed may have
+	// fired for an event of that one. The next reading finds what it may be.
+	current := slices.Equal(fired.subjects, subjectsOf(f.counted))
+	if current && f.activity.published(time.Now()) {
+		f.turned()
+		f.answered()
+	}
+	f.mu.Unlock()
+	f.nudge()
+}
+
+func subjectsOf(routes []routing.Route) []string {
+	var subjects []string
+	for _, route := range routes {
+		subjects = append(subjects, route.Subjects...)
+	}
+	slices.Sort(subjects)
+	return slices.Compact(subjects)
+}
+
+// view is the state of a Function as a stream sees it at one moment.
+type view struct {
+	active   bool // known to have a backlog above the threshold, or calls
+	ready    bool // has a ready endpoint
+	restless time.Time
+	edge     edge
+}
+
+// pacer decides when true is sent on one stream. KEDA acts on true only, does
+// not retry an activation that failed, and pays a status patch for each. So true
+// goes out at once when the Function turns active or loses its endpoint, is
+// repeated until it has an endpoint, and then keeps the cooldown from running.
+type pacer struct {
+	options PushOptions
+	last    time.Time // when true was last sent; zero before the first
+	edge    uint64    // the edge that was last sent
+	owed    bool      // an edge was held back because a heartbeat was due later
+}
+
+// next reports whether true is due now, and if not, how long until it may be. A
+// wait of 0 means not before something changes.
+func (p *pacer) next(now time.Time, v view) (due bool, wait time.Duration) {
+	if !v.active && (!p.owed || !v.ready) {
+		p.owed = false
+		return false, 0
+	}
+	if p.last.IsZero() || (!v.ready && v.restless.After(p.last)) {
+		return true, 0
+	}
+	if v.edge.number != p.edge {
+		p.owed = true
+	}
+	period := p.options.Repeat
+	if v.ready || now.Sub(v.restless) >= p.options.RepeatFor {
+		period = p.options.Heartbeat
+	}
+	if wait = p.last.Add(period).Sub(now); wait > 0 {
+		return false, wait
+	}
+	return true, 0
+}
+
+// sent records that true was sent.
+func (p *pacer) sent(now time.Time, v view) {
+	p.last, p.edge, p.owed = now, v.edge.number, false
 }

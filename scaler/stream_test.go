@@ -2,6 +2,7 @@ package scaler
 
 import (
 	"context"
+	"errors"
 	"io"
 	"testing"
 	"testing/synctest"
@@ -216,4 +217,206 @@ func TestBadMetadataIsRefusedByEveryCall(t *testing.T) {
 		_, err := r.client.GetMetrics(ctx, &pb.GetMetricsRequest{ScaledObjectRef: r.ref("order"), MetricName: "s0-rouse-backlog"})
 		require.Equal(t, codes.InvalidArgument, status.Code(err))
 	})
+}
+
+func TestPacerDecidesWhenTrueIsSent(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1000, 0)
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	sentAt := func(seconds int, edge uint64) pacer { return pacer{last: at(seconds), edge: edge} }
+	first := edge{number: 1, at: at(0)}
+	second := edge{number: 2, at: at(20)}
+
+	tests := map[string]struct {
+		pacer pacer
+		view  view
+		now   int
+
+		wantDue  bool
+		wantWait time.Duration
+		wantOwed bool
+	}{
+		"nothing is sent while idle": {
+			view: view{}, now: 5,
+		},
+		"true is sent at once when active": {
+			view: view{active: true, restless: at(0), edge: first}, now: 0, wantDue: true,
+		},
+		"true is sent at open when active, also with an endpoint": {
+			view: view{active: true, ready: true, restless: at(0), edge: first}, now: 50, wantDue: true,
+		},
+		"true is repeated each second until there is an endpoint": {
+			pacer: sentAt(3, 1), view: view{active: true, restless: at(0), edge: first}, now: 3,
+			wantWait: time.Second,
+		},
+		"the repetition is due after that second": {
+			pacer: sentAt(3, 1), view: view{active: true, restless: at(0), edge: first}, now: 4, wantDue: true,
+		},
+		"a function that does not start is repeated at the pace of the heartbeat": {
+			pacer: sentAt(60, 1), view: view{active: true, restless: at(0), edge: first}, now: 61,
+			wantWait: 11 * time.Second,
+		},
+		"with an endpoint only the heartbeat goes on": {
+			pacer: sentAt(3, 1), view: view{active: true, ready: true, restless: at(0), edge: first}, now: 4,
+			wantWait: 11 * time.Second,
+		},
+		"the heartbeat is due": {
+			pacer: sentAt(3, 1), view: view{active: true, ready: true, restless: at(0), edge: first}, now: 15, wantDue: true,
+		},
+		"losing the endpoint while active sends true at once": {
+			pacer: sentAt(3, 1), view: view{active: true, restless: at(4), edge: first}, now: 4, wantDue: true,
+		},
+		"a new edge at zero sends true at once": {
+			pacer: sentAt(19, 1), view: view{active: true, restless: at(20), edge: second}, now: 20, wantDue: true,
+		},
+		"a new edge of a function that is awake waits for the heartbeat": {
+			pacer: sentAt(19, 1), view: view{active: true, ready: true, restless: at(20), edge: second}, now: 20,
+			wantWait: 11 * time.Second, wantOwed: true,
+		},
+		"a held back edge is sent although the backlog is gone, as the cooldown counts from it": {
+			pacer: pacer{last: at(19), edge: 1, owed: true}, view: view{ready: true, restless: at(20), edge: second}, now: 31,
+			wantDue: true, wantOwed: true,
+		},
+		"a held back edge is not sent once the function sleeps": {
+			pacer: pacer{last: at(19), edge: 1, owed: true}, view: view{restless: at(25), edge: second}, now: 31,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := tc.pacer
+			p.options = DefaultOptions().Push
+			due, wait := p.next(at(tc.now), tc.view)
+			require.Equal(t, tc.wantDue, due)
+			require.Equal(t, tc.wantWait, wait)
+			require.Equal(t, tc.wantOwed, p.owed)
+			p.sent(at(tc.now), tc.view)
+			require.False(t, p.owed)
+		})
+	}
+}
+
+func TestActivityFollowsPublishesAndReadings(t *testing.T) {
+	t.Parallel()
+	const (
+		maxAge = 15 * time.Second
+		grace  = 2 * time.Second
+	)
+	start := time.Unix(1000, 0)
+	at := func(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
+	publish := func(s float64) func(*activity) { return func(a *activity) { a.published(at(s)) } }
+	read := func(s float64, n uint64) func(*activity) { return func(a *activity) { a.read(at(s), n, grace) } }
+	fail := func(a *activity) { a.failed(errors.New("no responders")) }
+
+	tests := map[string]struct {
+		threshold    float64
+		steps        []func(*activity)
+		asked        float64
+		disconnected bool
+
+		wantBacklog uint64
+		wantError   string
+		wantEdges   uint64
+		wantCause   cause
+	}{
+		"nothing is known before the first reading": {
+			wantError: "not read yet",
+		},
+		"a failed first reading gives its reason": {
+			steps:     []func(*activity){fail},
+			wantError: "no responders",
+		},
+		"a backlog of 0 is an answer": {
+			steps: []func(*activity){read(1, 0)}, asked: 2,
+		},
+		"a backlog found by reading turns the function active": {
+			steps: []func(*activity){read(1, 0), read(2, 7)}, asked: 3,
+			wantBacklog: 7, wantEdges: 1, wantCause: causePoll,
+		},
+		"a publish counts as a backlog of one at once": {
+			steps: []func(*activity){read(1, 0), publish(1.5)}, asked: 1.5,
+			wantBacklog: 1, wantEdges: 1, wantCause: causePublish,
+		},
+		"a publish before the first reading counts as well": {
+			steps: []func(*activity){publish(1)}, asked: 1,
+			wantBacklog: 1, wantEdges: 1, wantCause: causePublish,
+		},
+		"a reading of 0 right after a publish is not believed": {
+			steps: []func(*activity){read(1, 0), publish(1.5), read(1.6, 0)}, asked: 1.7,
+			wantBacklog: 1, wantEdges: 1, wantCause: causePublish,
+		},
+		"a reading of 0 that began before the publish is not believed either": {
+			steps: []func(*activity){read(0, 0), publish(1.5), read(1.4, 0)}, asked: 1.7,
+			wantBacklog: 1, wantEdges: 1, wantCause: causePublish,
+		},
+		"a reading of 0 after the grace ends provisional activity": {
+			steps: []func(*activity){read(1, 0), publish(1.5), read(3.5, 0)}, asked: 4,
+			wantEdges: 1, wantCause: causePublish,
+		},
+		"a reading confirms provisional activity without a second edge": {
+			steps: []func(*activity){read(1, 0), publish(1.5), read(1.6, 1000)}, asked: 2,
+			wantBacklog: 1000, wantEdges: 1, wantCause: causePublish,
+		},
+		"a confirmed backlog that falls to 0 is believed at once": {
+			steps: []func(*activity){read(1, 0), publish(1.5), read(1.6, 3), read(1.8, 0)}, asked: 2,
+			wantEdges: 1, wantCause: causePublish,
+		},
+		"each change to active is an edge": {
+			steps: []func(*activity){read(1, 1), read(2, 0), read(3, 1), publish(4)}, asked: 4,
+			wantBacklog: 1, wantEdges: 2, wantCause: causePoll,
+		},
+		"idle is not repeated after a failed reading": {
+			steps: []func(*activity){read(1, 0), fail}, asked: 1.1,
+			wantError: "no responders",
+		},
+		"idle is not repeated while NATS cannot be reached": {
+			steps: []func(*activity){read(1, 0)}, asked: 1.1, disconnected: true,
+			wantError: "not connected",
+		},
+		"active is repeated after a failed reading": {
+			steps: []func(*activity){read(1, 5), fail}, asked: 10, disconnected: true,
+			wantBacklog: 5, wantEdges: 1, wantCause: causePoll,
+		},
+		"active is not repeated for ever": {
+			steps: []func(*activity){read(1, 5), fail}, asked: 16.5,
+			wantError: "last read 16s ago", wantEdges: 1, wantCause: causePoll,
+		},
+		"idle is not repeated for ever": {
+			steps: []func(*activity){read(1, 0)}, asked: 20,
+			wantError: "last read 19s ago",
+		},
+		"a success makes up for a failure": {
+			steps: []func(*activity){read(1, 0), fail, read(2, 0)}, asked: 2,
+		},
+		"a backlog at the threshold is idle": {
+			threshold: 5, steps: []func(*activity){read(1, 5)}, asked: 1,
+			wantBacklog: 5,
+		},
+		"a backlog above the threshold is active": {
+			threshold: 5, steps: []func(*activity){read(1, 6)}, asked: 1,
+			wantBacklog: 6, wantEdges: 1, wantCause: causePoll,
+		},
+		"one publish is not enough when the threshold is higher": {
+			threshold: 5, steps: []func(*activity){read(1, 0), publish(2)}, asked: 2,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := activity{threshold: tc.threshold}
+			for _, step := range tc.steps {
+				step(&a)
+			}
+			backlog, err := a.answer(at(tc.asked), maxAge, !tc.disconnected)
+			if tc.wantError != "" {
+				require.ErrorIs(t, err, errUnknown)
+				require.ErrorContains(t, err, tc.wantError)
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, tc.wantBacklog, backlog)
+			require.Equal(t, tc.wantEdges, a.edge.number)
+			require.Equal(t, tc.wantCause, a.edge.cause)
+		})
+	}
 }

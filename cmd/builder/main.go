@@ -18,6 +18,7 @@ import (
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/git"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 func main() {
@@ -93,7 +94,7 @@ func (o *options) end(result buildplan.Result) error {
 // fetch provides what the next container needs: this program, and the source of a repository.
 func (o *options) fetch(ctx context.Context, b *builder.Builder) buildplan.Result {
 	if err := copyProgram(o.binaryDir); err != nil {
-		return buildplan.Result{Reason: buildplan.Interrupted, Message: err.Error()}
+		return buildplan.Result{Reason: language.Interrupted, Message: err.Error()}
 	}
 	return b.Fetch(ctx)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 func TestFirstArgumentSelectsTheCommand(t *testing.T) {
@@ -47,15 +48,15 @@ func TestTheResultIsTheTerminationMessageAndTheExitCode(t *testing.T) {
 		command string
 		plan    buildplan.Plan
 		code    int
-		want    buildplan.Reason
+		want    language.Reason
 	}{
 		"prepared":            {"prepare", buildplan.Plan{Runtime: "nodejs22", Source: "exports.main = () => 1"}, 0, ""},
-		"does not compile":    {"prepare", buildplan.Plan{Runtime: "nodejs22", Source: "exports.main = ("}, 1, buildplan.SourceInvalid},
-		"no registry answers": {"push", buildplan.Plan{Runtime: "nodejs22", Base: "base:1", Target: address + "/a:1"}, 1, buildplan.RegistryUnavailable},
+		"does not compile":    {"prepare", buildplan.Plan{Runtime: "nodejs22", Source: "exports.main = ("}, 1, language.SourceInvalid},
+		"no registry answers": {"push", buildplan.Plan{Runtime: "nodejs22", Base: "base:1", Target: address + "/a:1"}, 1, language.RegistryUnavailable},
 		"a key that is too large": {"fetch", buildplan.Plan{
 			Runtime: "nodejs22", Git: &buildplan.Git{URL: "ssh://git@" + address + "/shop.git", Auth: "key"},
-		}, 1, buildplan.SourceUnavailable},
-		"a repository that is not": {"fetch", buildplan.Plan{Runtime: "nodejs22", Git: &buildplan.Git{URL: "file:///etc"}}, 1, buildplan.SourceUnavailable},
+		}, 1, language.SourceUnavailable},
+		"a repository that is not": {"fetch", buildplan.Plan{Runtime: "nodejs22", Git: &buildplan.Git{URL: "file:///etc"}}, 1, language.SourceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,6 +21,7 @@ import (
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 const (
@@ -182,16 +183,16 @@ func resultOf(job *batchv1.Job, pods []corev1.Pod) buildplan.Result {
 	}
 	switch {
 	case late:
-		return buildplan.Result{Reason: buildplan.Interrupted, Message: "The build exceeded its deadline. " +
+		return buildplan.Result{Reason: language.Interrupted, Message: "The build exceeded its deadline. " +
 			"Give it more with spec.resourceConfiguration.build, use fewer packages, or let builds take longer with --build-deadline"}
 	case len(pods) > 0 && strings.Contains(pods[0].Status.Message, "EmptyDir volume"):
-		return buildplan.Result{Reason: buildplan.ImageTooLarge, Message: "The build wrote more than one of its volumes may hold. " +
+		return buildplan.Result{Reason: language.ImageTooLarge, Message: "The build wrote more than one of its volumes may hold. " +
 			"Depend on less, or ask the operator for a larger --build-volume-size"}
 	case len(pods) > 0 && pods[0].Status.Reason != "": // evicted, or its node is gone
-		return buildplan.Result{Reason: buildplan.Interrupted, Message: "The pod of the build was ended: " +
+		return buildplan.Result{Reason: language.Interrupted, Message: "The pod of the build was ended: " +
 			strings.TrimSuffix(pods[0].Status.Reason+": "+pods[0].Status.Message, ": ")}
 	default:
-		return buildplan.Result{Reason: buildplan.Interrupted, Message: "The pod of the build disappeared before it reported a result"}
+		return buildplan.Result{Reason: language.Interrupted, Message: "The pod of the build disappeared before it reported a result"}
 	}
 }
 
@@ -237,12 +238,12 @@ func resultOfContainer(status *corev1.ContainerStatus) (buildplan.Result, bool) 
 	case err == nil && (result.Digest != "" || result.Reason != ""):
 		return result, true
 	case ended.Reason == reasonOOMKilled:
-		return buildplan.Result{Reason: buildplan.OutOfMemory, Message: "The build ran out of memory. " +
+		return buildplan.Result{Reason: language.OutOfMemory, Message: "The build ran out of memory. " +
 			"Give it more with spec.resourceConfiguration.build, such as profile: fast"}, true
 	case ended.ExitCode == 0:
 		return buildplan.Result{}, false
 	default:
-		return buildplan.Result{Reason: buildplan.Interrupted, Message: fmt.Sprintf("Container %s of the build ended with exit code %d (%s) "+
+		return buildplan.Result{Reason: language.Interrupted, Message: fmt.Sprintf("Container %s of the build ended with exit code %d (%s) "+
 			"without a result; see its log", status.Name, ended.ExitCode, ended.Reason)}, true
 	}
 }
@@ -285,7 +286,7 @@ func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) batchv1.JobCo
 // problemOf encodes why the controller ends a build that cannot start.
 func problemOf(trouble string) (string, error) {
 	text, err := json.Marshal(buildplan.Result{
-		Reason:  buildplan.Interrupted,
+		Reason:  language.Interrupted,
 		Message: "The pod of the build does not start: " + cmp.Or(trouble, "Kubernetes reports no reason"),
 	})
 	return string(text), err

@@ -16,6 +16,7 @@ import (
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // registrySecret names a registry that no test queries.
@@ -265,17 +266,17 @@ func TestWhenABuildIsTriedAgain(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		last     attempt
-		reason   buildplan.Reason
+		reason   language.Reason
 		want     attempt
 		wantWait time.Duration
 	}{
-		"a transient failure is tried soon":         {after(0), buildplan.RegistryUnavailable, after(1), 30 * time.Second},
-		"then later":                                {after(1), buildplan.PackagesUnreachable, after(2), time.Minute},
-		"and later":                                 {after(3), buildplan.Interrupted, after(4), 4 * time.Minute},
-		"but within ten minutes":                    {after(9), buildplan.RegistryFull, after(10), 10 * time.Minute},
-		"however often it failed":                   {after(1000), buildplan.RegistryFull, after(1001), 10 * time.Minute},
-		"what must be repaired is tried after long": {after(0), buildplan.PackageNotFound, after(1), time.Hour},
-		"and at once after a repair":                {attempt{target: wanted.target, inputs: "other", failures: 7}, buildplan.PackageForbidden, wanted, 0},
+		"a transient failure is tried soon":         {after(0), language.RegistryUnavailable, after(1), 30 * time.Second},
+		"then later":                                {after(1), language.PackagesUnreachable, after(2), time.Minute},
+		"and later":                                 {after(3), language.Interrupted, after(4), 4 * time.Minute},
+		"but within ten minutes":                    {after(9), language.RegistryFull, after(10), 10 * time.Minute},
+		"however often it failed":                   {after(1000), language.RegistryFull, after(1001), 10 * time.Minute},
+		"what must be repaired is tried after long": {after(0), language.PackageNotFound, after(1), time.Hour},
+		"and at once after a repair":                {attempt{target: wanted.target, inputs: "other", failures: 7}, language.PackageForbidden, wanted, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -335,13 +336,13 @@ func TestResultOfABuild(t *testing.T) {
 	for name, tc := range map[string]struct {
 		job    batchv1.JobCondition
 		pods   []corev1.Pod
-		reason buildplan.Reason
+		reason language.Reason
 		digest string
 		says   string
 	}{
 		"the builder's word counts": {
 			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{terminated(target, 1, "Error", `{"reason":"PackageNotFound","message":"no left-pad"}`)},
-			reason: buildplan.PackageNotFound, says: "no left-pad",
+			reason: language.PackageNotFound, says: "no left-pad",
 		},
 		"an image": {
 			job: jobEnded(batchv1.JobComplete, ""), pods: []corev1.Pod{terminated(target, 0, "Completed", `{"digest":"sha256:1"}`)}, digest: "sha256:1",
@@ -351,21 +352,21 @@ func TestResultOfABuild(t *testing.T) {
 		},
 		"no memory": {
 			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{terminated(target, 137, "OOMKilled", "")},
-			reason: buildplan.OutOfMemory, says: "spec.resourceConfiguration.build",
+			reason: language.OutOfMemory, says: "spec.resourceConfiguration.build",
 		},
 		"no word": {
 			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{terminated(target, 2, "Error", "panic: x")},
-			reason: buildplan.Interrupted, says: "exit code 2",
+			reason: language.Interrupted, says: "exit code 2",
 		},
 		"a builder that cannot be brought": {
-			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{bringer(1, "no space left")}, reason: buildplan.Interrupted, says: "Container builder",
+			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{bringer(1, "no space left")}, reason: language.Interrupted, says: "Container builder",
 		},
 		"too long": {
-			job: jobEnded(batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded), reason: buildplan.Interrupted, says: "exceeded its deadline",
+			job: jobEnded(batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded), reason: language.Interrupted, says: "exceeded its deadline",
 		},
 		"too long since it has a node": {
 			job: jobEnded(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded), pods: []corev1.Pod{late(terminated(target, 137, "Error", ""))},
-			reason: buildplan.Interrupted, says: "exceeded its deadline",
+			reason: language.Interrupted, says: "exceeded its deadline",
 		},
 		"an image just in time": {
 			job:  jobEnded(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded),
@@ -374,9 +375,9 @@ func TestResultOfABuild(t *testing.T) {
 		"evicted": {
 			job:    jobEnded(batchv1.JobFailed, ""),
 			pods:   []corev1.Pod{{Status: corev1.PodStatus{Reason: "Evicted", Message: "The node was low on resource: ephemeral-storage"}}},
-			reason: buildplan.Interrupted, says: "Evicted: The node was low",
+			reason: language.Interrupted, says: "Evicted: The node was low",
 		},
-		"a deleted pod": {job: jobEnded(batchv1.JobFailed, ""), reason: buildplan.Interrupted, says: "disappeared"},
+		"a deleted pod": {job: jobEnded(batchv1.JobFailed, ""), reason: language.Interrupted, says: "disappeared"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -401,14 +402,14 @@ func TestResultOfABuild(t *testing.T) {
 func TestAFailedBuildReportsReasonLogAndRetry(t *testing.T) {
 	t.Parallel()
 	job := jobFor(attempt{target: "t"}, jobEnded(batchv1.JobFailed, ""))
-	got := failedBuildCondition(job, buildplan.Result{Reason: buildplan.PackageNotFound, Message: "There is no left-pad 99.", Log: "npm error 404\n"},
+	got := failedBuildCondition(job, buildplan.Result{Reason: language.PackageNotFound, Message: "There is no left-pad 99.", Log: "npm error 404\n"},
 		noon().Add(time.Hour), noon())
 	require.Equal(t, "Job "+job.Name+" failed: There is no left-pad 99. The last lines of the log:\nnpm error 404\n"+
 		"Full log: kubectl logs --namespace shop job/"+job.Name+". It is built again as soon as the source, the dependencies, "+
 		"the Secrets of the build or the annotation rouse.run/rebuild change, otherwise at 2026-01-01 13:00:00 UTC", got.message)
 	require.Equal(t, time.Hour, got.requeueAfter)
 
-	got = failedBuildCondition(job, buildplan.Result{Reason: buildplan.RegistryFull, Message: "No space"}, noon().Add(30*time.Second), noon())
+	got = failedBuildCondition(job, buildplan.Result{Reason: language.RegistryFull, Message: "No space"}, noon().Add(30*time.Second), noon())
 	require.Contains(t, got.message, "failed: No space. Full log")
 	require.Contains(t, got.message, "It is retried at 2026-01-01 12:00:30 UTC")
 }

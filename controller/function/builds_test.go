@@ -32,6 +32,7 @@ import (
 	"github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 	"github.com/rouse-run/rouse/internal/workload"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // registryOptions let namespaces name registries on this machine.
@@ -300,7 +301,7 @@ func survivesFailure(w *fixture, _ *fakeRepositories) {
 
 	update(w, fn, withDependencies("nodejs22", `{"dependencies":{"left-pad":"99.0.0"}}`))
 	job := w.awaitJob(fn)
-	w.end(job, buildplan.Result{Reason: buildplan.PackageNotFound, Message: "There is no left-pad 99.0.0", Log: "npm error notarget"}, time.Now())
+	w.end(job, buildplan.Result{Reason: language.PackageNotFound, Message: "There is no left-pad 99.0.0", Log: "npm error notarget"}, time.Now())
 	condition := w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)
 	for _, says := range []string{job.Name, "There is no left-pad 99.0.0", "npm error notarget", "kubectl logs", "otherwise at"} {
 		require.Contains(t, condition.Message, says)
@@ -325,13 +326,13 @@ func triesAgain(w *fixture, _ *fakeRepositories) {
 	w.useRegistry(registrytest.Start(t))
 	fn := w.create(withDependencies("nodejs22", leftPad))
 	first := w.awaitJob(fn)
-	w.end(first, buildplan.Result{Reason: buildplan.PackagesUnreachable, Message: "no answer"}, time.Now().Add(-firstRetry+2*time.Second))
+	w.end(first, buildplan.Result{Reason: language.PackagesUnreachable, Message: "no answer"}, time.Now().Add(-firstRetry+2*time.Second))
 	condition := w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)
 	require.Contains(t, condition.Message, "It is retried at")
 	second := w.awaitJob(fn, first)
 	require.Equal(t, "1", second.Annotations[annotationFailures])
 	require.Len(t, w.jobs(fn), 2, "the log of the first is kept while the second runs")
-	w.end(second, buildplan.Result{Reason: buildplan.PackagesUnreachable, Message: "no answer"}, time.Now())
+	w.end(second, buildplan.Result{Reason: language.PackagesUnreachable, Message: "no answer"}, time.Now())
 	require.Eventually(t, func() bool { return len(w.jobs(fn)) == 1 }, timeout, tick, "only the last failed Job is kept")
 
 	update(w, fn, func(fn *v1alpha2.Function) { fn.Annotations = map[string]string{v1alpha2.AnnotationRebuild: "now"} })
@@ -345,7 +346,7 @@ func followsSecrets(w *fixture, _ *fakeRepositories) {
 	w.useRegistry(registrytest.Start(t))
 	fn := w.create(withDependencies("nodejs22", leftPad))
 	first := w.awaitJob(fn)
-	w.end(first, buildplan.Result{Reason: buildplan.PackageForbidden, Message: "401"}, time.Now())
+	w.end(first, buildplan.Result{Reason: language.PackageForbidden, Message: "401"}, time.Now())
 	w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)
 	unrelated := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "unrelated"}}
 	require.NoError(t, w.Create(t.Context(), unrelated))

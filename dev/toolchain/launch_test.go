@@ -1,6 +1,7 @@
 package toolchain
 
 import (
+	"github.com/rouse-run/rouse/runtimes/language"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -12,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
@@ -313,7 +313,7 @@ func TestASourceThatDoesNotCompileNamesTheLineAndTheFunction(t *testing.T) {
 		"package handler\n\nimport _ \"example.com/x\"\n" + greets[16:]: "no module in spec.source.inline.dependencies provides example.com/x",
 	} {
 		failed := newFixture(t).refused(t, inline("go126", source))
-		require.Equal(t, Reason(buildplan.SourceInvalid), failed.Reason)
+		require.Equal(t, Reason(language.SourceInvalid), failed.Reason)
 		require.Contains(t, failed.Message, want)
 	}
 }

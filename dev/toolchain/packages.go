@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/dependencies"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
@@ -158,7 +157,7 @@ func whereIn(file string, dir string) string {
 // binary returns the folder with the compiled source, which is cached by all of its inputs.
 func (l *launching) binary(ctx context.Context, from, manifest string) (string, error) {
 	if problem := l.problem(from); problem != "" {
-		return "", fail(Reason(buildplan.SourceInvalid), "%s: %s", l.fn.At, l.placed(problem))
+		return "", fail(Reason(language.SourceInvalid), "%s: %s", l.fn.At, l.placed(problem))
 	}
 	server, err := l.server(ctx)
 	if err != nil {

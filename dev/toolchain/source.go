@@ -97,7 +97,7 @@ func (l *launching) fetched(ctx context.Context) (dir, manifest string, err erro
 	}
 	inline := l.fn.Spec.Source.Inline
 	if inline == nil {
-		return "", "", fail(Reason(buildplan.SourceInvalid), "%s: the Function has no source; set spec.source.inline or spec.source.gitRepository", l.fn.At)
+		return "", "", fail(Reason(language.SourceInvalid), "%s: the Function has no source; set spec.source.inline or spec.source.gitRepository", l.fn.At)
 	}
 	files := map[string]string{l.interpreter.Handler: inline.Source, name: inline.Dependencies}
 	key := keyOf(l.interpreter.Local.Program, inline.Source, inline.Dependencies)
@@ -129,10 +129,10 @@ func (l *launching) check(dir string) error {
 		return nil // the server reports a missing handler
 	}
 	if repository := l.fn.Spec.Source.GitRepository; repository != nil {
-		return fail(Reason(buildplan.SourceInvalid), "%s: there is no %s; add it, or correct spec.source.gitRepository.baseDir",
+		return fail(Reason(language.SourceInvalid), "%s: there is no %s; add it, or correct spec.source.gitRepository.baseDir",
 			l.fn.At, whereIn(l.interpreter.Handler, repository.BaseDir))
 	}
-	return fail(Reason(buildplan.SourceInvalid), "%s: the Function's source is empty", l.fn.At)
+	return fail(Reason(language.SourceInvalid), "%s: the Function's source is empty", l.fn.At)
 }
 
 func (l *launching) variable(names ...string) bool {
@@ -226,9 +226,9 @@ func (l *launching) explain(err error) error {
 	if !ok {
 		return err
 	}
-	reason := buildplan.SourceUnavailable
+	reason := language.SourceUnavailable
 	if git.IsTransient(known) {
-		reason = buildplan.SourceUnreachable
+		reason = language.SourceUnreachable
 	}
 	return fail(Reason(reason), "%s: %s", l.fn.At, known.Message)
 }

@@ -212,7 +212,7 @@ func (l *launching) assemble(ctx context.Context, function string, env []string)
 func (t *Toolchain) interpreter(ctx context.Context, fn manifest.Function) (interpreter, error) {
 	l, err := languages.Of(fn.Spec.Runtime)
 	if err != nil {
-		return interpreter{}, fail(Reason(buildplan.InstallFailed), "%s: %v", fn.At, err)
+		return interpreter{}, fail(Reason(language.InstallFailed), "%s: %v", fn.At, err)
 	}
 	key, runtime := l.Name, string(fn.Spec.Runtime)
 	if l.Local.Versioned != nil {

@@ -1,5 +1,5 @@
 // Package activation is what the controller, the gateways, the scaler and the runtimes agree on for waking Functions by
-// HTTP: how the activators of a Function are listed, and how the load of a pod and of a gateway is told.
+// HTTP: how the activators of a Function are listed, and how the load of a pod and of a gateway is reported.
 //
 // It guarantees:
 //   - SliceName, the labels and the port range are the only places of their values;

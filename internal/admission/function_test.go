@@ -7,10 +7,37 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha1"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
+
+// newFunction is a small valid Function.
+func newFunction(changes ...func(*v1alpha2.Function)) *v1alpha2.Function {
+	fn := &v1alpha2.Function{
+		ObjectMeta: metav1.ObjectMeta{Name: "price", Namespace: "shop"},
+		Spec: v1alpha2.FunctionSpec{
+			Runtime: v1alpha2.RuntimeNodeJS22,
+			Source:  v1alpha2.Source{Inline: &v1alpha2.InlineSource{Source: "module.exports = { main: () => 'ok' }"}},
+		},
+	}
+	for _, change := range changes {
+		change(fn)
+	}
+	return fn
+}
+
+func scaled(low, high int32) func(*v1alpha2.Function) {
+	return func(fn *v1alpha2.Function) {
+		fn.Spec.ScaleConfig = &v1alpha2.ScaleConfig{MinReplicas: new(low), MaxReplicas: new(high)}
+	}
+}
+
+// runs is an installation with two runtimes.
+func runs(fn *v1alpha2.Function) bool {
+	return fn.Spec.Runtime == v1alpha2.RuntimeNodeJS22 || fn.Spec.Runtime == v1alpha2.RuntimePython312
+}
 
 func TestFunction(t *testing.T) {
 	t.Parallel()
@@ -210,4 +237,120 @@ func TestWarnings(t *testing.T) {
 			Text:  "Build request memory(100Mi) should be higher than minimal value (200Mi)",
 		},
 	}, FunctionWarnings(fn))
+}
+
+func TestEveryProblemNamesItsField(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(*v1alpha2.Function)
+		want   string
+	}{
+		"a name": {func(fn *v1alpha2.Function) { fn.Name = "a.b" }, "metadata.name"},
+		"the variable that is wrong": {
+			func(fn *v1alpha2.Function) { fn.Spec.Env = []corev1.EnvVar{{Name: "ok"}, {Name: "a=b"}} }, "spec.env[1].name",
+		},
+		"dependencies": {
+			func(fn *v1alpha2.Function) { fn.Spec.Source.Inline.Dependencies = "left-pad" }, "spec.source.inline.dependencies",
+		},
+		"a runtime": {func(fn *v1alpha2.Function) { fn.Spec.Runtime = v1alpha2.RuntimePython314 }, "spec.runtime"},
+		"the second of two mounts": {
+			func(fn *v1alpha2.Function) {
+				fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a", MountPath: "/x"}, {SecretName: "b", MountPath: "/x"}}
+			}, "spec.secretMounts[1].mountPath",
+		},
+		"the label that is wrong": {
+			func(fn *v1alpha2.Function) { fn.Spec.Labels = map[string]string{"a": "b", "c": "d e"} }, "spec.labels[c]",
+		},
+		"a folder of a repository": {
+			func(fn *v1alpha2.Function) {
+				fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{URL: "https://example.com/r", BaseDir: ".."}}
+			}, "spec.source.gitRepository.baseDir",
+		},
+		"a limit": {
+			func(fn *v1alpha2.Function) {
+				fn.Spec.ResourceConfiguration = &v1alpha2.ResourceConfiguration{Function: &v1alpha2.ResourceRequirements{
+					Resources: &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}},
+				}}
+			}, "spec.resourceConfiguration.function.resources.limits[cpu]",
+		},
+		"bounds": {scaled(3, 2), "spec.scaleConfig.minReplicas"},
+		"a tuning annotation": {
+			func(fn *v1alpha2.Function) {
+				scaled(1, 2)(fn)
+				fn.Annotations = map[string]string{v1alpha2.AnnotationLagThreshold: "many"}
+			}, "metadata.annotations[rouse.run/lag-threshold]",
+		},
+		"whether HTTP wakes it": {
+			func(fn *v1alpha2.Function) {
+				scaled(0, 2)(fn)
+				fn.Annotations = map[string]string{v1alpha2.AnnotationHTTPWake: "false"}
+			}, "metadata.annotations[rouse.run/http-wake]",
+		},
+		"a switch": {
+			func(fn *v1alpha2.Function) {
+				fn.Annotations = map[string]string{v1alpha2.AnnotationRestartOnChange: "yes"}
+			}, "metadata.annotations[rouse.run/restart-on-change]",
+		},
+		"a contract": {
+			func(fn *v1alpha2.Function) {
+				fn.Annotations = map[string]string{v1alpha2.AnnotationRuntimeContract: "knative"}
+			}, "metadata.annotations[rouse.run/runtime-contract]",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fn := newFunction(tc.change)
+			problems := Function(fn, runs(fn))
+			require.Len(t, problems, 1)
+			require.Equal(t, tc.want, problems[0].Field)
+		})
+	}
+}
+
+func TestFIPSRefusesWhatNoValidatedModuleDoes(t *testing.T) {
+	t.Parallel()
+	const runtimeField, urlField = "spec.runtime", "spec.source.gitRepository.url"
+	for name, tc := range map[string]struct {
+		runtime v1alpha2.Runtime
+		url     string
+		field   string // empty: it is accepted
+		says    string
+	}{
+		"inline on a current Node.js":        {runtime: "nodejs24"},
+		"inline on a current Python":         {runtime: "python314"},
+		"inline in Go":                       {runtime: "go126"},
+		"Python 3.12":                        {"python312", "", runtimeField, "python312 is refused in FIPS mode, since there is no base image with a validated module for it. Use python314"},
+		"Node.js 20":                         {"nodejs20", "", runtimeField, "Use nodejs22 or nodejs24 or nodejs26"},
+		"a runtime that there is not":        {runtime: "ruby33"},
+		"a repository over HTTPS":            {runtime: "nodejs24", url: "https://example.com/repo.git"},
+		"a repository over HTTP":             {runtime: "nodejs24", url: "http://example.com/repo.git"},
+		"a scheme in capitals":               {runtime: "nodejs24", url: "HTTPS://example.com/repo.git"},
+		"a repository over SSH":              {"nodejs24", "ssh://git@example.com/repo.git", urlField, "Use an https:// URL"},
+		"a scheme of SSH in capitals":        {"nodejs24", "SSH://git@example.com/repo.git", urlField, "Use an https:// URL"},
+		"Git's short form of SSH":            {"nodejs24", "git@example.com:repo.git", urlField, "Git over SSH is refused in FIPS mode"},
+		"the short form without a user":      {"nodejs24", "example.com:repo.git", urlField, "Git over SSH is refused in FIPS mode"},
+		"the short form behind a blank":      {"nodejs24", " git@example.com:repo.git", urlField, "Git over SSH is refused in FIPS mode"},
+		"a short form that looks like HTTPS": {"nodejs24", "git@https:/repo.git", urlField, "Git over SSH is refused in FIPS mode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fn := &v1alpha2.Function{}
+			fn.Spec.Runtime = tc.runtime
+			if tc.url != "" {
+				fn.Spec.Source.GitRepository = &v1alpha2.GitRepositorySource{URL: tc.url}
+			}
+			problems := FIPS(fn)
+			if tc.field == "" {
+				require.Empty(t, problems)
+				return
+			}
+			require.Len(t, problems, 1)
+			require.Equal(t, tc.field, problems[0].Field)
+			require.Contains(t, problems[0].Text, tc.says)
+		})
+	}
+	both := &v1alpha2.Function{}
+	both.Spec.Runtime, both.Spec.Source.GitRepository = "python312", &v1alpha2.GitRepositorySource{URL: "git@example.com:repo.git"}
+	require.Len(t, FIPS(both), 2)
 }

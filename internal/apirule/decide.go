@@ -13,7 +13,7 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 )
 
-// Decide says what each APIRule amounts to. Those that are being deleted amount to nothing and are left out. The oldest is first.
+// Decide returns the Exposure of each APIRule. APIRules that are being deleted are left out. The oldest is first.
 func Decide(apiRules []*v2.APIRule, cluster *Objects) []Exposure {
 	return new(Decider).Decide(apiRules, cluster)
 }
@@ -139,7 +139,7 @@ func backendsOf(r *v2.APIRule, cluster *Objects, known map[types.NamespacedName]
 	return backends, problems
 }
 
-// obstacle is why APIRules of a namespace cannot lead to a Service, empty when they can. One that is not there allows nobody.
+// obstacle is why APIRules of a namespace cannot lead to a Service, empty when they can. One that is not there allows no one.
 func obstacle(namespace string, target Target, service *ServiceInfo) string {
 	switch {
 	case target.Service.Namespace != namespace && !service.allows(namespace):
@@ -160,4 +160,95 @@ func timeoutOf(r *v2.APIRule, rule *v2.Rule) time.Duration {
 		}
 	}
 	return time.Duration(v2.DefaultTimeout) * time.Second
+}
+
+// Problem is one thing that is wrong with an APIRule.
+type Problem struct {
+	// Attribute is the path of the field, such as ".spec.rules[0].path".
+	Attribute string
+	// Message is for people.
+	Message string
+	// Closes lists what stays closed because of the problem.
+	Closes Closed
+}
+
+// Closed is a part of an APIRule.
+type Closed int
+
+// IsOfOthers reports whether other objects are the reason: it may pass although the APIRule stays as it is.
+func (p Problem) IsOfOthers() bool {
+	return p.Closes != All || p.Message == messageGatewayMissing || strings.HasPrefix(p.Message, messageHostTaken)
+}
+
+// All is the whole of an APIRule: something is wrong in it.
+const All Closed = 0
+
+// RuleAt is the rule of that index alone: something is missing around it, and the other rules can do without.
+func RuleAt(index int) Closed { return Closed(index + 1) }
+
+// Problems are all that is wrong, in the order in which they are said.
+type Problems []Problem
+
+const (
+	// shown is the number of problems that a status has.
+	shown = 3
+
+	ready  = "Reconciled successfully"
+	failed = "Validation errors: "
+)
+
+// Description returns the description of a status: the first problems and the number of further ones, or that there are none.
+func (p Problems) Description() string {
+	switch {
+	case len(p) == 0:
+		return ready
+	case len(p) <= shown:
+		return failed + p.String()
+	default:
+		return failed + p[:shown].String() + fmt.Sprintf("\n%d more error(s)...", len(p)-shown)
+	}
+}
+
+// String is all of them, each on a line, for events and logs.
+func (p Problems) String() string {
+	lines := make([]string, len(p))
+	for i, problem := range p {
+		lines[i] = fmt.Sprintf("Attribute '%s': %s", problem.Attribute, problem.Message)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func one(attribute, message string) Problems {
+	return Problems{{Attribute: attribute, Message: message}}
+}
+
+// missing is a problem of one rule's surroundings.
+func missing(rule int, attribute, message string) Problems {
+	return Problems{{Attribute: attribute, Message: message, Closes: RuleAt(rule)}}
+}
+
+// ReportPath is the path, at the port of a gateway's load, that serves its Report as JSON.
+const ReportPath = "/apirules"
+
+// Report lists the APIRules that a gateway has loaded.
+type Report struct {
+	// APIRules are all that it knows of, by namespace/name.
+	APIRules map[string]Loaded `json:"apiRules"`
+}
+
+// Loaded is an APIRule as a gateway serves it.
+type Loaded struct {
+	// Fingerprint is that of the Exposure.
+	Fingerprint string `json:"fingerprint"`
+	// Problems are those that only a gateway can see, such as keys of an issuer that cannot be fetched.
+	Problems []LoadedProblem `json:"problems,omitempty"`
+}
+
+// LoadedProblem is one thing that a gateway found wrong with a rule.
+type LoadedProblem struct {
+	// Rule is the index of the rule.
+	Rule int `json:"rule"`
+	// Attribute is the path of the field, such as ".spec.rules[0].jwt".
+	Attribute string `json:"attribute"`
+	Message   string `json:"message"`
 }

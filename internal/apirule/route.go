@@ -2,6 +2,10 @@ package apirule
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unique"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 )
@@ -31,7 +35,7 @@ type Route struct {
 	Methods Methods
 }
 
-// NewRoute is that of a rule whose path is valid.
+// NewRoute returns the route of a rule with a valid path.
 func NewRoute(rule *v2.Rule) (Route, error) {
 	pattern, err := ParsePattern(rule.Path)
 	if err != nil {
@@ -40,7 +44,7 @@ func NewRoute(rule *v2.Rule) (Route, error) {
 	return Route{Path: pattern, Methods: MethodsOf(rule.Methods...)}, nil
 }
 
-// Answer says who answers a request.
+// Answer names the rule that answers a request.
 type Answer int
 
 // The answers.
@@ -77,4 +81,179 @@ func Find(routes []Route, method v2.Method, path string) (int, Answer) {
 // excludesNothing is true of the paths that stand for the whole host.
 func (r Route) excludesNothing() bool {
 	return r.Path.text == "/" || r.Path.any && len(r.Path.head)+len(r.Path.tail) == 0
+}
+
+// MaxPathLength limits the length of a rule's path in bytes.
+const MaxPathLength = 512
+
+const (
+	oneSegment  = "{*}"
+	anySegments = "{**}"
+	everything  = "/*"
+)
+
+// segment is a literal, or {*}. Segments are compared far more often than they are made, so each text is there once.
+type segment = unique.Handle[string]
+
+var (
+	wild  = unique.Make(oneSegment)
+	empty = unique.Make("")
+)
+
+// PatternError describes why a path is not a Pattern.
+type PatternError string
+
+// What may be wrong with a path.
+const (
+	ErrPathTooLong      PatternError = "The path is too long: at most 512 characters are allowed."
+	ErrPathMalformed    PatternError = "The path must be /*, or segments that each are {*}, {**} or characters of a URL's path."
+	ErrTwoAnySegments   PatternError = "Only one {**} operator is allowed in the path."
+	ErrOperatorAfterAny PatternError = "The {**} operator must be the last operator in the path."
+)
+
+func (e PatternError) Error() string { return string(e) }
+
+// wellFormed is what the CRD accepts.
+var wellFormed = regexp.MustCompile(`^(/(([A-Za-z0-9._~!$&'()+,;=:@-]|%[0-9a-fA-F]{2})*|\{\*{1,2}\}))+$|^/\*$`)
+
+// Pattern is the path of a rule. A path has segments, each of which follows a slash: that of "/a/" are "a" and "".
+type Pattern struct {
+	text string
+	// head are the segments before {**}, all of them when there is none.
+	head []segment
+	// any says that {**} follows: any characters, but at least one segment, since a slash is before it.
+	any bool
+	// tail are the literals after {**}, and suffix is how they end a path.
+	tail   []segment
+	suffix string
+}
+
+// ParsePattern reads the path of a rule.
+func ParsePattern(text string) (Pattern, error) {
+	switch {
+	case len(text) > MaxPathLength:
+		return Pattern{}, ErrPathTooLong
+	case !wellFormed.MatchString(text):
+		return Pattern{}, ErrPathMalformed
+	case text == everything:
+		return Pattern{text: text, any: true}, nil
+	}
+	segments := strings.Split(text[1:], "/")
+	at := slices.Index(segments, anySegments)
+	if at < 0 {
+		return Pattern{text: text, head: parseSegments(segments)}, nil
+	}
+	tail, suffix := segments[at+1:], ""
+	switch {
+	case slices.Contains(tail, anySegments):
+		return Pattern{}, ErrTwoAnySegments
+	case slices.Contains(tail, oneSegment):
+		return Pattern{}, ErrOperatorAfterAny
+	case len(tail) > 0:
+		suffix = "/" + strings.Join(tail, "/")
+	}
+	return Pattern{text: text, head: parseSegments(segments[:at]), any: true, tail: parseSegments(tail), suffix: suffix}, nil
+}
+
+func parseSegments(texts []string) []segment {
+	segments := make([]segment, len(texts))
+	for i, text := range texts {
+		segments[i] = unique.Make(text)
+	}
+	return segments
+}
+
+// String is the pattern as it was written.
+func (p Pattern) String() string { return p.text }
+
+// Covers reports whether every path that fits other fits p too.
+func (p Pattern) Covers(other Pattern) bool {
+	switch {
+	case !p.any:
+		return !other.any && len(p.head) == len(other.head) && cover(p.head, other.head)
+	case !other.any:
+		after := len(other.head) - len(p.tail)
+		return after > len(p.head) && cover(p.head, other.head) && slices.Equal(other.head[after:], p.tail)
+	default:
+		after := len(other.tail) - len(p.tail)
+		return after >= 0 && len(p.head) <= len(other.head) && cover(p.head, other.head) && slices.Equal(other.tail[after:], p.tail)
+	}
+}
+
+// cover reports whether each segment covers the one in its place.
+func cover(segments, others []segment) bool {
+	for i, segment := range segments {
+		if segment != others[i] && (segment != wild || others[i] == empty) {
+			return false
+		}
+	}
+	return true
+}
+
+// Matches reports whether the path of a request, escaped and without its query, fits the pattern.
+func (p Pattern) Matches(path string) bool {
+	for _, segment := range p.head {
+		rest, ok := strings.CutPrefix(path, "/")
+		if !ok {
+			return false
+		}
+		end := strings.IndexByte(rest, '/')
+		if end < 0 {
+			end = len(rest)
+		}
+		if !matches(segment, rest[:end]) {
+			return false
+		}
+		path = rest[end:]
+	}
+	if !p.any {
+		return path == ""
+	}
+	between, ends := strings.CutSuffix(path, p.suffix)
+	rest, slash := strings.CutPrefix(between, "/")
+	return ends && slash && fitsPath(rest, true)
+}
+
+// FitsLonger reports whether a path fits the pattern that begins with stem and goes on within its last segment, as /foobar does after
+// /foo.
+func (p Pattern) FitsLonger(stem string) bool {
+	segments := strings.Split(strings.TrimPrefix(stem, "/"), "/")
+	last := len(segments) - 1
+	for i, segment := range p.head {
+		if i == last {
+			return segment == wild || segment.Value() != segments[i] && strings.HasPrefix(segment.Value(), segments[i])
+		}
+		if !matches(segment, segments[i]) {
+			return false
+		}
+	}
+	return p.any
+}
+
+func matches(s segment, text string) bool {
+	if s == wild {
+		return text != "" && fitsPath(text, false)
+	}
+	return s.Value() == text
+}
+
+// fitsPath reports whether a path may have the characters (pchar of RFC 3986), slashes among them when they are allowed.
+func fitsPath(text string, slashes bool) bool {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '%' && (i+2 >= len(text) || !isHex(text[i+1]) || !isHex(text[i+2])):
+			return false
+		case c == '/' && !slashes, !isPathCharacter(c):
+			return false
+		}
+	}
+	return true
+}
+
+func isPathCharacter(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~!$&'()*+,;=:@%/", c) >= 0
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }

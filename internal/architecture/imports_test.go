@@ -4,9 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -74,4 +81,135 @@ func list(t *testing.T) []listedPackage {
 		}
 		packages = append(packages, pkg)
 	}
+}
+
+// rule is a row of the table in docs/architecture.md.
+type rule struct {
+	imports []string // folders of this module
+	pure    bool
+}
+
+const (
+	tableHead = "| folder | owns | may import |\n|---|---|---|\n"
+	nothing   = "nothing of ours"
+)
+
+var (
+	quoted     = regexp.MustCompile("`([^`]+)`")
+	quotedList = regexp.MustCompile("^`[^`]+`(, `[^`]+`)*$")
+)
+
+// rules reads the table, by folder.
+func rules(t *testing.T) map[string]rule {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/architecture.md")
+	require.NoError(t, err)
+	_, rows, found := strings.Cut(string(page), tableHead)
+	require.True(t, found, "docs/architecture.md has no table with the head %q", tableHead)
+	table := map[string]rule{}
+	for line := range strings.Lines(rows) {
+		if !strings.HasPrefix(line, "|") {
+			break
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		require.Len(t, cells, 3, line)
+		folders, owns, imports := strings.TrimSpace(cells[0]), strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2])
+		require.Regexp(t, quotedList, folders, line)
+		row := rule{pure: strings.HasSuffix(owns, "; pure")}
+		if imports != nothing {
+			require.Regexp(t, quotedList, imports, "folders or %q, and no other words: %s", nothing, line)
+			row.imports = names(imports)
+		}
+		for _, folder := range names(folders) {
+			require.NotContains(t, table, folder, "it has two rows")
+			require.DirExists(t, "../../"+folder)
+			table[folder] = row
+		}
+	}
+	return table
+}
+
+func names(cell string) []string {
+	var all []string
+	for _, match := range quoted.FindAllStringSubmatch(cell, -1) {
+		all = append(all, match[1])
+	}
+	return all
+}
+
+// ruleOf is the rule of the longest folder that the package lies in.
+func ruleOf(table map[string]rule, path string) (folder string, row rule) {
+	for candidate, r := range table {
+		if within(path, candidate) && len(candidate) > len(folder) {
+			folder, row = candidate, r
+		}
+	}
+	return folder, row
+}
+
+func within(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, folder+"/")
+}
+
+// impure are packages that a pure one does not import, with what lies below them, and of others what it does not use.
+var impure = struct {
+	imports []string
+	uses    map[string][]string
+}{
+	imports: []string{
+		"context", "crypto/rand", "log", "math/rand", "net", "os", "syscall",
+		"github.com/go-logr/logr",
+		"k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", "k8s.io/client-go/tools", "sigs.k8s.io/controller-runtime",
+	},
+	uses: map[string][]string{
+		"http": {"Client", "DefaultClient", "DefaultTransport", "Get", "Head", "ListenAndServe", "Post", "PostForm", "Server", "Transport"},
+		"time": {"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker"},
+	},
+}
+
+// mayImport are packages below impure ones that also have types to compute with.
+var mayImport = []string{"net/http", "net/netip", "net/url"}
+
+func TestPurePackagesUseNoClockContextFileNetworkOrLog(t *testing.T) {
+	t.Parallel()
+	table, found := rules(t), 0
+	for _, pkg := range list(t) {
+		path := strings.TrimPrefix(pkg.ImportPath, module)
+		if _, row := ruleOf(table, path); !row.pure {
+			continue
+		}
+		found++
+		for _, file := range sources(t, path) {
+			requirePure(t, file)
+		}
+	}
+	require.Greater(t, found, 5, "the table has too few pure packages to judge")
+}
+
+func sources(t *testing.T, path string) []string {
+	t.Helper()
+	files, err := filepath.Glob("../../" + path + "/*.go")
+	require.NoError(t, err)
+	return slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, "_test.go") })
+}
+
+func requirePure(t *testing.T, file string) {
+	t.Helper()
+	const isPure = "%s uses %s, and docs/architecture.md calls its folder pure"
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	require.NoError(t, err)
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		require.NoError(t, err)
+		forbidden := slices.ContainsFunc(impure.imports, func(i string) bool { return within(imported, i) })
+		require.False(t, forbidden && !slices.Contains(mayImport, imported), isPure, file, imported)
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		if selector, ok := n.(*ast.SelectorExpr); ok {
+			if name, ok := selector.X.(*ast.Ident); ok {
+				require.NotContains(t, impure.uses[name.Name], selector.Sel.Name, isPure, file, name.Name+"."+selector.Sel.Name)
+			}
+		}
+		return true
+	})
 }

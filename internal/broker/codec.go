@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,7 +33,7 @@ const (
 
 	// attributesSize is the space for the attributes of a usual event.
 	attributesSize = 512
-	// extensionsSize is how many extensions a usual event has at most.
+	// extensionsSize is the number of extensions that a usual event has at most.
 	extensionsSize = 8
 )
 
@@ -77,7 +78,7 @@ func headers(e *cloudevent.Event, messageID string) nats.Header {
 }
 
 // messageID is what duplicates are recognised by: source and id, which identify an event,
-// and what its publisher needs a right for, so that nobody can send another's event first
+// and what its publisher needs a right for, so that no one can send another's event first
 // and have it dropped as a repeat: the subject and, where publishers show who they are,
 // their namespace.
 func messageID(subject string, e *cloudevent.Event) string {
@@ -120,4 +121,68 @@ func restoreType(e *cloudevent.Event) {
 	if rest, ok := strings.CutPrefix(e.Type, prefix); ok && rest != "" {
 		e.Type = rest
 	}
+}
+
+// address is where an event is stored and how its type is written there.
+type address struct {
+	subject      string
+	wireType     string
+	keepOriginal bool // the publisher's type travels as an extension
+}
+
+func addressOf(source, eventType string) (address, error) {
+	if routing.IsOldType(eventType) {
+		clean, err := routing.CleanOldType(eventType)
+		if err != nil {
+			return address{}, &InvalidEventError{Reason: err.Error()}
+		}
+		subject := routing.SubjectPrefix + "." + clean
+		return address{subject: subject, wireType: clean}, checkSubject(subject)
+	}
+	subject := routing.Subject(source, eventType, false)
+	if routing.IsRedelivery(subject) {
+		return address{}, &InvalidEventError{Reason: "event source is reserved: " + source}
+	}
+	if routing.HasEmptySegment(subject) {
+		return address{}, &InvalidEventError{Reason: "event type cannot have empty segments after cleaning: " + subject}
+	}
+	return address{subject: subject, wireType: subject, keepOriginal: true}, checkSubject(subject)
+}
+
+// checkSubject refuses what the server would not store under its subject.
+func checkSubject(subject string) error {
+	if len(subject) > routing.MaxSubject {
+		return &InvalidEventError{Reason: "event source and type are too long"}
+	}
+	if strings.ContainsFunc(subject, unicode.IsControl) {
+		return &InvalidEventError{Reason: "event source and type cannot have control characters"}
+	}
+	return nil
+}
+
+// deadLetterReserve is what a dead letter adds to its event at most. Events that
+// would not fit the server with it are refused, so that none is stored that
+// could not become a dead letter.
+const deadLetterReserve = 4 << 10
+
+// ExpectEvents sets how large events may be as publishers send them. It logs at each
+// connect if the server does not take all of them.
+func (p *Publisher) ExpectEvents(size int64) {
+	p.conn.OnConnect(func() {
+		largest := p.largest()
+		if needed := encodedSize(size); needed > largest {
+			p.conn.log.Info("NATS refuses the largest events that publishers may send: raise its max_payload or lower --max-request-size",
+				"maxRequestSize", size, "neededMaxPayload", needed+deadLetterReserve, "maxPayload", largest+deadLetterReserve)
+		}
+	})
+}
+
+// largest returns the maximum size of a message in bytes.
+func (p *Publisher) largest() int64 { return p.conn.nc.MaxPayload() - deadLetterReserve }
+
+// encodedSize is what an event may need that is sent with so many bytes: data that
+// are no text become base64, and the attributes come to them.
+func encodedSize(size int64) int64 {
+	const attributes = 12 << 10
+	return size/3*4 + attributes
 }

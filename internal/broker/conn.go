@@ -2,8 +2,10 @@ package broker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,7 +24,7 @@ const (
 	pingInterval        = 10 * time.Second
 	maxPingsOutstanding = 2
 	requestTimeout      = 5 * time.Second
-	// settleTimeout is how long an answer to the server waits for a reconnect.
+	// settleTimeout bounds how long a settlement waits for a reconnect.
 	settleTimeout = 10 * time.Second
 )
 
@@ -31,7 +33,7 @@ type Conn struct {
 	nc  *nats.Conn
 	js  jetstream.JetStream
 	log logr.Logger
-	// retries is what each namespace may have waiting.
+	// retries bounds the waiting retries of each namespace.
 	retries *retryShares
 	// client is nc for callbacks, which may run before Connect has returned.
 	client atomic.Pointer[nats.Conn]
@@ -97,7 +99,7 @@ func (c *Conn) clientOptions(name string) []nats.Option {
 			c.announce()
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			c.log.Error(err, "NATS reported a problem")
+			c.log.Error(err, "NATS reported an error")
 		}),
 		nats.ClosedHandler(func(*nats.Conn) {
 			close(c.closed)
@@ -117,7 +119,7 @@ func (c *Conn) connected(nc *nats.Conn) {
 	}
 }
 
-// announce wakes everyone who waits for the connection to come or go.
+// announce wakes every goroutine that waits for the connection to change.
 func (c *Conn) announce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,4 +237,68 @@ func reason(err error) string {
 		return "closed"
 	}
 	return err.Error()
+}
+
+const closeTimeout = 10 * time.Second
+
+// Hold keeps the connection open until ctx ends, and then drains and closes it. It is how a process that runs parts under
+// contexts runs its connection.
+func (c *Conn) Hold(ctx context.Context) error {
+	<-ctx.Done()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return c.Close(closing)
+}
+
+// writeTimeout bounds a write to a server that reads nothing. The write holds the lock of nats.go's connection, and blocks all publishers
+// and the pings that would detect the outage.
+const writeTimeout = 5 * time.Second
+
+// dialer is a nats.CustomDialer.
+type dialer func(network, address string) (net.Conn, error)
+
+// Dial has no context, as nats.go has none for it.
+func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
+
+// dial makes a connection that a failed write ends. nats.go goes on with one, and the next write waits as long again.
+func dial(network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).Dial(network, address)
+	if err != nil {
+		return nil, err
+	}
+	return endedByWrite{conn}, nil
+}
+
+type endedByWrite struct{ net.Conn }
+
+func (c endedByWrite) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		_ = c.Close() // the reader gets an error and reconnects
+	}
+	return n, err
+}
+
+// callAPI sends a request of JetStream's API that the client library does not offer, and decodes the response into answer.
+// Errors of the client library are left to be mapped.
+func (c *Conn) callAPI(ctx context.Context, subject string, body []byte, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	raw, err := c.nc.RequestWithContext(ctx, subject, body)
+	if err != nil {
+		return err
+	}
+	var envelope struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(raw.Data, &envelope); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if envelope.Error != nil {
+		return mapAPIError(envelope.Error)
+	}
+	if err := json.Unmarshal(raw.Data, answer); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	return nil
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -47,7 +50,7 @@ type Consumer struct {
 	listed jetstream.ConsumerConfig // all that the server had of it
 }
 
-// EnsureConsumer creates the consumer, or changes an existing one, which keeps its
+// EnsureConsumer creates the consumer, or updates an existing one without losing its
 // backlog.
 func (c *Conn) EnsureConsumer(ctx context.Context, stream string, consumer Consumer) error {
 	defer c.consumers.one(consumer.Name)()
@@ -62,7 +65,7 @@ func (c *Conn) ensureConsumer(ctx context.Context, stream string, consumer Consu
 		return ErrNotConnected
 	}
 	if len(consumer.Subjects) == 0 {
-		return errors.New("it has no subject")
+		return errors.New("no filter subject")
 	}
 	if c.deletions.unfinished(stream, consumer.Name) {
 		return c.awaitDeletion(ctx, stream, consumer)
@@ -208,4 +211,94 @@ func subjectsError(consumer Consumer, err error) error {
 		return err
 	}
 	return fmt.Errorf("%s: %w", strings.Join(consumer.Subjects, ", "), err)
+}
+
+// normalizeConsumerConfig removes from a consumer's configuration what would keep it from delivering
+// each event until it is settled. Another client may have set it.
+func normalizeConsumerConfig(config jetstream.ConsumerConfig) jetstream.ConsumerConfig {
+	config.MaxDeliver = -1 // the dispatcher decides which attempt is the last
+	config.BackOff = nil
+	config.HeadersOnly = false
+	config.InactiveThreshold = 0 // a Subscription whose sink sleeps asks for nothing
+	config.MaxRequestBatch, config.MaxRequestExpires, config.MaxRequestMaxBytes = 0, 0, 0
+	return config
+}
+
+// needsRecreation reports whether a consumer has settings that JetStream cannot change in place.
+func needsRecreation(config jetstream.ConsumerConfig) bool {
+	return config.AckPolicy != jetstream.AckExplicitPolicy || config.ReplayPolicy != jetstream.ReplayInstantPolicy ||
+		config.MemoryStorage || config.DeliverSubject != "" || config.Durable == ""
+}
+
+// StartPolicy is where a consumer starts.
+type StartPolicy string
+
+// The policies. The empty one is StartNew.
+const (
+	StartNew      StartPolicy = ""
+	StartAll      StartPolicy = "all"
+	StartTime     StartPolicy = "time"
+	StartSequence StartPolicy = "sequence"
+)
+
+// StartFrom is the first event that a new consumer gets.
+type StartFrom struct {
+	Policy   StartPolicy
+	Time     time.Time // for StartTime
+	Sequence uint64    // for StartSequence
+}
+
+// String returns the form that is stored in metadata, empty for StartNew.
+func (s StartFrom) String() string {
+	switch s.Policy {
+	case StartTime:
+		return string(s.Policy) + " " + s.Time.UTC().Format(time.RFC3339Nano)
+	case StartSequence:
+		return string(s.Policy) + " " + strconv.FormatUint(s.Sequence, 10)
+	default:
+		return string(s.Policy)
+	}
+}
+
+func (s StartFrom) apply(config jetstream.ConsumerConfig) jetstream.ConsumerConfig {
+	config.OptStartSeq, config.OptStartTime = 0, nil
+	switch s.Policy {
+	case StartAll:
+		config.DeliverPolicy = jetstream.DeliverAllPolicy
+	case StartTime:
+		config.DeliverPolicy = jetstream.DeliverByStartTimePolicy
+		config.OptStartTime = &s.Time
+	case StartSequence:
+		config.DeliverPolicy = jetstream.DeliverByStartSequencePolicy
+		config.OptStartSeq = max(s.Sequence, 1)
+	default:
+		config.DeliverPolicy = jetstream.DeliverNewPolicy
+	}
+	return config
+}
+
+// consumerLocks serialize changes of the same consumer, and keep any change from running while all consumers are listed or their
+// stream is changed.
+type consumerLocks struct {
+	all  sync.RWMutex
+	some [64]sync.Mutex
+}
+
+var consumerSeed = maphash.MakeSeed()
+
+// one locks one consumer, and waits while all are locked. The caller has to call the result.
+func (l *consumerLocks) one(name string) (release func()) {
+	l.all.RLock()
+	lock := &l.some[maphash.String(consumerSeed, name)%uint64(len(l.some))]
+	lock.Lock()
+	return func() {
+		lock.Unlock()
+		l.all.RUnlock()
+	}
+}
+
+// none waits for changes that run and lets none begin. The caller has to call the result.
+func (l *consumerLocks) none() (release func()) {
+	l.all.Lock()
+	return l.all.Unlock
 }

@@ -1,20 +1,26 @@
 package broker
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Headers that a dead letter has besides those of its event and those of a retry.
+// Headers of a dead letter, in addition to those of its event and of a retry.
 const (
 	HeaderDeadLetterSubscription = "Rouse-Subscription"
 	HeaderDeadLetterReason       = "Rouse-Reason" // a code of package failure
@@ -43,7 +49,7 @@ type DeadLetter struct {
 	BodyExcerpt  string // the beginning of the sink's last answer
 }
 
-// AddDeadLetter keeps the message as a dead letter and returns after the stream
+// AddDeadLetter stores the message as a dead letter and returns after the stream
 // has confirmed it. A repeat for the same message is stored once. The message
 // itself still has to be rejected. When the stream is full, it drops the oldest
 // dead letters of the namespace that holds most of it.
@@ -124,3 +130,162 @@ func deadLetterSubscription(subject string) types.NamespacedName {
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// Extensions of a dead letter, in addition to those of its event.
+const (
+	ExtensionDeadLetterReason       = "rousereason"
+	ExtensionDeadLetterMessage      = "rousemessage"
+	ExtensionDeadLetterAttempts     = "rouseattempts"
+	ExtensionDeadLetterStatus       = "rousestatus"
+	ExtensionDeadLetterExcerpt      = "rouseexcerpt"
+	ExtensionDeadLetterSubscription = "rousesubscription"
+	ExtensionDeadLetterTime         = "rousetime"
+)
+
+// extension is one member of a structured event, its value written as JSON.
+type extension struct {
+	name  string
+	value []byte
+}
+
+func (d DeadLetter) extensions(now time.Time) []extension {
+	extensions := []extension{
+		{ExtensionDeadLetterReason, quote(string(d.Reason))},
+		{ExtensionDeadLetterMessage, quote(d.Reason.Message())},
+		{ExtensionDeadLetterAttempts, strconv.AppendInt(nil, int64(d.Attempts), 10)},
+		{ExtensionDeadLetterSubscription, quote(d.Subscription.String())},
+		{ExtensionDeadLetterTime, quote(formatTime(now))},
+	}
+	if d.Status != 0 {
+		extensions = append(extensions, extension{ExtensionDeadLetterStatus, strconv.AppendInt(nil, int64(d.Status), 10)})
+	}
+	if d.BodyExcerpt != "" {
+		extensions = append(extensions, extension{ExtensionDeadLetterExcerpt, quote(d.BodyExcerpt)})
+	}
+	return extensions
+}
+
+// spliceExtensions puts extensions at the start of a structured event and leaves
+// every other byte as it is. A name that the event has already stays the event's:
+// a JSON object cannot have it twice. It returns nil when the body is no
+// structured event.
+func spliceExtensions(body []byte, extensions []extension) []byte {
+	members, ok := structuredMembers(body)
+	if !ok {
+		return nil
+	}
+	at := bytes.IndexByte(body, '{') + 1
+	spliced := make([]byte, at, len(body)+2*maxExcerpt)
+	copy(spliced, body)
+	for _, e := range extensions {
+		if _, has := members[e.name]; has {
+			continue
+		}
+		spliced = append(append(append(append(spliced, '"'), e.name...), `":`...), e.value...)
+		spliced = append(spliced, ',') // a structured event has at least its specversion
+	}
+	return append(spliced, body[at:]...)
+}
+
+// unspliced is the body of a dead letter as the event's publisher wrote it.
+func unspliced(header nats.Header, body []byte) []byte {
+	size, err := strconv.Atoi(header.Get(HeaderDeadLetterSpliced))
+	at := bytes.IndexByte(body, '{') + 1
+	if err != nil || at == 0 || size < 0 || size > len(body)-at {
+		return body
+	}
+	return append(body[:at:at], body[at+size:]...)
+}
+
+func structuredMembers(body []byte) (map[string]json.RawMessage, bool) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil || members["specversion"] == nil {
+		return nil, false
+	}
+	return members, true
+}
+
+// printable is a text without what no extension may have.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// quote writes a string of JSON.
+func quote(text string) []byte {
+	text = printable(text)
+	var quoted bytes.Buffer
+	encoder := json.NewEncoder(&quoted)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // a string in memory can always be written
+	return bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))
+}
+
+// TypeUndecodable is the type of the event that stands for a dead letter whose message was
+// no CloudEvent. Its data are the bytes of that message.
+const TypeUndecodable = "run.rouse.deadletter.undecodable.v1"
+
+// Event is the event as its publisher wrote it, with the extensions that describe why it is
+// a dead letter. They override its own of the same names, which may be those of an
+// earlier dead letter. Every dead letter has an event.
+func (m *DeadLetterMessage) Event() (cloudevent.Event, error) {
+	ev, err := m.Message.Event()
+	if err != nil {
+		ev = m.undecodable()
+	}
+	explain(&ev, m.raw.Header)
+	return ev, nil
+}
+
+func (m *DeadLetterMessage) undecodable() cloudevent.Event {
+	subscription := deadLetterSubscription(m.raw.Subject)
+	return cloudevent.Event{
+		ID:              DeadLetterStream + "/" + strconv.FormatUint(m.Sequence(), 10),
+		Source:          "/namespaces/" + subscription.Namespace + "/subscriptions/" + subscription.Name,
+		Type:            TypeUndecodable,
+		DataContentType: "application/octet-stream",
+		Data:            m.raw.Data,
+	}
+}
+
+// explain takes the extensions from the headers, which a dead letter has even if its body
+// could not hold them.
+func explain(ev *cloudevent.Event, header nats.Header) {
+	if reason, message, ok := reasonOf(header); ok {
+		ev.SetExtension(ExtensionDeadLetterReason, string(reason))
+		ev.SetExtension(ExtensionDeadLetterMessage, message)
+	}
+	for extension, name := range map[string]string{
+		ExtensionDeadLetterAttempts:     HeaderAttempts,
+		ExtensionDeadLetterStatus:       HeaderDeadLetterStatus,
+		ExtensionDeadLetterExcerpt:      HeaderDeadLetterExcerpt,
+		ExtensionDeadLetterSubscription: HeaderDeadLetterSubscription,
+		ExtensionDeadLetterTime:         HeaderDeadLetterTime,
+	} {
+		if _, ok := header[name]; !ok {
+			continue // a dead letter of another client
+		}
+		value := printable(header.Get(name))
+		if value == "" || extension == ExtensionDeadLetterStatus && value == "0" { // there was no answer
+			ev.DeleteExtension(extension)
+			continue
+		}
+		ev.SetExtension(extension, value)
+	}
+}
+
+// reasonOf reads why an event is a dead letter, and the sentence for it. Earlier versions stored
+// the sentence in place of the code; another client may have stored neither.
+func reasonOf(header nats.Header) (reason failure.Reason, message string, ok bool) {
+	_, ok = header[HeaderDeadLetterReason]
+	text := printable(header.Get(HeaderDeadLetterReason))
+	if _, coded := header[HeaderDeadLetterMessage]; coded && text != "" {
+		return failure.Reason(text), cmp.Or(printable(header.Get(HeaderDeadLetterMessage)), failure.Unknown.Message()), ok
+	}
+	reason, message = failure.OfSentence(text)
+	return reason, message, ok
+}

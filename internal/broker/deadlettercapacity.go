@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ const (
 	droppedPrefix = "rouse.dropped"
 	// deadLetterSlack is the part of the stream, one of so many, that is freed at least at a time.
 	deadLetterSlack = 16
-	// maxStoreTries is how often capacity is freed for one dead letter, because other bridges may use it up.
+	// maxStoreTries limits how often capacity is freed for one dead letter, because other bridges may use it up.
 	maxStoreTries = 10
 	// freeCapacityTimeout bounds freeing capacity, which reads at most what the stream holds.
 	freeCapacityTimeout = time.Minute
@@ -102,7 +103,7 @@ func (c *Conn) dropDeadLetters(ctx context.Context, needed int64) error {
 	return nil
 }
 
-// deadLetterBytes is how many bytes each namespace's dead letters take. It reads them, except those of the namespace that held
+// deadLetterBytes is the number of bytes that each namespace's dead letters take. It reads them, except those of the namespace that held
 // most the last time, or has most of them: that one holds the rest.
 func (c *Conn) deadLetterBytes(ctx context.Context, subjects map[string]uint64, used int64) (map[string]int64, error) {
 	counts := map[string]uint64{}
@@ -185,12 +186,12 @@ func (c *Conn) noteDropped(ctx context.Context, subscription types.NamespacedNam
 	}
 }
 
-// DroppedDeadLetters are the Subscriptions whose oldest dead letters were dropped, because the stream was full, within the
+// DroppedDeadLetters returns the Subscriptions whose oldest dead letters were dropped, because the stream was full, within the
 // maximum age of dead letters.
 func (c *Conn) DroppedDeadLetters(ctx context.Context) (map[types.NamespacedName]bool, error) {
 	counts, err := c.countBySubscription(ctx, DeadLetterStream, droppedPrefix, droppedPrefix+".>")
 	if err != nil {
-		return nil, fmt.Errorf("ask for dropped dead letters: %w", err)
+		return nil, fmt.Errorf("list dropped dead letters: %w", err)
 	}
 	dropped := make(map[types.NamespacedName]bool, len(counts))
 	for subscription := range counts {
@@ -202,4 +203,35 @@ func (c *Conn) DroppedDeadLetters(ctx context.Context) (map[types.NamespacedName
 // deadLetterSubjects are what the stream of dead letters takes.
 func deadLetterSubjects() []string {
 	return []string{routing.DeadLetterPrefix + ".>", droppedPrefix + ".>"}
+}
+
+// cutsOf returns how much each holder has to give up so that all of them together give up excess. The largest holder gives
+// first, down to what the next one holds, and then they go on together: what a holder has below that level it keeps.
+func cutsOf(held map[string]int64, excess int64) map[string]int64 {
+	largest := slices.SortedFunc(maps.Keys(held), func(a, b string) int {
+		return cmp.Or(cmp.Compare(held[b], held[a]), cmp.Compare(a, b))
+	})
+	cuts := map[string]int64{}
+	for i := range largest {
+		next := int64(0)
+		if i+1 < len(largest) {
+			next = held[largest[i+1]]
+		}
+		givers := largest[:i+1]
+		freed := int64(0) // that the givers make by going down to the next one
+		for _, name := range givers {
+			freed += held[name] - next
+		}
+		if freed < excess && i+1 < len(largest) {
+			continue
+		}
+		level := next + max(freed-excess, 0)/int64(len(givers))
+		for _, name := range givers {
+			if cut := held[name] - level; cut > 0 {
+				cuts[name] = cut
+			}
+		}
+		return cuts
+	}
+	return cuts
 }

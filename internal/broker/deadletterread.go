@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/failure"
@@ -76,7 +77,7 @@ func (s DeadLetterSelection) picks(raw *jetstream.RawStreamMsg) bool {
 	return (s.Reason == "" || s.Reason == reason) && (s.Sequence == 0 || s.Sequence == raw.Sequence)
 }
 
-// DeadLetterQuery asks for a page of a list.
+// DeadLetterQuery selects a page of dead letters.
 type DeadLetterQuery struct {
 	DeadLetterSelection
 	After uint64 // the sequence before the first one of the page
@@ -86,7 +87,7 @@ type DeadLetterQuery struct {
 // DeadLetterPage is part of a list, in the order of sequences.
 type DeadLetterPage struct {
 	DeadLetters []StoredDeadLetter
-	// Next is what to ask for After to get the next page, 0 at the end of the list.
+	// Next is the value of After for the next page, 0 at the end of the list.
 	// A page may be shorter than asked for and yet not be the last.
 	Next uint64
 }
@@ -219,7 +220,7 @@ func storedDeadLetterOf(raw *jetstream.RawStreamMsg) StoredDeadLetter {
 	return deadLetter
 }
 
-// texts is how many bytes a dead letter has without its body.
+// texts is the number of bytes that a dead letter has without its body.
 func (l *StoredDeadLetter) texts() int {
 	return len(l.Subscription.Namespace) + len(l.Subscription.Name) + len(l.Message) + len(l.Excerpt) + len(l.Subject) +
 		len(l.ID) + len(l.Source) + len(l.Type)
@@ -228,4 +229,124 @@ func (l *StoredDeadLetter) texts() int {
 func integer(header nats.Header, name string) int {
 	value, _ := strconv.Atoi(header.Get(name)) // that of another client may have none
 	return value
+}
+
+// Purge deletes dead letters for good and returns how many. It leaves alone
+// dead letters that come while it runs. The count is right also when there is an error.
+// ErrDeadLetterNotFound means that no dead letter has the selection's sequence.
+func (c *Conn) Purge(ctx context.Context, s DeadLetterSelection) (uint64, error) {
+	count, err := c.purge(ctx, s)
+	if err != nil {
+		return count, fmt.Errorf("purge dead letters: %w", mapError(err))
+	}
+	return count, nil
+}
+
+func (c *Conn) purge(ctx context.Context, s DeadLetterSelection) (uint64, error) {
+	w, err := c.scanDeadLetters(ctx, s, 0)
+	if err != nil {
+		return 0, err
+	}
+	if s.Sequence == 0 && s.Reason == "" {
+		return c.purgeSubject(ctx, s.filter(), w.last)
+	}
+	var count uint64
+	for {
+		sequences, err := nextSequences(ctx, w, s)
+		if err != nil {
+			return count, err
+		}
+		if len(sequences) == 0 && s.Sequence > 0 && count == 0 {
+			return 0, fmt.Errorf("dead letter %d: %w", s.Sequence, ErrDeadLetterNotFound)
+		}
+		if len(sequences) == 0 {
+			return count, nil
+		}
+		deleted, err := deleteDeadLetters(ctx, w.stream, sequences)
+		count += deleted
+		if err != nil {
+			return count, err
+		}
+	}
+}
+
+// deleteDeadLetters counts those that were there.
+func deleteDeadLetters(ctx context.Context, deadLetters jetstream.Stream, sequences []uint64) (count uint64, err error) {
+	deleted := make([]bool, len(sequences))
+	errs := make([]error, len(sequences))
+	eachOf(len(sequences), func(i int) { deleted[i], errs[i] = deleteDeadLetter(ctx, deadLetters, sequences[i]) })
+	for _, gone := range deleted {
+		if gone {
+			count++
+		}
+	}
+	return count, errors.Join(errs...)
+}
+
+// nextSequences returns nothing at the end of the dead letters.
+func nextSequences(ctx context.Context, w *deadLetterScan, s DeadLetterSelection) ([]uint64, error) {
+	var sequences []uint64
+	for len(sequences) < redriveBatch {
+		raw, err := w.next(ctx)
+		if err != nil || raw == nil {
+			return sequences, err
+		}
+		if s.picks(raw) {
+			sequences = append(sequences, raw.Sequence)
+		}
+	}
+	return sequences, nil
+}
+
+// purgeRequest selects what is deleted: before a sequence, or all but the newest.
+type purgeRequest struct {
+	Filter string `json:"filter"`
+	Before uint64 `json:"seq,omitempty"`
+	Keep   uint64 `json:"keep,omitempty"`
+}
+
+// purgeSubject deletes everything up to a sequence in one request.
+func (c *Conn) purgeSubject(ctx context.Context, filter string, last uint64) (uint64, error) {
+	return c.purgeDeadLetters(ctx, purgeRequest{Filter: filter, Before: last + 1})
+}
+
+// purgeDeadLetters returns how many messages were deleted, which the client library does not.
+func (c *Conn) purgeDeadLetters(ctx context.Context, request purgeRequest) (uint64, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return 0, err
+	}
+	var result struct {
+		Purged uint64 `json:"purged"`
+	}
+	err = c.callAPI(ctx, "$JS.API.STREAM.PURGE."+DeadLetterStream, body, &result)
+	return result.Purged, err
+}
+
+// deleteDeadLetter reports whether it was this call that deleted the dead letter.
+func deleteDeadLetter(ctx context.Context, deadLetters jetstream.Stream, sequence uint64) (bool, error) {
+	err := deadLetters.DeleteMsg(ctx, sequence)
+	if err == nil {
+		return true, nil
+	}
+	if !errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) {
+		return false, err
+	}
+	if _, readErr := deadLetters.GetMsg(ctx, sequence); errors.Is(readErr, jetstream.ErrMsgNotFound) {
+		return false, nil
+	}
+	return false, err
+}
+
+// eachOf calls work with 0 to n-1, some calls at a time.
+func eachOf(n int, work func(i int)) {
+	var group errgroup.Group
+	group.SetLimit(redriveInFlight)
+	for i := range n {
+		group.Go(func() error {
+			work(i)
+			return nil
+		})
+	}
+	_ = group.Wait() // work keeps its errors
 }

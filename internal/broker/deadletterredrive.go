@@ -25,11 +25,11 @@ const (
 	redriveBatchBytes = 4 << 20
 	// redriveInFlight requests wait for the server at a time.
 	redriveInFlight = 64
-	// redriveTimeout is how long a batch may take to be finished.
+	// redriveTimeout bounds how long a batch may take to be finished.
 	redriveTimeout = 10 * time.Second
 )
 
-// Redriven is what became of a selection of dead letters.
+// Redriven is the result of a redrive.
 type Redriven struct {
 	// Redriven events are stored for their Subscriptions again.
 	Redriven uint64

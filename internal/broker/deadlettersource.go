@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// MaxDeadLettersPending is how many dead letters of one Subscription may wait for another
+	// MaxDeadLettersPending limits how many dead letters of one Subscription may wait for another
 	// attempt before they hold up further ones: dead letters wait in their consumer,
 	// because there is no other stream for them to go to.
 	MaxDeadLettersPending = 10_000
@@ -100,7 +100,7 @@ func (m *DeadLetterMessage) Ack(ctx context.Context) error {
 	return m.Message.Ack(ctx)
 }
 
-// Retry asks for another delivery after the delay. The dead letter waits in its consumer.
+// Retry requests another delivery after the delay. The dead letter waits in its consumer.
 func (m *DeadLetterMessage) Retry(ctx context.Context, delay time.Duration) error {
 	return m.Return(ctx, delay)
 }

@@ -5,11 +5,53 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+const (
+	streamDeleted   = "$JS.EVENT.ADVISORY.STREAM.DELETED."
+	consumerDeleted = "$JS.EVENT.ADVISORY.CONSUMER.DELETED."
+)
+
+// OnDeleted calls notify whenever any client has deleted one of the streams, then with an empty consumer, or a consumer of
+// them, until stop. Calls may run at the same time. It goes on after a reconnect, but does not report what was deleted in
+// between. Without the permission for advisories it receives nothing; the log has the error.
+func (c *Conn) OnDeleted(streams []string, notify func(stream, consumer string)) (stop func(), err error) {
+	var subscriptions []*nats.Subscription
+	stop = func() {
+		for _, subscription := range subscriptions {
+			_ = subscription.Unsubscribe() // one that is gone with its connection is fine
+		}
+	}
+	for _, stream := range streams {
+		for subject, prefix := range map[string]string{
+			streamDeleted + stream: "", consumerDeleted + stream + ".*": consumerDeleted + stream + ".",
+		} {
+			subscription, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
+				consumer := ""
+				if prefix != "" {
+					consumer = strings.TrimPrefix(m.Subject, prefix)
+				}
+				c.deletions.observe(deleted{stream, consumer})
+				notify(stream, consumer)
+			})
+			if err != nil {
+				stop()
+				return nil, fmt.Errorf("listen for what is deleted of stream %q: %w", stream, mapError(err))
+			}
+			subscriptions = append(subscriptions, subscription)
+		}
+	}
+	return stop, nil
+}
+
+// IsInternalConsumer reports whether a consumer is not a Subscription's but one that EnsureStreams makes.
+func IsInternalConsumer(consumer string) bool { return strings.HasPrefix(consumer, retryConsumer) }
 
 const (
 	// deletionTime is how long the server is assumed to work on a deletion after its last advisory about it.
@@ -166,4 +208,97 @@ func (c *Conn) confirm(ctx context.Context, stream string, consumer Consumer, cu
 		return fmt.Errorf("recreate it: %w", err)
 	}
 	return nil
+}
+
+const (
+	standbySuffix = "-stand-in"
+	// standbyLifetime is how long a standby consumer keeps events if its restart is never continued.
+	standbyLifetime = 24 * time.Hour
+	// metadataStarted marks a standby, and holds where its consumer had been made to start.
+	metadataStarted = "rouse.run/started-from"
+)
+
+// RenewConsumer recreates a consumer that does not deliver any more, from the oldest
+// event that it has not settled. Events behind that one may be delivered a second time.
+func (c *Conn) RenewConsumer(ctx context.Context, stream string, consumer Consumer) error {
+	defer c.consumers.one(consumer.Name)()
+	if !c.Connected() {
+		return fmt.Errorf("renew consumer %q: %w", consumer.Name, ErrNotConnected)
+	}
+	existing, err := c.js.Consumer(ctx, stream, consumer.Name)
+	if err == nil {
+		err = c.restart(ctx, stream, consumer, existing.CachedInfo())
+	}
+	if err != nil {
+		return fmt.Errorf("renew consumer %q: %w", consumer.Name, mapError(err))
+	}
+	return nil
+}
+
+// restart recreates a consumer, because it has to start elsewhere or to be what JetStream
+// cannot change in place. What the old one had not settled is delivered by the new one in any
+// case. The stream drops what no consumer waits for, so a standby keeps the events in
+// between; createConsumer continues a restart that was interrupted.
+func (c *Conn) restart(ctx context.Context, stream string, consumer Consumer, old *jetstream.ConsumerInfo) error {
+	standby := consumer.standbyConfig(subjects(old.Config), old.Config.Metadata[metadataStart], old.AckFloor.Stream+1)
+	if _, err := c.js.CreateConsumer(ctx, stream, standby); err != nil && !errors.Is(err, jetstream.ErrConsumerExists) {
+		return mapError(err)
+	}
+	if err := c.deleteConsumer(ctx, stream, consumer.Name); err != nil {
+		return err
+	}
+	return c.createConsumer(ctx, stream, consumer)
+}
+
+// StandbyName is the name of the standby consumer, which holds the events of a consumer while that is recreated.
+func StandbyName(consumer string) string { return consumer + standbySuffix }
+
+// standbyConfig is the standby, from a sequence on, of a consumer that had been made to start at started.
+func (c Consumer) standbyConfig(subjects []string, started string, sequence uint64) jetstream.ConsumerConfig {
+	config := Consumer{
+		Name:        StandbyName(c.Name),
+		Description: "keeps the events of " + c.Name + " while it is recreated",
+		Subjects:    subjects,
+		Metadata:    map[string]string{metadataStarted: started},
+		StartFrom:   StartFrom{Policy: StartSequence, Sequence: sequence},
+	}.config()
+	config.InactiveThreshold = standbyLifetime
+	return config
+}
+
+// createConsumer makes a consumer, and takes over from a standby if there is one.
+func (c *Conn) createConsumer(ctx context.Context, stream string, consumer Consumer) error {
+	standby, err := c.js.Consumer(ctx, stream, StandbyName(consumer.Name))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		_, err = c.js.CreateConsumer(ctx, stream, consumer.config())
+		return mapError(err)
+	}
+	if err != nil {
+		return mapError(err)
+	}
+	if err := c.takeOver(ctx, stream, consumer, standby.CachedInfo().Config); err != nil {
+		return mapError(err)
+	}
+	return c.deleteConsumer(ctx, stream, StandbyName(consumer.Name))
+}
+
+// takeOver makes a consumer that delivers all that its standby keeps.
+func (c *Conn) takeOver(ctx context.Context, stream string, consumer Consumer, standby jetstream.ConsumerConfig) error {
+	config := consumer.config()
+	if standby.Metadata[metadataStarted] != consumer.StartFrom.String() {
+		created, err := c.js.CreateConsumer(ctx, stream, config)
+		if err != nil {
+			return err
+		}
+		c.log.Info("consumer restarts at another position", "consumer", consumer.Name, "from", consumer.StartFrom.String())
+		if created.CachedInfo().Delivered.Stream < standby.OptStartSeq {
+			return nil
+		}
+		if err := c.deleteConsumer(ctx, stream, consumer.Name); err != nil {
+			return err
+		}
+	}
+	config.DeliverPolicy, config.OptStartTime, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, nil, standby.OptStartSeq
+	_, err := c.js.CreateConsumer(ctx, stream, config)
+	return err
 }

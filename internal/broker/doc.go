@@ -1,5 +1,5 @@
-// Package broker is how Rouse speaks to NATS JetStream. It is the only package
-// that imports nats.go: everything above it knows events, messages, consumers
+// Package broker is Rouse's client of NATS JetStream. It is the only package
+// that imports nats.go: the packages above it use events, messages, consumers
 // and backlogs, never the client library.
 //
 // It owns the connection, the streams (events, retries and dead letters), durable
@@ -14,15 +14,15 @@
 //     message that reaches this process after its source has stopped is handed
 //     back to the server at once, not after the consumer's AckWait, unless the
 //     connection is gone.
-//   - What a source was sent and asks for fits into its [MemoryBudget].
+//   - The messages that a source holds and has requested fit into its [MemoryBudget].
 //   - Of the sources of an ordered consumer one receives at a time, in the order of the
 //     stream, and only when no other holds a message of it.
 //   - An event that waits for its next attempt is stored before it is acked, and
 //     comes back to its own consumer alone. While that does not exist it waits, also if that
 //     was so for a moment while it went there. One of a Subscription that is gone never
 //     comes to another of its name.
-//   - When it comes back depends on the server's clock alone, and not on how many others
-//     wait, whose they are, or whether they can come back.
+//   - The time of a retry depends on the server's clock alone, and not on how many others
+//     wait, of which namespace they are, or whether they can be delivered.
 //   - The event of a detached call is stored before its message is acked, and the copy is deleted only after the
 //     event is settled otherwise. A bridge that dies meanwhile costs it no attempt.
 //   - No namespace takes more of the retries' stream than it leaves free.
@@ -30,8 +30,8 @@
 //     the streams of dead letters and retries are there unless they are broken, see
 //     [Conn.EnsureStreamsFor].
 //   - [Conn.DropUnwanted] removes messages that no consumer of any client wants, and nothing else.
-//   - An answer about a backlog comes from the consumer's leader. "The consumer
-//     does not exist" is a different error from "cannot know".
+//   - A backlog is read from the consumer's leader. A consumer that does not exist
+//     is a different error from a backlog that is not known.
 //   - A dead letter is stored before its message may be rejected, and a repeat
 //     is stored once.
 //   - A dead letter that is redriven is deleted only after its event is stored
@@ -39,9 +39,9 @@
 //
 // # Pull requests
 //
-// [Source] writes its pull requests itself: it keeps one standing, so that an ack brings
-// the next message without a round trip, and knows when the server has forgotten it, which
-// the client library does not report reliably after a leader has changed. A request asks for
+// [Source] writes its pull requests itself: it always has one pending, so that an ack brings
+// the next message without a round trip, and it notices when the server has dropped it, which
+// the client library does not report reliably after a leader has changed. A request is for
 // no more messages and bytes than fit into the [MemoryBudget] of the source. That memory is
 // acquired before the request, and released with the messages.
 //
@@ -52,8 +52,8 @@
 //
 //	Retry --admit--> rouse.delay.2s.> --2 s later--> rouse.delay.500ms.> --> ... --due--> kyma.rouse-redelivery.<consumer>
 //
-// A forwarder of each bridge takes what a level's consumer shows, keeps in hand what goes on soon,
-// and gives the rest back to the server until shortly before.
+// A forwarder of each bridge receives from a level's consumer, holds the retries that are due soon,
+// and returns the rest to the server until shortly before they are due.
 //
 // # Detached calls
 //

@@ -21,7 +21,7 @@ var (
 	ErrConsumerNotFound = failure.ErrConsumerNotFound
 	// ErrBeingDeleted means that another client has deleted a stream or a consumer a moment ago. It can be made again when the
 	// server has removed all of it.
-	ErrBeingDeleted = errors.New("another client has deleted it in NATS, it is recreated in a moment")
+	ErrBeingDeleted = errors.New("deleted in NATS by another client, about to be recreated")
 	// ErrStorageFull means that the stream cannot store more.
 	ErrStorageFull = failure.ErrStorageFull
 	// ErrInsufficientResources means that the server, or the account at it, has less storage than a
@@ -41,9 +41,9 @@ var (
 	// yet, so that it is unknown whether it will be.
 	ErrInProcess = failure.ErrInProcess
 	// ErrStalled means that a consumer exists but does not answer.
-	ErrStalled = errors.New("consumer does not answer")
+	ErrStalled = errors.New("consumer sent no message or heartbeat in time")
 	// ErrNotOrdered means that a consumer that is to be ordered is not, or not yet.
-	ErrNotOrdered = errors.New("consumer keeps no order, the controller or nats-server 2.11 has to come first")
+	ErrNotOrdered = errors.New("consumer is not ordered: update the controller first, and NATS to 2.11 or later")
 	// ErrOverlappingSubjects means that two filter subjects of one consumer match
 	// the same event, which JetStream refuses.
 	ErrOverlappingSubjects = errors.New("filter subjects overlap")

@@ -1,9 +1,14 @@
 package broker
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
 func TestOnPublishNotifiesOnce(t *testing.T) {
@@ -109,4 +114,114 @@ func awaitEither(t *testing.T, conn *Conn, consumer string, notified <-chan stru
 		backlog, err := conn.Backlog(t.Context(), testStream, consumer)
 		return len(notified) > 0 || (err == nil && backlog.Total() > 0)
 	}, testTimeout, moment, "the event was neither reported nor counted")
+}
+
+var idlePrice = types.NamespacedName{Namespace: "shop", Name: "price"}
+
+// watchIdle watches until the end of the test, or until stop.
+func watchIdle(t *testing.T, conn *Conn, apply func(types.NamespacedName)) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- conn.WatchIdle(ctx, apply) }()
+	stop = func() {
+		cancel()
+		require.NoError(t, await(t, ended))
+		ended <- nil
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// announce repeats an announcement, as the scaler does, until it is reported.
+func announce(t *testing.T, conn *Conn, function types.NamespacedName, reported <-chan types.NamespacedName) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_ = conn.AnnounceIdle(function) // there may be no connection
+		for len(reported) > 0 {
+			if <-reported == function {
+				return true
+			}
+		}
+		return false
+	}, testTimeout, moment)
+}
+
+func TestAnnouncementsOfIdleFunctionsAreReportedAlsoAfterARestartOfTheServer(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	controller, scaler := connect(t, server.URL()), connect(t, server.URL())
+	awaitConnected(t, scaler)
+	reported := make(chan types.NamespacedName, 10_000)
+	stop := watchIdle(t, controller, func(function types.NamespacedName) { reported <- function })
+	announce(t, scaler, idlePrice, reported)
+
+	server.Restart()
+	announce(t, scaler, types.NamespacedName{Namespace: "shop", Name: "cart"}, reported)
+	stop()
+	require.Zero(t, controller.nc.NumSubscriptions())
+}
+
+func TestWhatNamesNoFunctionIsNoAnnouncement(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	conn := connect(t, server.URL())
+	awaitConnected(t, conn)
+	for _, function := range []types.NamespacedName{
+		{},
+		{Namespace: "shop"},
+		{Name: "price"},
+		{Namespace: "shop", Name: "a.b"},
+		{Namespace: "*", Name: "price"},
+		{Namespace: "shop", Name: ">"},
+		{Namespace: "shop", Name: "a b"},
+		{Namespace: strings.Repeat("x", 64), Name: "price"},
+	} {
+		require.Error(t, conn.AnnounceIdle(function), function)
+	}
+
+	reported := make(chan types.NamespacedName, 10_000)
+	watchIdle(t, conn, func(function types.NamespacedName) { reported <- function })
+	announce(t, conn, idlePrice, reported)
+	for _, subject := range []string{
+		"rouse.idle.shop", "rouse.idle.shop.a.b", "rouse.idle.Shop.price", "rouse.idle.shop._", "rouse.idle.shop." + strings.Repeat("x", 64),
+	} {
+		require.NoError(t, conn.nc.Publish(subject, nil))
+	}
+	last := types.NamespacedName{Namespace: "shop", Name: "last"}
+	require.NoError(t, conn.AnnounceIdle(last))
+	for function := await(t, reported); function != last; function = await(t, reported) {
+		require.Equal(t, idlePrice, function)
+	}
+}
+
+// Anyone who may publish may announce without an end.
+func TestAnnouncementsThatAreNotReadInTimeAreDropped(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	conn := connect(t, server.URL())
+	awaitConnected(t, conn)
+	begun, release, reported := make(chan types.NamespacedName, 1), make(chan struct{}), make(chan types.NamespacedName, 3*maxIdlePending)
+	watchIdle(t, conn, func(function types.NamespacedName) {
+		select {
+		case begun <- function:
+			<-release
+		default:
+			reported <- function
+		}
+	})
+	require.Eventually(t, func() bool { return conn.AnnounceIdle(idlePrice) == nil && len(begun) > 0 }, testTimeout, moment)
+	for range 2 * maxIdlePending {
+		require.NoError(t, conn.AnnounceIdle(idlePrice))
+	}
+	require.NoError(t, conn.nc.Flush(), "the answer comes after all of them")
+	close(release)
+	require.Eventually(t, func() bool { return len(reported) == maxIdlePending }, testTimeout, moment)
+}
+
+func TestAnAnnouncementWithoutAConnectionIsAnError(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	server.Stop()
+	require.ErrorIs(t, connect(t, server.URL()).AnnounceIdle(idlePrice), ErrNotConnected)
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -23,12 +24,12 @@ const (
 	maxPollInterval   = time.Second
 	// inspectTimeout bounds inspecting a consumer, and giving up the pin.
 	inspectTimeout = 2 * time.Second
-	// pinParts is how many requests are made, at least, in the time that a pin lasts.
+	// pinParts is the number of requests that are made, at least, in the time that a pin lasts.
 	pinParts = 3
 )
 
 // errOwnershipLost means that the server has pinned the consumer to another source.
-var errOwnershipLost = errors.New("another source receives from the consumer now")
+var errOwnershipLost = errors.New("another source owns the consumer now")
 
 // ownership of an ordered consumer lets its source alone receive from it. It begins
 // when the server pins the source by sending it a message. The source keeps what it gets
@@ -251,4 +252,60 @@ func (s *Source) unpin(pin string) {
 			_ = s.conn.request(ctx, "$JS.API.CONSUMER.UNPIN."+s.stream+"."+s.consumer, []byte(`{"group":"`+orderedGroup+`"}`))
 		}
 	}
+}
+
+// Use is what a stream holds and what bounds it.
+type Use struct {
+	Bytes, Events uint64
+	MaxBytes      int64 // 0 for no bound
+	MaxPerSubject int64 // events; 0 for no bound
+}
+
+// Use returns the size of a stream, in one request.
+func (c *Conn) Use(ctx context.Context, stream string) (Use, error) {
+	if !c.Connected() {
+		return Use{}, fmt.Errorf("read size of stream %q: %w", stream, ErrNotConnected)
+	}
+	handle, err := c.js.Stream(ctx, stream)
+	if err != nil {
+		return Use{}, fmt.Errorf("read size of stream %q: %w", stream, mapError(err))
+	}
+	info := handle.CachedInfo()
+	return Use{
+		Bytes: info.State.Bytes, Events: info.State.Msgs,
+		MaxBytes: max(info.Config.MaxBytes, 0), MaxPerSubject: max(info.Config.MaxMsgsPerSubject, 0),
+	}, nil
+}
+
+// HeldBytes is what the messages take in their stream that a consumer has not settled. They are read until they
+// take enough. Of those that were delivered, of which others may be settled, it is the share that is not.
+func (c *Conn) HeldBytes(ctx context.Context, stream, consumer string, enough int64) (int64, error) {
+	if !c.Connected() {
+		return 0, fmt.Errorf("read stored size of consumer %q: %w", consumer, ErrNotConnected)
+	}
+	handle, err := c.js.Consumer(ctx, stream, consumer)
+	if err != nil {
+		return 0, fmt.Errorf("read stored size of consumer %q: %w", consumer, mapError(err))
+	}
+	info := handle.CachedInfo()
+	var pending, delivered int64
+	deliveries := 0
+	for _, filter := range subjects(info.Config) {
+		err := c.readStored(ctx, stream, filter, info.AckFloor.Stream+1, func(m storedMessage) bool {
+			if m.sequence <= info.Delivered.Stream {
+				delivered += m.size
+				deliveries++
+			} else {
+				pending += m.size
+			}
+			return pending < enough
+		})
+		if err != nil {
+			return 0, fmt.Errorf("read stored size of consumer %q: %w", consumer, err)
+		}
+	}
+	if deliveries > info.NumAckPending {
+		delivered = delivered / int64(deliveries) * int64(info.NumAckPending)
+	}
+	return pending + delivered, nil
 }

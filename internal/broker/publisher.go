@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,15 +13,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// PublisherOptions bound what waits for its confirmation.
+// PublisherOptions bound the events that wait for their confirmation.
 type PublisherOptions struct {
 	// Stream that has to confirm; any when empty.
 	Stream string
 	// MaxPending events may wait for their confirmation; more get ErrBusy.
 	MaxPending int
-	// MaxPendingBytes is how large they may be together, as they are stored; a single
+	// MaxPendingBytes limits how large they may be together, as they are stored; a single
 	// one may be of any size. It has no flag of its own.
 	MaxPendingBytes int64
 	// Timeout after which a missing confirmation is an error.
@@ -58,7 +60,7 @@ func (o *PublisherOptions) Validate() error {
 type Publisher struct {
 	conn         *Conn
 	js           jetstream.JetStream
-	refused      error // why the library did not take the options
+	refused      error // why the client library rejected the options
 	options      PublisherOptions
 	pending      atomic.Int64
 	pendingBytes atomic.Int64
@@ -191,7 +193,7 @@ func (p *Publisher) await(ctx context.Context, confirmation jetstream.PubAckFutu
 	select {
 	case ack := <-confirmation.Ok():
 		if p.options.Stream != "" && ack.Stream != p.options.Stream {
-			return fmt.Errorf("%w: stream %q took the event", ErrNoStream, ack.Stream)
+			return fmt.Errorf("%w: the event was stored in stream %q instead", ErrNoStream, ack.Stream)
 		}
 		return nil
 	case err := <-confirmation.Err():
@@ -199,4 +201,107 @@ func (p *Publisher) await(ctx context.Context, confirmation jetstream.PubAckFutu
 	case <-ctx.Done():
 		return mapError(ctx.Err())
 	}
+}
+
+// Waits between two questions whether an earlier publish is stored. A server takes
+// some milliseconds for what it replicates.
+const (
+	shortestRepeatWait = 5 * time.Millisecond
+	longestRepeatWait  = 200 * time.Millisecond
+)
+
+// awaitEarlier publishes again what the stream neither takes nor confirms, because an
+// earlier publish of the same event is under way to all servers: then it is
+// confirmed as a repeat, or stored if the earlier one failed. What is still under
+// way after the timeout keeps ErrInProcess.
+func (p *Publisher) awaitEarlier(ctx context.Context, messages []*nats.Msg, errs []error) {
+	if !anyInProcess(errs) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout)
+	defer cancel()
+	for wait := shortestRepeatWait; anyInProcess(errs); wait = min(2*wait, longestRepeatWait) {
+		select {
+		case <-time.After(wait):
+			p.repeat(ctx, messages, errs)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// repeat publishes those that are in process, all at a time.
+func (p *Publisher) repeat(ctx context.Context, messages []*nats.Msg, errs []error) {
+	confirmations := make([]jetstream.PubAckFuture, len(messages))
+	for i, message := range messages {
+		if !errors.Is(errs[i], ErrInProcess) {
+			continue
+		}
+		confirmation, err := p.js.PublishMsgAsync(message)
+		if err != nil {
+			errs[i] = mapError(err)
+			continue
+		}
+		confirmations[i] = confirmation
+	}
+	for i, confirmation := range confirmations {
+		if confirmation != nil {
+			errs[i] = p.await(ctx, confirmation)
+		}
+	}
+}
+
+func anyInProcess(errs []error) bool {
+	for _, err := range errs {
+		if err != nil && errors.Is(err, ErrInProcess) {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	// oldSource is the source of events whose type is in Kyma's first format. The
+	// application is a part of the type.
+	oldSource = "kyma"
+	// oldMessageID ends what duplicates of such a copy are recognised by. It begins
+	// with that of the event, because ids are unique within the event's source only.
+	oldMessageID = "-old"
+)
+
+// PublishLegacy is Publish for an event that consumers may also subscribe to by a type
+// in Kyma's first format, as routing.OldType makes it; none when empty. A copy
+// with the same id goes there. The stream keeps what consumers wait for, so the
+// copy is stored only where a consumer asks for it.
+func (p *Publisher) PublishLegacy(ctx context.Context, e *cloudevent.Event, oldType string) error {
+	message, err := encode(e)
+	if err != nil {
+		return err
+	}
+	messages := []*nats.Msg{message}
+	if oldType != "" {
+		messages = append(messages, oldCopy(e, message, oldType)...)
+	}
+	for _, m := range messages {
+		if err := p.check(m); err != nil {
+			return err
+		}
+	}
+	errs := make([]error, len(messages))
+	p.publishMessages(ctx, messages, errs)
+	return cmp.Or(errs...)
+}
+
+// oldCopy is the message for consumers of the old type: none where the server
+// would not store it, because no consumer can ask for it either.
+func oldCopy(e *cloudevent.Event, message *nats.Msg, oldType string) []*nats.Msg {
+	subject := routing.SubjectPrefix + "." + oldType
+	if checkSubject(subject) != nil {
+		return nil
+	}
+	old := *e
+	old.Source = oldSource
+	copied := encodeAt(&old, address{subject: subject, wireType: oldType})
+	copied.Header.Set(jetstream.MsgIDHeader, message.Header.Get(jetstream.MsgIDHeader)+oldMessageID)
+	return []*nats.Msg{copied}
 }

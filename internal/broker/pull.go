@@ -55,10 +55,10 @@ type pullSubscription struct {
 	overdrawn   bool // the request exceeds the budget
 }
 
-// starvedDelay is how soon a starved source tries again to acquire memory that others may have released.
+// starvedDelay is the delay after which a starved source tries again to acquire memory that others may have released.
 const starvedDelay = 20 * time.Millisecond
 
-// quickly is in what time a request has to be used up so that the next one is larger.
+// quickly is the time within which a request has to be used up for the next one to be larger.
 const quickly = time.Second
 
 // run returns nil when it was stopped.
@@ -132,7 +132,7 @@ func isOver(ctx context.Context, stop <-chan struct{}) bool {
 	}
 }
 
-// pull sends a request when there is none, memory for one, and little enough held.
+// pull sends a request when none is pending, memory is available, and the source holds few enough messages.
 func (p *pullSubscription) pull() error {
 	if p.outstanding > 0 {
 		return nil
@@ -274,7 +274,7 @@ func statusError(status, description string) error {
 	}
 	code, err := strconv.Atoi(status)
 	if err != nil {
-		return fmt.Errorf("unknown answer %q to a pull request: %s", status, description)
+		return fmt.Errorf("unknown status %q for a pull request: %s", status, description)
 	}
 	return &APIError{Code: code, Description: description}
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 )
 
 const (
-	// handTime is how soon a retry has to go on for a bridge to keep it in hand until then. It is much shorter than
+	// handTime is the longest remaining delay of a retry that a bridge holds until it is due. It is much shorter than
 	// retryAckWait. What is further away is left to the server, which sends it again a retryUnit before.
 	handTime = 4 * retryUnit
 	// returnRound is between the moments at which all bridges give back what is further away. Each delayed negative
@@ -134,5 +135,154 @@ func (f *forwarder) work(ctx context.Context, l *fairQueue, m *Message, work fun
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 		defer cancel()
 		work(ctx)
+	})
+}
+
+const (
+	// clockInterval is the interval at which the server is asked for the time, and clockFirst while it has not answered yet.
+	clockInterval = 10 * time.Second
+	clockFirst    = 250 * time.Millisecond
+)
+
+// serverClock is the time of the server that stores retries, which alone decides when they are due. That of this machine
+// only measures what has passed since the server was asked, by the monotonic clock. It is never ahead, so that no retry
+// comes early, and behind by no more than an answer takes.
+type serverClock struct {
+	ready chan struct{} // closed when the time is known
+
+	mu   sync.Mutex
+	at   time.Time // of this machine
+	time time.Time // of the server, at that moment or a little later
+}
+
+func newServerClock() *serverClock { return &serverClock{ready: make(chan struct{})} }
+
+func (k *serverClock) now() time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.time.Add(time.Since(k.at))
+}
+
+// learn records the server's time, which it sent between two moments of this machine. What was known before is kept if it may be true
+// and is ahead of that.
+func (k *serverClock) learn(server, asked, answered time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.at.IsZero() {
+		close(k.ready)
+	} else if ahead := k.time.Add(answered.Sub(k.at)).Sub(server); ahead >= 0 && ahead <= answered.Sub(asked) {
+		return
+	}
+	k.at, k.time = answered, server
+}
+
+// keep asks for the time until ctx ends.
+func (k *serverClock) keep(ctx context.Context, c *Conn) {
+	for ctx.Err() == nil {
+		pause := clockInterval
+		if c.queryTime(ctx, k) != nil {
+			pause = clockFirst
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (c *Conn) queryTime(ctx context.Context, k *serverClock) error {
+	if !c.Connected() {
+		return ErrNotConnected
+	}
+	asked := time.Now()
+	stream, err := c.js.Stream(ctx, RetryStream)
+	if err != nil {
+		return mapError(err)
+	}
+	k.learn(stream.CachedInfo().TimeStamp, asked, time.Now())
+	return nil
+}
+
+// fairQueue works on what a bridge has in hand of one level: maxForwards at a time, and round robin for the namespaces that have
+// more in hand. It never has more than the level's consumer shows.
+type fairQueue struct {
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	busy    int
+	queues  map[string][]func() // by namespace
+	waiting []string            // namespaces that wait, the next one first
+}
+
+func newFairQueue() *fairQueue { return &fairQueue{queues: map[string][]func(){}} }
+
+// do has the work done soon.
+func (l *fairQueue) do(namespace string, work func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy < maxForwards {
+		l.busy++
+		l.running.Go(func() { l.work(work) })
+		return
+	}
+	if len(l.queues[namespace]) == 0 {
+		l.waiting = append(l.waiting, namespace)
+	}
+	l.queues[namespace] = append(l.queues[namespace], work)
+}
+
+// work goes on until nothing waits.
+func (l *fairQueue) work(work func()) {
+	for ; work != nil; work = l.next() {
+		work()
+	}
+}
+
+func (l *fairQueue) next() func() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == 0 {
+		l.busy--
+		return nil
+	}
+	namespace := l.waiting[0]
+	l.waiting = l.waiting[1:]
+	queue := l.queues[namespace]
+	if len(queue) == 1 {
+		delete(l.queues, namespace)
+	} else {
+		l.queues[namespace] = queue[1:]
+		l.waiting = append(l.waiting, namespace)
+	}
+	return queue[0]
+}
+
+const (
+	// oldRetryPrefix is where versions before levels of delay keep retries: rouse.retry.<namespace>.<name>, due at a time of
+	// the bridge's clock. While bridges are replaced both forms come.
+	oldRetryPrefix = "rouse.retry"
+	// maxOldRetries is how many of them such a version has in view.
+	maxOldRetries = 20_000
+)
+
+func (c *Conn) ensureOldRetryConsumer(ctx context.Context) error {
+	return c.EnsureConsumer(ctx, RetryStream, Consumer{
+		Name:          retryConsumer,
+		Description:   "brings on retries of versions from before levels of delay",
+		Subjects:      []string{oldRetryPrefix + ".>"},
+		StartFrom:     StartFrom{Policy: StartAll},
+		AckWait:       retryAckWait,
+		MaxAckPending: maxOldRetries,
+	})
+}
+
+// handleOld moves a retry of an earlier version into a level, so none of them waits for others.
+func (f *forwarder) handleOld(ctx context.Context, l *fairQueue, m *Message) {
+	f.work(ctx, l, m, func(ctx context.Context) {
+		var wait time.Duration
+		if due, err := strconv.ParseInt(m.raw.Header.Get(headerDue), 10, 64); err == nil {
+			wait = min(max(time.Unix(0, due).Sub(f.clock.now()), 0), MaxRetryDelay)
+		}
+		f.move(ctx, m, wait, f.clock.now().Add(wait))
 	})
 }

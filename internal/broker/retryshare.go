@@ -13,7 +13,7 @@ import (
 )
 
 // ErrRetryShare means that so many retries of a namespace or Subscription wait that no more are taken.
-var ErrRetryShare = errors.New("too many retries wait")
+var ErrRetryShare = errors.New("too many waiting retries")
 
 const (
 	// countedFor is how long a count of waiting retries is used, to which this process adds its own; countingShare
@@ -22,7 +22,7 @@ const (
 	countingShare = 20
 	// maxCounted namespaces are remembered.
 	maxCounted = 1024
-	// spreadPerSecond is how many retries of a namespace may come due in a second before further ones are spread.
+	// spreadPerSecond is the number of retries of a namespace that may come due in one second before further ones are spread.
 	spreadPerSecond = 1000
 )
 
@@ -69,7 +69,7 @@ func (s *retryShares) admit(
 	if err := count.add(subscription.Name, classBytes(size)); err != nil {
 		if time.Since(count.loggedAt) > logInterval {
 			count.loggedAt = time.Now()
-			s.conn.log.Info("retries wait in their consumers", "namespace", subscription.Namespace, "subscription", subscription.Name,
+			s.conn.log.Info("cannot store further retries: events wait in their consumers", "namespace", subscription.Namespace, "subscription", subscription.Name,
 				"reason", err.Error())
 		}
 		return 0, err

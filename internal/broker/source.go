@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -13,16 +14,16 @@ import (
 )
 
 const (
-	// pullExpires is how long the server remembers a request whose source is gone,
+	// pullExpires bounds how long the server keeps a request of a source that is gone,
 	// if the server did not see it go.
 	pullExpires = 30 * time.Second
-	// pullHeartbeat is how often the server confirms that a request still stands.
+	// pullHeartbeat is the interval at which the server confirms that a request is pending.
 	pullHeartbeat = 5 * time.Second
-	// stallTimeout is how long nothing may come for a request: two heartbeats are missing then.
+	// stallTimeout bounds how long a request may receive nothing: two heartbeats are missing then.
 	stallTimeout = 2*pullHeartbeat + pullHeartbeat/2
-	// repeatDelay is before requests are sent again that the server gave up.
+	// repeatDelay is the pause before a request is repeated that the server has ended.
 	repeatDelay = 20 * time.Millisecond
-	// Bounds of what one request asks for. The server sends no more than the
+	// Bounds of one pull request. The server sends no more than the
 	// consumer's MaxAckPending, so a request for more only saves requests.
 	minBatch = 64
 	maxBatch = 256
@@ -67,8 +68,8 @@ func NewSource(c *Conn, stream, consumer string, subscription types.NamespacedNa
 	}
 }
 
-// Of sets the UID of the Subscription that the source is for. The source leaves out retries of another
-// Subscription of the same name then.
+// Of sets the UID of the source's Subscription. The source then skips retries of an earlier
+// Subscription of the same name.
 func (s *Source) Of(uid types.UID) *Source {
 	s.uid = uid
 	return s
@@ -218,5 +219,97 @@ func (s *Source) noRespondersError(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrConsumerNotFound, err)
 	default:
 		return err
+	}
+}
+
+// inboxSlack is the capacity for the server's status messages in addition to the events.
+const inboxSlack = 32
+
+// inbox is the subscription that the answers to pull requests arrive on.
+type inbox struct {
+	conn         *Conn
+	subscription *nats.Subscription
+	prefix       string
+	arrived      chan *nats.Msg
+	requests     uint64
+	pin          string // with which the last message came that was handed back
+}
+
+// openInbox has the capacity for so many messages: beyond that the client library drops them.
+func openInbox(conn *Conn, capacity int) (*inbox, error) {
+	prefix := conn.nc.NewInbox() + "."
+	arrived := make(chan *nats.Msg, capacity+inboxSlack)
+	subscription, err := conn.nc.ChanSubscribe(prefix+"*", arrived)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	return &inbox{conn: conn, subscription: subscription, prefix: prefix, arrived: arrived}, nil
+}
+
+// request sends a pull request. Each has a reply subject of its own, by which the
+// server distinguishes them.
+func (in *inbox) request(subject string, body []byte) error {
+	in.requests++
+	return mapError(in.conn.nc.PublishRequest(subject, in.prefix+strconv.FormatUint(in.requests, 10), body))
+}
+
+// close ends the subscription when no request is open.
+func (in *inbox) close() { _ = in.subscription.Unsubscribe() }
+
+// abandon ends the subscription while requests may be open, and hands back, in the
+// background, every message that still comes. When that is over the server has seen
+// that the subscription is gone, has dropped the requests, and sends nothing more. (Servers of a
+// cluster learn it one after the other: a message on its way just then waits for its AckWait.)
+//
+// Then it calls over with the pin of the last message, empty without one.
+func (in *inbox) abandon(over func(pin string)) {
+	drained := in.conn.inBackground(func() {
+		in.drain()
+		over(in.pin)
+	})
+	if !drained {
+		in.close()
+		in.returnRest()
+	}
+}
+
+func (in *inbox) drain() {
+	gone := in.subscription.StatusChanged(nats.SubscriptionClosed)
+	if !in.conn.Connected() || in.subscription.Drain() != nil {
+		in.close()
+	}
+	for {
+		select {
+		case raw := <-in.arrived:
+			in.giveBack(raw)
+		case <-gone:
+			in.returnRest()
+			return
+		case <-in.conn.closed: // it ends its subscriptions without notice
+			in.returnRest()
+			return
+		}
+	}
+}
+
+func (in *inbox) returnRest() {
+	for {
+		select {
+		case raw := <-in.arrived:
+			in.giveBack(raw)
+		default:
+			return
+		}
+	}
+}
+
+// giveBack returns a message whose source has stopped, so that it need not wait for AckWait.
+// Without a connection it comes again after AckWait.
+func (in *inbox) giveBack(raw *nats.Msg) {
+	if raw.Reply != "" {
+		if pin := raw.Header.Get(headerPin); pin != "" {
+			in.pin = pin
+		}
+		_ = in.conn.nc.Publish(raw.Reply, []byte(verbNak))
 	}
 }

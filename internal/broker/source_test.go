@@ -5,13 +5,16 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 	"github.com/rouse-run/rouse/internal/testing/never"
@@ -419,4 +422,156 @@ func TestADrainEndsWithItsConnection(t *testing.T) {
 		in.drain()
 	}()
 	await(t, drained)
+}
+
+// limitedBudget is a budget of so many bytes.
+type limitedBudget struct {
+	size       int64
+	used, peak atomic.Int64
+	freed      chan struct{}
+}
+
+func newLimitedBudget(size int64) *limitedBudget {
+	return &limitedBudget{size: size, freed: make(chan struct{}, 1)}
+}
+
+func (n *limitedBudget) Acquire(least, most int64) int64 {
+	bytes := min(most, n.size-n.used.Load())
+	if bytes < least {
+		return 0
+	}
+	n.Overdraw(bytes)
+	return bytes
+}
+
+func (n *limitedBudget) Overdraw(bytes int64) bool {
+	n.peak.Store(max(n.used.Add(bytes), n.peak.Load()))
+	return true
+}
+
+func (n *limitedBudget) Release(bytes int64) {
+	n.used.Add(-bytes)
+	select {
+	case n.freed <- struct{}{}:
+	default:
+	}
+}
+
+func (n *limitedBudget) Freed() <-chan struct{} { return n.freed }
+
+func (f *feed) publishLarge(t *testing.T, count, size int) {
+	t.Helper()
+	for range count {
+		e := &cloudevent.Event{ID: strconv.Itoa(f.next), Source: "shop", Type: "order.received.v1", DataContentType: "text/plain"}
+		e.Data = []byte(strings.Repeat("x", size))
+		require.NoError(t, f.Publish(t.Context(), e))
+		f.next++
+	}
+}
+
+// 200 events of 60 KiB, of a Subscription that asks for as many as there are and settles none.
+func TestASourceStaysWithinItsMemoryBudget(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t, func(c *Consumer) { c.MaxAckPending = 1_000_000 })
+	f.publishLarge(t, 200, 60<<10)
+	budget := newLimitedBudget(4 << 20)
+	r := receive(t, NewSource(f.conn, testStream, "c1", subscription(), 1_000_000).Within(budget))
+	fits := int(budget.size/MessageMemory(60<<10)) - 1 // one may be asked for as if it were as large as can be
+	held := fetch(t, r, fits/2)
+	never.Happens(t, func() bool { return len(r.arrived) > fits }, 300*time.Millisecond, 10*time.Millisecond)
+	for range 200 - len(held) {
+		m := held[0]
+		require.NoError(t, m.Ack(t.Context()))
+		m.Release()
+		held = append(held[1:], fetchOne(t, r))
+	}
+	require.LessOrEqual(t, budget.peak.Load(), budget.size)
+	for _, m := range held {
+		require.NoError(t, m.Ack(t.Context()))
+		m.Release()
+	}
+	r.cancel()
+	require.NoError(t, <-r.ended)
+	require.Zero(t, budget.used.Load(), "all is given back")
+}
+
+func TestEventsOfAnySizeFitABudgetThatIsBarelyEnough(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t)
+	for i, size := range []int{1, 100 << 10, 10, 600 << 10, 1, 1, 300 << 10, 20 << 10} {
+		f.publishLarge(t, 1, size)
+		require.Equal(t, i+1, f.next)
+	}
+	budget := newLimitedBudget(MessageMemory(1<<20 + sizeSlack))
+	r := receive(t, NewSource(f.conn, testStream, "c1", subscription(), 10).Within(budget))
+	for i := range f.next {
+		m := fetchOne(t, r)
+		require.Equal(t, strconv.Itoa(i), id(t, m))
+		require.NoError(t, m.Ack(t.Context()))
+		m.Release()
+	}
+	require.LessOrEqual(t, budget.peak.Load(), budget.size)
+}
+
+func TestAnIdleSourceReservesLittleMemory(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t)
+	budget := newLimitedBudget(64 << 20)
+	r := receive(t, newSource(f.conn).Within(budget))
+	f.publish(t, 500)
+	for range 500 {
+		m := fetchOne(t, r)
+		require.NoError(t, m.Ack(t.Context()))
+		m.Release()
+	}
+	require.Eventually(t, func() bool { return budget.used.Load() <= IdleMemory }, testTimeout, 10*time.Millisecond)
+}
+
+func TestASourceAsksForMoreWhenHalfOfWhatItHoldsAheadIsFree(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ deliveries, ahead, held, want int }{
+		"at first, for all":                             {10, 64, 0, 74},
+		"not while it holds more than half of it ahead": {10, 64, 43, 0},
+		"then for what is free":                         {10, 64, 42, 32},
+		"a slow sink's deliveries are replaced by ones": {10, 1, 10, 1},
+		"and never exceed what may be held":             {10, 1, 11, 0},
+		"nothing ahead":                                 {10, 0, 9, 1},
+		"after the limit was lowered":                   {5, 8, 30, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, askFor(tc.deliveries, tc.ahead, tc.held))
+		})
+	}
+}
+
+func TestWhatIsHeldAheadFollowsThePaceOfTheSink(t *testing.T) {
+	t.Parallel()
+	h := newHolder(func() (deliveries, ahead int) { return 10, 128 })
+	now := h.since
+	step := func(after time.Duration, released int64) int {
+		now = now.Add(after)
+		h.released.Add(released)
+		h.measure(now)
+		return h.pace
+	}
+	require.Equal(t, 0, step(pacePeriod/2, 100), "too early to say")
+	require.Equal(t, 100, step(pacePeriod/2, 0))
+	require.Equal(t, 200, step(2*pacePeriod, 400))
+	require.Equal(t, 100, step(pacePeriod, 0), "a pause in a burst")
+	require.Equal(t, 50, step(pacePeriod, 30))
+	require.Equal(t, 1, step(time.Second, 100))
+}
+
+func TestAMessageIsHeldUntilItIsFreedOnce(t *testing.T) {
+	t.Parallel()
+	h := newHolder(func() (deliveries, ahead int) { return 1, 0 })
+	m := &Message{}
+	h.add(m)
+	require.Zero(t, h.request(5))
+	h.free(m)
+	<-h.freed
+	require.Equal(t, 1, h.request(5))
+	h.free(m)
+	require.Equal(t, 1, h.request(5), "it was detached, and then released")
 }

@@ -1,10 +1,17 @@
 package cloudevent
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/cloudevents/sdk-go/v2/binding"
+	"github.com/cloudevents/sdk-go/v2/event"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 	"github.com/stretchr/testify/require"
 )
 
@@ -189,4 +196,99 @@ func TestBatchesAreSplit(t *testing.T) {
 		_, err := SplitBatch([]byte(body), 3)
 		require.Error(t, err, body)
 	}
+}
+
+func TestAnEventWithinTheBoundsIsRead(t *testing.T) {
+	t.Parallel()
+	bounds := Bounds{Extensions: 3, Attributes: 40}
+	const many, large = "the event has more than 3 extensions", "the event has more than 40 bytes of attributes"
+	for name, tc := range map[string]struct {
+		attributes map[string]string // beside specversion
+		want       string
+	}{
+		"as many extensions as may be": {map[string]string{"id": "1", "a": "", "b": "", "c": ""}, ""},
+		"one extension more":           {map[string]string{"id": "1", "a": "", "b": "", "c": "", "d": ""}, many},
+		"names of version 0.3":         {map[string]string{"id": "1", "a": "", "b": "", "schemaurl": "", "datacontentencoding": ""}, many},
+		"as many bytes as may be":      {map[string]string{"id": strings.Repeat("x", 30), "abcde": "12345"}, ""},
+		"one byte more":                {map[string]string{"id": strings.Repeat("x", 31), "abcde": "12345"}, large},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			header := map[string][]string{"Ce-Specversion": {"1.0"}}
+			var structured strings.Builder
+			structured.WriteString(`{"specversion":"1.0"`)
+			for name, value := range tc.attributes {
+				header["ce-"+name] = []string{value}
+				fmt.Fprintf(&structured, ",%q:%q", name, value)
+			}
+			structured.WriteString("}")
+			for mode, read := range map[string]func() (Event, error){
+				"binary":     func() (Event, error) { return bounds.FromBinary(header, nil) },
+				"structured": func() (Event, error) { return bounds.FromStructured([]byte(structured.String())) },
+			} {
+				_, err := read()
+				if tc.want == "" {
+					require.NoError(t, err, mode)
+				} else {
+					require.EqualError(t, err, tc.want, mode)
+				}
+			}
+			_, err := FromStructured([]byte(structured.String()))
+			require.NoError(t, err, "what is stored is read")
+			_, err = FromBinary(header, nil)
+			require.NoError(t, err, "what is stored is read")
+		})
+	}
+}
+
+func TestExtensionsThatAreWrittenTwiceCount(t *testing.T) {
+	t.Parallel()
+	_, err := Bounds{Extensions: 3}.FromStructured([]byte(`{"specversion":"1.0","a":1,"a":2,"a":3,"a":4}`))
+	require.EqualError(t, err, "the event has more than 3 extensions")
+}
+
+func TestDataWithoutATypeAreTheSameForTheSDKFromJSONAndFromHeaders(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ members, contentType string }{
+		"an object":                     {`"data":{"a":[1,null]}`, "application/json"},
+		"a string":                      {`"data":"a"`, "application/json"},
+		"a number":                      {`"data":7`, "application/json"},
+		"a truth value":                 {`"data":false`, "application/json"},
+		"null":                          {`"data":null`, "application/json"},
+		"bytes":                         {`"data_base64":"AAH/"`, ""},
+		"bytes that happen to be JSON":  {`"data_base64":"Nw=="`, ""},
+		"nothing":                       {`"subject":"a"`, ""},
+		"a string that has a type":      {`"data":"7","datacontenttype":"text/plain"`, "text/plain"},
+		"an object that has a type too": {`"data":{"a":1},"datacontenttype":"application/json"`, "application/json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			body := []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t",` + tc.members + `}`)
+			e, err := FromStructured(body)
+			require.NoError(t, err)
+			header := http.Header{}
+			e.SetHeader(header)
+			require.Equal(t, tc.contentType, header.Get("Content-Type"))
+
+			var want event.Event
+			require.NoError(t, json.Unmarshal(body, &want))
+			got, err := binding.ToEvent(t.Context(), cehttp.NewMessage(header, io.NopCloser(bytes.NewReader(e.Data))))
+			require.NoError(t, err)
+			require.Equal(t, string(want.Data()), string(got.Data()))
+
+			var again event.Event
+			require.NoError(t, json.Unmarshal(e.AppendStructured(nil), &again))
+			require.Equal(t, string(want.Data()), string(again.Data()))
+			require.Equal(t, want.DataContentType(), again.DataContentType(), "JSON stays as it was written")
+		})
+	}
+}
+
+func TestABodyWithoutATypeThatIsNoJSONHasNone(t *testing.T) {
+	t.Parallel()
+	e, err := FromBinary(http.Header{"Ce-Specversion": {"1.0"}}, []byte("hello"))
+	require.NoError(t, err)
+	header := http.Header{}
+	e.SetHeader(header)
+	require.NotContains(t, header, "Content-Type")
 }

@@ -1,11 +1,15 @@
 package cloudevent
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
+	"sync"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -257,3 +261,195 @@ func isJSON(contentType string) bool {
 		return false
 	}
 }
+
+var errSyntax = fmt.Errorf("%w: its JSON does not hold together", ErrNotStructured)
+
+// scanner takes JSON apart. What it returns are parts of the body.
+type scanner struct {
+	jsontext.Decoder
+
+	body   []byte
+	buffer bytes.Buffer
+}
+
+var scanners = sync.Pool{New: func() any { return &scanner{} }}
+
+// scan borrows a scanner. It has to be released.
+func scan(body []byte) *scanner {
+	s := scanners.Get().(*scanner)
+	s.reset(body)
+	return s
+}
+
+func (s *scanner) release() {
+	s.reset(nil) // the pool keeps no body
+	scanners.Put(s)
+}
+
+// reset has the scanner take what encoding/json takes, which is how others have stored events: names twice, and bytes that
+// are no UTF-8.
+func (s *scanner) reset(body []byte) {
+	s.body, s.buffer = body, *bytes.NewBuffer(body)
+	s.Reset(&s.buffer, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// open reads the bracket that begins an object or array.
+func (s *scanner) open(kind jsontext.Kind) bool {
+	if s.PeekKind() != kind {
+		return false
+	}
+	_, err := s.ReadToken()
+	return err == nil
+}
+
+// value reads the value, or the name, that comes next.
+func (s *scanner) value() ([]byte, error) {
+	value, err := s.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	end := s.InputOffset()
+	return s.body[end-int64(len(value)) : end], nil
+}
+
+// end reads the bracket that ends all, and reports whether nothing follows.
+func (s *scanner) end() bool {
+	if _, err := s.ReadToken(); err != nil {
+		return false
+	}
+	_, err := s.ReadToken()
+	return errors.Is(err, io.EOF)
+}
+
+// eachMember calls member with the raw name and the raw value of each member of a JSON object, in their order. What it
+// takes is valid JSON.
+func eachMember(body []byte, member func(name, value []byte) error) error {
+	s := scan(body)
+	defer s.release()
+	if !s.open(jsontext.KindBeginObject) {
+		return ErrNotStructured
+	}
+	for s.PeekKind() != jsontext.KindEndObject {
+		name, err := s.value()
+		if err != nil {
+			return errSyntax
+		}
+		value, err := s.value()
+		if err != nil {
+			return errSyntax
+		}
+		if err := member(name, value); err != nil {
+			return err
+		}
+	}
+	if !s.end() {
+		return errSyntax
+	}
+	return nil
+}
+
+// ValidJSON reports whether data are one JSON value.
+func ValidJSON(data []byte) bool {
+	s := scan(data)
+	defer s.release()
+	if _, err := s.ReadValue(); err != nil {
+		return false
+	}
+	_, err := s.ReadToken()
+	return errors.Is(err, io.EOF)
+}
+
+// maxDepth of JSON that is embedded. Readers give up at different depths.
+const maxDepth = 512
+
+// isDeep reports whether what is valid JSON is nested more than maxDepth. Little has so many brackets at all.
+func isDeep(value []byte) bool {
+	if bytes.Count(value, []byte("{"))+bytes.Count(value, []byte("[")) <= maxDepth {
+		return false
+	}
+	depth, text := 0, false
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case c == '"':
+			text = !text
+		case c == '\\': // only in a text
+			i++
+		case text:
+		case c == '{', c == '[':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == '}', c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// AppendStructured writes the event as JSON.
+func (e *Event) AppendStructured(dst []byte) []byte {
+	dst = append(dst, `{"specversion":"1.0"`...)
+	dst = appendText(dst, "id", e.ID)
+	dst = appendText(dst, "source", e.Source)
+	dst = appendText(dst, "type", e.Type)
+	dst = appendText(dst, "subject", e.Subject)
+	dst = appendText(dst, "time", e.Time)
+	dst = appendText(dst, "datacontenttype", e.DataContentType)
+	dst = appendText(dst, "dataschema", e.DataSchema)
+	for i := range e.Extensions {
+		x := &e.Extensions[i]
+		dst = appendName(dst, x.Name)
+		if x.Kind == String {
+			dst = appendString(dst, x.Value)
+		} else {
+			dst = append(dst, x.Value...)
+		}
+	}
+	return append(e.appendData(dst), '}')
+}
+
+func appendText(dst []byte, name, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	return appendString(appendName(dst, name), value)
+}
+
+func appendName(dst []byte, name string) []byte {
+	dst = append(dst, ',', '"')
+	dst = append(dst, name...)
+	return append(dst, '"', ':')
+}
+
+// appendData writes JSON as it is, text as a string, and the rest as base64.
+func (e *Event) appendData(dst []byte) []byte {
+	switch {
+	case len(e.Data) == 0:
+		return dst
+	case e.Base64 || !utf8.Valid(e.Data):
+	case !isJSON(e.DataContentType):
+		return appendString(appendName(dst, "data"), e.Data)
+	case isJSONToAll(e.DataContentType) && embeddable(e.Data):
+		return append(appendName(dst, "data"), e.Data...)
+	}
+	dst = append(dst, `,"data_base64":"`...)
+	dst = base64.StdEncoding.AppendEncode(dst, e.Data)
+	return append(dst, '"')
+}
+
+// isJSONToAll is true where readers that mind the case of a content type agree with isJSON, as the SDK's does.
+func isJSONToAll(contentType string) bool {
+	mediaType, _, parameters := strings.Cut(contentType, ";")
+	if parameters {
+		mediaType = strings.TrimSpace(mediaType)
+	}
+	return mediaType == strings.ToLower(strings.TrimSpace(mediaType))
+}
+
+// embeddable reports whether data can stand in a JSON event and come back byte for byte. White space around a value would
+// be lost.
+func embeddable(data []byte) bool {
+	return !isSpace(data[0]) && !isSpace(data[len(data)-1]) && ValidJSON(data) && !isDeep(data)
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }

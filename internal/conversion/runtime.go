@@ -2,10 +2,10 @@ package conversion
 
 import "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 
-// formerDefault is what a Function of v1alpha1 ran on that did not say it.
+// formerDefault is the runtime of a Function of v1alpha1 that named none.
 const formerDefault = "nodejs14"
 
-// successors are what took the place of runtimes that are gone.
+// successors are the replacements of removed runtimes.
 var successors = map[string]v1alpha2.Runtime{
 	"nodejs6": v1alpha2.RuntimeNodeJS22, "nodejs8": v1alpha2.RuntimeNodeJS22, "nodejs10": v1alpha2.RuntimeNodeJS22,
 	"nodejs12": v1alpha2.RuntimeNodeJS22, "nodejs14": v1alpha2.RuntimeNodeJS22, "nodejs16": v1alpha2.RuntimeNodeJS22,

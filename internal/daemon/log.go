@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,7 +68,7 @@ func Of(logger logr.Logger) *Log {
 	return nil
 }
 
-// Dropped is how many lines were left out, of objects that are debugged.
+// Dropped is the number of lines that were left out, of objects that are debugged.
 func (l *Log) Dropped() uint64 { return l.dropped.Load() }
 
 // Debug shows the lines about an object from debug upwards until then; never, for a time that has passed.
@@ -115,5 +118,205 @@ type lockedWriter struct {
 func (w *lockedWriter) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.w.Write(line) //nolint:wrapcheck // a log has nobody to explain it to
+	return w.w.Write(line) //nolint:wrapcheck // a log has no one to explain it to
+}
+
+// sink is one logger of a Log, with what its lines have in common.
+type sink struct {
+	log       *Log
+	name      string
+	component string
+	values    []any
+	objects   []Object // that its lines are about
+}
+
+// Init implements logr.LogSink.
+func (s *sink) Init(logr.RuntimeInfo) {}
+
+// Enabled implements logr.LogSink.
+func (s *sink) Enabled(v int) bool {
+	level := slog.Level(-v)
+	if level >= s.log.state.Load().levelOf(s.component) {
+		return true
+	}
+	_, ok := s.log.debugged(s.objects)
+	return ok && level >= debugLevel
+}
+
+// Info implements logr.LogSink.
+func (s *sink) Info(v int, message string, pairs ...any) {
+	level, state := slog.Level(-v), s.log.state.Load()
+	if level >= state.levelOf(s.component) {
+		s.write(state, level, nil, message, pairs)
+		return
+	}
+	object, ok := s.log.debugged(s.objects)
+	if !ok || level < debugLevel {
+		return
+	}
+	before, ok := s.log.share.take(object.Namespace, state.debugLines, s.log.now())
+	if !ok {
+		s.log.dropped.Add(1)
+		return
+	}
+	if before > 0 {
+		pairs = append(slices.Clip(pairs), "linesLeftOut", before)
+	}
+	s.write(state, level, nil, message, pairs)
+}
+
+// Error implements logr.LogSink.
+func (s *sink) Error(err error, message string, pairs ...any) {
+	s.write(s.log.state.Load(), slog.LevelError, err, message, pairs)
+}
+
+func (s *sink) write(state *state, level slog.Level, err error, message string, pairs []any) {
+	record := slog.NewRecord(s.log.now(), level, message, 0)
+	record.Add(s.values...)
+	if s.name != "" {
+		record.AddAttrs(slog.String("logger", s.name))
+	}
+	if err != nil {
+		record.AddAttrs(slog.Any("err", err))
+	}
+	record.Add(pairs...)
+	_ = state.handler.Handle(context.Background(), record)
+}
+
+// WithName implements logr.LogSink.
+func (s *sink) WithName(name string) logr.LogSink {
+	next := *s
+	if next.name != "" {
+		next.name += "/"
+	}
+	next.name += name
+	next.component += "/" + name
+	return &next
+}
+
+// WithValues implements logr.LogSink. A controller of controller-runtime has a value for its name, and no name.
+func (s *sink) WithValues(pairs ...any) logr.LogSink {
+	next := *s
+	next.values = slices.Concat(s.values, pairs)
+	next.objects = objectsOf(next.values)
+	if controller, ok := valueOf(pairs, "controller"); ok && s.name == "" {
+		next.component = s.log.process + "/" + controller
+	}
+	return &next
+}
+
+const (
+	// wholeShare is the number of namespaces that may each log the whole share of one at a time.
+	wholeShare = 4
+	// maxBuckets is the number of namespaces that are remembered before those that are quiet are forgotten.
+	maxBuckets = 256
+)
+
+// share divides the lines of objects that are debugged: each namespace has so many a second, and all have four times as many.
+type share struct {
+	mu         sync.Mutex
+	namespaces map[string]*bucket
+	all        bucket
+}
+
+// bucket holds the lines of one second at most.
+type bucket struct {
+	lines   float64
+	filled  time.Time
+	dropped int
+}
+
+// take takes a line, and returns how many the namespace was refused since its last one.
+func (s *share) take(namespace string, perSecond int, now time.Time) (dropped int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.namespaces == nil {
+		s.namespaces = map[string]*bucket{}
+	}
+	own := s.namespaces[namespace]
+	if own == nil {
+		s.forget(perSecond, now)
+		own = &bucket{}
+		s.namespaces[namespace] = own
+	}
+	own.fill(perSecond, now)
+	s.all.fill(wholeShare*perSecond, now)
+	if own.lines < 1 || s.all.lines < 1 {
+		own.dropped++
+		return 0, false
+	}
+	own.lines--
+	s.all.lines--
+	dropped, own.dropped = own.dropped, 0
+	return dropped, true
+}
+
+// forget drops namespaces that have been quiet, before there are too many.
+func (s *share) forget(perSecond int, now time.Time) {
+	if len(s.namespaces) < maxBuckets {
+		return
+	}
+	for name, b := range s.namespaces {
+		if b.fill(perSecond, now); b.lines >= float64(perSecond) && b.dropped == 0 || len(s.namespaces) >= 2*maxBuckets {
+			delete(s.namespaces, name)
+		}
+	}
+}
+
+func (b *bucket) fill(perSecond int, now time.Time) {
+	most := float64(perSecond)
+	if b.filled.IsZero() {
+		b.lines = most
+	} else if passed := now.Sub(b.filled); passed > 0 {
+		b.lines += most * passed.Seconds()
+	}
+	b.lines, b.filled = min(b.lines, most), now
+}
+
+// Kinds of objects that lines are about.
+const (
+	Function     = "Function"
+	Subscription = "Subscription"
+)
+
+// Object is a Function or a Subscription.
+type Object struct{ Kind, Namespace, Name string }
+
+// objectsOf finds what the values of a logger say its lines are about: subscription and service (of a Function, which has its
+// name) as namespace/name, function beside namespace, and what controller-runtime says of the object that is reconciled.
+func objectsOf(values []any) []Object {
+	var found []Object
+	add := func(kind, key string) {
+		text, _ := valueOf(values, key)
+		namespace, name, ok := strings.Cut(text, "/")
+		if !ok && key == "function" {
+			name = text
+			namespace, ok = valueOf(values, "namespace")
+		}
+		if ok && name != "" {
+			found = append(found, Object{kind, namespace, name})
+		}
+	}
+	add(Subscription, "subscription")
+	add(Subscription, "Subscription")
+	add(Function, "service")
+	add(Function, "function")
+	add(Function, "Function")
+	return found
+}
+
+// valueOf is the last value of a key, as a text.
+func valueOf(pairs []any, key string) (text string, ok bool) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i] != key {
+			continue
+		}
+		switch value := pairs[i+1].(type) {
+		case string:
+			text, ok = value, true
+		case fmt.Stringer:
+			text, ok = value.String(), true
+		}
+	}
+	return text, ok
 }

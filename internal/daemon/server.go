@@ -1,13 +1,18 @@
 package daemon
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -37,7 +42,7 @@ type Server struct {
 	// Shares are what one address, or another key, has of the connections. Where several keys have most of those that are waited for, the
 	// ones of the first share count. None: an address may have all of them.
 	Shares []Share
-	// Full is called when further clients have cost others their connections, or were refused; nil: nobody is.
+	// Full is called when a connection was evicted or refused because of the limit; it may be nil.
 	Full func(evicted int, refused bool)
 }
 
@@ -99,4 +104,73 @@ func Serve(ctx context.Context, s Server, log logr.Logger) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+const (
+	// maxStreams is the number of requests that an HTTP/2 connection has at a time. net/http counts those that a client has reset until their
+	// handlers have returned, and ends the connection of a client that goes on to make more.
+	maxStreams = 100
+	// maxBuffer is what is received of the bodies of a connection that no handler reads: the least that there is.
+	maxBuffer = 64 << 10
+	maxFrame  = 16 << 10
+)
+
+func boundedHTTP2() *http.HTTP2Config {
+	return &http.HTTP2Config{
+		MaxConcurrentStreams:          maxStreams,
+		MaxReadFrameSize:              maxFrame,
+		MaxReceiveBufferPerStream:     maxBuffer,
+		MaxReceiveBufferPerConnection: maxBuffer,
+	}
+}
+
+// errorLog leaves out what any client can have net/http write by what it sends.
+func errorLog(to logr.Logger) *log.Logger { return log.New(panics{to}, "", 0) }
+
+// panics are those of handlers.
+type panics struct{ log logr.Logger }
+
+// Write implements io.Writer.
+func (p panics) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("panic serving")) {
+		p.log.Info("handler panicked", "text", string(line))
+	}
+	return len(line), nil
+}
+
+// ErrBody means that WithoutBody rejected a request.
+var ErrBody = errors.New("body: this request has none; send it without Content-Length and Transfer-Encoding")
+
+// WithoutBody returns ErrBody for a request with a body, whose connection is closed after the answer. A handler calls it before it
+// removes the read deadline: net/http waits for a body before it writes the header of an answer, and would wait without an end.
+func WithoutBody(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // nothing is read of it; recorders have no deadlines
+	return ErrBody
+}
+
+const bearer = "Bearer "
+
+// Bearer is the token in a request's header Authorization. ok is false without one.
+func Bearer(r *http.Request) (token string, ok bool) {
+	given := r.Header.Get("Authorization")
+	if len(given) < len(bearer) || !strings.EqualFold(given[:len(bearer)], bearer) {
+		return "", false
+	}
+	token = strings.TrimSpace(given[len(bearer):])
+	return token, token != ""
+}
+
+// HasBearer reports whether a request has the token in its header Authorization. An empty token denies access.
+func HasBearer(r *http.Request, token string) bool {
+	given, ok := Bearer(r)
+	if token == "" || !ok {
+		return false
+	}
+	// Hashes, because the comparison of texts leaks their lengths.
+	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }

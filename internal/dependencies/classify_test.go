@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/runtimes/language"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
@@ -26,33 +26,33 @@ func inImage(t *testing.T, runtime string) Request {
 func TestANPMFailureHasAReasonAndAdvice(t *testing.T) {
 	t.Parallel()
 	for file, tc := range map[string]struct {
-		reason buildplan.Reason
+		reason language.Reason
 		says   []string
 	}{
-		"ejson":        {buildplan.InvalidDependencies, []string{manifest + " is not JSON", "Expected double-quoted property name in JSON at position 36"}},
-		"einvalidname": {buildplan.InvalidDependencies, []string{`Invalid package name "Lo Dash!"`}},
-		"einvalidtag":  {buildplan.InvalidDependencies, []string{`"lodash@not a version!"`}},
-		"eresolve":     {buildplan.InvalidDependencies, []string{"contradict each other", `peer react@"^18.0.0" from react-dom@18.0.0`}},
-		"eusage":       {buildplan.InvalidDependencies, []string{"lock file's lodash@4.17.20 does not satisfy lodash@4.17.21", "commit the lock file"}},
-		"e404":         {buildplan.PackageNotFound, []string{"rouse-no-such-package-at-all@1.0.0", manifest, "serverless-package-registry-config"}},
-		"e404scoped":   {buildplan.PackageNotFound, []string{"@rouse-private/nothing@1.0.0"}},
-		"etarget":      {buildplan.PackageNotFound, []string{"fits lodash@99.0.0; correct"}},
-		"e401":         {buildplan.PackageForbidden, []string{"refuses access; put credentials into the Secret serverless-package-registry-config"}},
-		"e403":         {buildplan.PackageForbidden, []string{"refuses access to http://registry.example.org/lodash"}},
-		"e503":         {buildplan.PackagesUnreachable, []string{"does not answer to http://registry.example.org/lodash (E503)"}},
-		"notfoundhost": {buildplan.PackagesUnreachable, []string{"https://registry.invalid/lodash (ENOTFOUND)"}},
-		"refused":      {buildplan.PackagesUnreachable, []string{"http://registry.example.org/lodash (ECONNREFUSED)"}},
-		"tls":          {buildplan.PackagesUnreachable, []string{"https://registry.example.org/lodash", "caBundle"}},
-		"git":          {buildplan.PackagesUnreachable, []string{"Could not resolve host: github.invalid"}},
-		"nopython":     {buildplan.CompilerMissing, []string{"microtime has to be compiled", "runtimeImageOverride"}},
-		"nomake":       {buildplan.CompilerMissing, []string{"microtime has to be compiled"}},
-		"gyp":          {buildplan.CompilerMissing, []string{"microtime has to be compiled"}},
-		"bigheap":      {buildplan.OutOfMemory, []string{"build profile"}},
-		"enospc":       {buildplan.ImageTooLarge, []string{"do not fit into the build's volume"}},
-		"badplatform":  {buildplan.InstallFailed, []string{"Unsupported platform for fsevents@2.3.3"}},
-		"eintegrity":   {buildplan.InstallFailed, []string{"not what the lock file says"}},
-		"nogit":        {buildplan.InstallFailed, []string{"the runtime's image has no git"}},
-		"script":       {buildplan.InstallFailed, []string{"a script of package.json failed: exit 3"}},
+		"ejson":        {language.InvalidDependencies, []string{manifest + " is not JSON", "Expected double-quoted property name in JSON at position 36"}},
+		"einvalidname": {language.InvalidDependencies, []string{`Invalid package name "Lo Dash!"`}},
+		"einvalidtag":  {language.InvalidDependencies, []string{`"lodash@not a version!"`}},
+		"eresolve":     {language.InvalidDependencies, []string{"contradict each other", `peer react@"^18.0.0" from react-dom@18.0.0`}},
+		"eusage":       {language.InvalidDependencies, []string{"lock file's lodash@4.17.20 does not satisfy lodash@4.17.21", "commit the lock file"}},
+		"e404":         {language.PackageNotFound, []string{"rouse-no-such-package-at-all@1.0.0", manifest, "serverless-package-registry-config"}},
+		"e404scoped":   {language.PackageNotFound, []string{"@rouse-private/nothing@1.0.0"}},
+		"etarget":      {language.PackageNotFound, []string{"fits lodash@99.0.0; correct"}},
+		"e401":         {language.PackageForbidden, []string{"refuses access; put credentials into the Secret serverless-package-registry-config"}},
+		"e403":         {language.PackageForbidden, []string{"refuses access to http://registry.example.org/lodash"}},
+		"e503":         {language.PackagesUnreachable, []string{"does not answer to http://registry.example.org/lodash (E503)"}},
+		"notfoundhost": {language.PackagesUnreachable, []string{"https://registry.invalid/lodash (ENOTFOUND)"}},
+		"refused":      {language.PackagesUnreachable, []string{"http://registry.example.org/lodash (ECONNREFUSED)"}},
+		"tls":          {language.PackagesUnreachable, []string{"https://registry.example.org/lodash", "caBundle"}},
+		"git":          {language.PackagesUnreachable, []string{"Could not resolve host: github.invalid"}},
+		"nopython":     {language.CompilerMissing, []string{"microtime has to be compiled", "runtimeImageOverride"}},
+		"nomake":       {language.CompilerMissing, []string{"microtime has to be compiled"}},
+		"gyp":          {language.CompilerMissing, []string{"microtime has to be compiled"}},
+		"bigheap":      {language.OutOfMemory, []string{"build profile"}},
+		"enospc":       {language.ImageTooLarge, []string{"do not fit into the build's volume"}},
+		"badplatform":  {language.InstallFailed, []string{"Unsupported platform for fsevents@2.3.3"}},
+		"eintegrity":   {language.InstallFailed, []string{"not what the lock file says"}},
+		"nogit":        {language.InstallFailed, []string{"the runtime's image has no git"}},
+		"script":       {language.InstallFailed, []string{"a script of package.json failed: exit 3"}},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -67,30 +67,30 @@ func TestANPMFailureHasAReasonAndAdvice(t *testing.T) {
 func TestAPipFailureHasAReasonAndAdvice(t *testing.T) {
 	t.Parallel()
 	for file, tc := range map[string]struct {
-		reason buildplan.Reason
+		reason language.Reason
 		says   []string
 	}{
-		"invalid":     {buildplan.InvalidDependencies, []string{manifest, "Invalid requirement: 'requests=2.0' (from line 1 of requirements.txt)"}},
-		"invalid2":    {buildplan.InvalidDependencies, []string{"'this is not a requirement'"}},
-		"missingfile": {buildplan.InvalidDependencies, []string{"Could not open requirements file", "other.txt"}},
-		"conflict":    {buildplan.InvalidDependencies, []string{"contradict each other", "requests 2.31.0 depends on urllib3<3 and >=1.21.1"}},
-		"nopkg":       {buildplan.PackageNotFound, []string{"there is no package rouse-no-such-package-at-all==1.0", "serverless-package-registry-config"}},
-		"nover":       {buildplan.PackageNotFound, []string{"fits requests==99.0 (the newest is 2.34.2); correct " + manifest}},
-		"python":      {buildplan.PackageNotFound, []string{"pandas==3.0.0 for this version of Python"}},
-		"e401":        {buildplan.PackageForbidden, []string{"http://registry.example.org/simple/requests/", "serverless-package-registry-config"}},
-		"e403":        {buildplan.PackageForbidden, []string{"http://registry.example.org/simple/requests/"}},
-		"e503":        {buildplan.PackagesUnreachable, []string{"http://registry.example.org/simple/requests/", "tried again"}},
-		"refused":     {buildplan.PackagesUnreachable, []string{"does not answer (http://registry.example.org/simple/requests/)"}},
-		"dns":         {buildplan.PackagesUnreachable, []string{"https://registry.invalid/simple/requests/"}},
-		"tls":         {buildplan.PackagesUnreachable, []string{"certificate", "caBundle"}},
-		"gitreq":      {buildplan.PackagesUnreachable, []string{"Could not resolve host: github.invalid"}},
-		"nogcc":       {buildplan.CompilerMissing, []string{"netifaces has to be compiled", "runtimeImageOverride"}},
-		"nogcc313":    {buildplan.CompilerMissing, []string{"netifaces has to be compiled"}},
-		"rust":        {buildplan.CompilerMissing, []string{"orjson has to be compiled"}},
-		"nogit":       {buildplan.InstallFailed, []string{"the runtime's image has no git"}},
-		"hashes":      {buildplan.InstallFailed, []string{"not what its hash says"}},
-		"broken":      {buildplan.InstallFailed, []string{"RuntimeError: no way"}},
-		"nopip":       {buildplan.InstallFailed, []string{"the runtime's image has no pip"}},
+		"invalid":     {language.InvalidDependencies, []string{manifest, "Invalid requirement: 'requests=2.0' (from line 1 of requirements.txt)"}},
+		"invalid2":    {language.InvalidDependencies, []string{"'this is not a requirement'"}},
+		"missingfile": {language.InvalidDependencies, []string{"Could not open requirements file", "other.txt"}},
+		"conflict":    {language.InvalidDependencies, []string{"contradict each other", "requests 2.31.0 depends on urllib3<3 and >=1.21.1"}},
+		"nopkg":       {language.PackageNotFound, []string{"there is no package rouse-no-such-package-at-all==1.0", "serverless-package-registry-config"}},
+		"nover":       {language.PackageNotFound, []string{"fits requests==99.0 (the newest is 2.34.2); correct " + manifest}},
+		"python":      {language.PackageNotFound, []string{"pandas==3.0.0 for this version of Python"}},
+		"e401":        {language.PackageForbidden, []string{"http://registry.example.org/simple/requests/", "serverless-package-registry-config"}},
+		"e403":        {language.PackageForbidden, []string{"http://registry.example.org/simple/requests/"}},
+		"e503":        {language.PackagesUnreachable, []string{"http://registry.example.org/simple/requests/", "tried again"}},
+		"refused":     {language.PackagesUnreachable, []string{"does not answer (http://registry.example.org/simple/requests/)"}},
+		"dns":         {language.PackagesUnreachable, []string{"https://registry.invalid/simple/requests/"}},
+		"tls":         {language.PackagesUnreachable, []string{"certificate", "caBundle"}},
+		"gitreq":      {language.PackagesUnreachable, []string{"Could not resolve host: github.invalid"}},
+		"nogcc":       {language.CompilerMissing, []string{"netifaces has to be compiled", "runtimeImageOverride"}},
+		"nogcc313":    {language.CompilerMissing, []string{"netifaces has to be compiled"}},
+		"rust":        {language.CompilerMissing, []string{"orjson has to be compiled"}},
+		"nogit":       {language.InstallFailed, []string{"the runtime's image has no git"}},
+		"hashes":      {language.InstallFailed, []string{"not what its hash says"}},
+		"broken":      {language.InstallFailed, []string{"RuntimeError: no way"}},
+		"nopip":       {language.InstallFailed, []string{"the runtime's image has no pip"}},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +103,7 @@ func TestAPipFailureHasAReasonAndAdvice(t *testing.T) {
 	}
 }
 
-func requireFailure(t *testing.T, failed *Failure, reason buildplan.Reason, says []string) {
+func requireFailure(t *testing.T, failed *Failure, reason language.Reason, says []string) {
 	t.Helper()
 	require.Equal(t, reason, failed.Reason, failed.Message)
 	for _, part := range says {
@@ -117,7 +117,7 @@ func requireFailure(t *testing.T, failed *Failure, reason buildplan.Reason, says
 func TestAPackageManagerThatTheKernelKilledNeededMemory(t *testing.T) {
 	t.Parallel()
 	ended := Ended{Output: "Collecting pandas", Killed: true}
-	requireFailure(t, inImage(t, "python312").failed(ended, ""), buildplan.OutOfMemory, []string{"build profile"})
+	requireFailure(t, inImage(t, "python312").failed(ended, ""), language.OutOfMemory, []string{"build profile"})
 }
 
 func TestTheLogIsTheEndOfTheOutput(t *testing.T) {

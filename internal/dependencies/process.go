@@ -4,17 +4,21 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 const (
 	// tailSize is what is kept of a child's output to find out why it failed.
 	tailSize = 64 << 10
-	// grace is how long a child may take to end by itself.
+	// grace bounds how long a child may take to end by itself.
 	grace = 5 * time.Second
 )
 
@@ -83,4 +87,48 @@ func (t *tail) Write(text []byte) (int, error) {
 func (t *tail) String() string {
 	text := t.text.Bytes()
 	return string(text[max(len(text)-tailSize, 0):])
+}
+
+// Failure says why dependencies cannot be installed, and what to do about it.
+type Failure struct { //nolint:errname // a failed installation, which is said as it is
+	Reason  language.Reason
+	Message string
+	// Log has the last lines that the package manager printed.
+	Log string
+}
+
+// Error is the reason and the message.
+func (f *Failure) Error() string { return fmt.Sprintf("%s: %s", f.Reason, f.Message) }
+
+const logLines = 40
+
+// failed is what every package manager has in common; the rest is the language's to classify.
+func (r Request) failed(installed Ended, log string) *Failure {
+	failed := &Failure{Log: lastLines(installed.Output, logLines)}
+	switch {
+	case errors.Is(installed.Err, exec.ErrNotFound):
+		failed.Reason = language.InstallFailed
+		failed.Message = r.Site.Name + " has no package manager (" + installed.Err.Error() + "); " + r.Site.Manager
+	case installed.Killed || outOfMemory.MatchString(installed.Output):
+		failed.Reason = language.OutOfMemory
+		failed.Message = "installing the dependencies needs more memory; " + r.Site.Memory
+	case outOfSpace.MatchString(installed.Output):
+		failed.Reason = language.ImageTooLarge
+		failed.Message = r.Site.Space
+	default:
+		failed.Reason, failed.Message = r.Language.Packages.Classify(language.Failed{
+			Output: installed.Output, Log: log, Manifest: r.Manifest, Site: r.Site,
+		})
+	}
+	return failed
+}
+
+var (
+	outOfMemory = regexp.MustCompile(`JavaScript heap out of memory|(?m)^MemoryError|Cannot allocate memory|Killed signal terminated program|(?m): signal: killed$`)
+	outOfSpace  = regexp.MustCompile(`ENOSPC|No space left on device`)
+)
+
+func lastLines(text string, count int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(len(lines)-count, 0):], "\n")
 }

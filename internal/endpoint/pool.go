@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -97,7 +98,7 @@ func (p *Pool[T]) Done(m *Member[T]) {
 	m.inFlight--
 }
 
-// InFlight is how many requests were picked for an address and are not done.
+// InFlight returns the number of requests in flight to an address.
 func (p *Pool[T]) InFlight(m *Member[T]) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +115,7 @@ func (p *Pool[T]) Refuse(m *Member[T]) {
 	}
 }
 
-// Usable is how many addresses can be picked.
+// Usable returns the number of addresses that can be picked.
 func (p *Pool[T]) Usable() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,4 +173,125 @@ func (p *Pool[T]) gateChanged(open bool, before []*Member[T]) {
 	if p.options.OnGate != nil {
 		p.options.OnGate(change)
 	}
+}
+
+// reach is the result of the last connection attempt to an address.
+type reach int
+
+const (
+	untried reach = iota
+	accepted
+	refused
+)
+
+// candidate is the state of one address.
+type candidate struct {
+	endpoint routing.Endpoint
+	wasReady bool // a readiness probe has passed before
+	reach    reach
+}
+
+// update takes the news of the watcher. When readiness changes, what earlier connects have shown is stale.
+func (c *candidate) update(endpoint routing.Endpoint) {
+	if c.endpoint.Ready != endpoint.Ready {
+		c.reach = untried
+	}
+	c.wasReady = c.wasReady || c.endpoint.Ready
+	c.endpoint = endpoint
+}
+
+// ready reports whether the Service itself leads to the address.
+func (c *candidate) ready() bool { return c.endpoint.Ready && !c.endpoint.Terminating }
+
+// usable reports whether requests may be sent to the address.
+func (c *candidate) usable() bool {
+	if c.endpoint.Terminating || c.reach == refused {
+		return false
+	}
+	return c.endpoint.Ready || c.reach == accepted
+}
+
+// worthDialling reports whether connecting may show that the address is usable: it refused although its probe
+// passes, or it is a Function's that starts. One that lost its readiness waits for its probe.
+func (c *candidate) worthDialling() bool {
+	if c.endpoint.Terminating || c.usable() {
+		return false
+	}
+	return c.endpoint.Ready || (c.endpoint.Function && !c.wasReady)
+}
+
+// Gate is open while requests can be taken.
+type Gate struct {
+	mu     sync.Mutex
+	open   bool
+	opened chan struct{} // closed while the gate is open
+	closed chan struct{} // closed while the gate is closed
+}
+
+// NewGate makes a gate that stays as it is. That of a Pool opens and closes.
+func NewGate(open bool) *Gate {
+	g := &Gate{open: open, opened: make(chan struct{}), closed: make(chan struct{})}
+	if open {
+		close(g.opened)
+	} else {
+		close(g.closed)
+	}
+	return g
+}
+
+// IsOpen reports the present state.
+func (g *Gate) IsOpen() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open
+}
+
+// Wait blocks until the gate is open. The channel it returns is closed when the gate closes.
+func (g *Gate) Wait(ctx context.Context) (<-chan struct{}, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		g.mu.Lock()
+		open, opened, closed := g.open, g.opened, g.closed
+		g.mu.Unlock()
+		if open {
+			return closed, nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-opened:
+		}
+	}
+}
+
+// set reports whether the state changed.
+func (g *Gate) set(open bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open == open {
+		return false
+	}
+	g.open = open
+	if open {
+		g.closed = make(chan struct{})
+		close(g.opened)
+	} else {
+		g.opened = make(chan struct{})
+		close(g.closed)
+	}
+	return true
+}
+
+// leastLoaded finds one of the usable addresses: among those with the fewest requests in flight, the first from next on. So equal
+// addresses are used round-robin. It is -1 when there is none. The lock is held.
+func (p *Pool[T]) leastLoaded() int {
+	best, least, n := -1, 0, len(p.usable)
+	for step := range n {
+		i := (p.next + step) % n
+		if load := p.usable[i].inFlight; best < 0 || load < least {
+			best, least = i, load
+		}
+	}
+	return best
 }

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,4 +135,121 @@ func TestPickAndDoneAllocateNothing(t *testing.T) {
 	p := NewPool(Options[*struct{}]{})
 	p.Apply([]routing.Endpoint{loopback.Ready("a:1"), loopback.Ready("b:1")})
 	require.Zero(t, testing.AllocsPerRun(100, func() { p.Done(p.Pick()) }))
+}
+
+func TestAnAddressIsUsableOrWorthDialling(t *testing.T) {
+	t.Parallel()
+	ready, starting, other := routing.Endpoint{Ready: true}, routing.Endpoint{Function: true}, routing.Endpoint{}
+	for name, tc := range map[string]struct {
+		candidate  candidate
+		wantUsable bool
+		wantDial   bool
+	}{
+		"ready":                                   {candidate: candidate{endpoint: ready}, wantUsable: true},
+		"ready but refused":                       {candidate: candidate{endpoint: ready, reach: refused}, wantDial: true},
+		"ready and accepts again":                 {candidate: candidate{endpoint: ready, reach: accepted}, wantUsable: true},
+		"a starting Function":                     {candidate: candidate{endpoint: starting}, wantDial: true},
+		"a starting Function that refused":        {candidate: candidate{endpoint: starting, reach: refused}, wantDial: true},
+		"a starting Function that accepts":        {candidate: candidate{endpoint: starting, reach: accepted}, wantUsable: true},
+		"a Function that lost its readiness":      {candidate: candidate{endpoint: starting, wasReady: true}},
+		"another Service that is not ready":       {candidate: candidate{endpoint: other}},
+		"ready and terminating":                   {candidate: candidate{endpoint: routing.Endpoint{Ready: true, Terminating: true}}},
+		"a starting Function that is terminating": {candidate: candidate{endpoint: routing.Endpoint{Function: true, Terminating: true}}},
+		"accepting and terminating": {
+			candidate: candidate{endpoint: routing.Endpoint{Function: true, Terminating: true}, reach: accepted},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.wantUsable, tc.candidate.usable(), "usable")
+			require.Equal(t, tc.wantDial, tc.candidate.worthDialling(), "worth dialling")
+		})
+	}
+}
+
+func TestAChangeOfReadinessForgetsWhatConnectsHaveShown(t *testing.T) {
+	t.Parallel()
+	c := candidate{endpoint: routing.Endpoint{Function: true}, reach: accepted}
+	c.update(routing.Endpoint{Function: true, Ready: true})
+	require.True(t, c.usable())
+
+	c.reach = refused
+	c.update(routing.Endpoint{Function: true, Ready: true})
+	require.False(t, c.usable(), "news without a change of readiness do not make it reachable")
+
+	c.update(routing.Endpoint{Function: true})
+	require.False(t, c.usable())
+	require.False(t, c.worthDialling(), "it was ready before, so its probe decides")
+	c.update(routing.Endpoint{Function: true, Ready: true})
+	require.True(t, c.usable())
+}
+
+func TestTheGateWaitsNoLongerThanItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	g := NewGate(false)
+	_, err := g.Wait(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	g.set(true)
+	_, err = g.Wait(ctx)
+	require.ErrorIs(t, err, context.Canceled, "a caller that is stopping is not let through")
+}
+
+func TestTheGateTellsThoseThatPassedWhenItCloses(t *testing.T) {
+	t.Parallel()
+	for name, g := range map[string]*Gate{"opened later": NewGate(false), "open from the start": NewGate(true)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g.set(true)
+			require.True(t, g.IsOpen())
+			require.False(t, g.set(true), "no change")
+			closed, err := g.Wait(t.Context())
+			require.NoError(t, err)
+			requireOpen(t, closed)
+			require.True(t, g.set(false))
+			<-closed
+			require.False(t, g.IsOpen())
+			require.True(t, g.set(true))
+			again, err := g.Wait(t.Context())
+			require.NoError(t, err)
+			requireOpen(t, again)
+		})
+	}
+}
+
+func requireOpen(t *testing.T, closed <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-closed:
+		require.Fail(t, "the gate has closed")
+	default:
+	}
+}
+
+func TestLeastLoadedPicksTheFewestRequests(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		inFlight []int
+		next     int
+		want     int
+	}{
+		"of none, none":                       {want: -1},
+		"the only one, however busy":          {inFlight: []int{9}, next: 1, want: 0},
+		"the idle one":                        {inFlight: []int{2, 1, 0, 3}, want: 2},
+		"of equals, the next one":             {inFlight: []int{1, 1, 1}, next: 1, want: 1},
+		"of equals, the first from next on":   {inFlight: []int{1, 1, 2}, next: 2, want: 0},
+		"a next beyond the last is the first": {inFlight: []int{0, 0}, next: 2, want: 0},
+		"a next of addresses that are gone":   {inFlight: []int{0, 0}, next: 7, want: 1},
+		"a busy one is skipped":               {inFlight: []int{0, 5, 0}, next: 1, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := Pool[struct{}]{next: tc.next}
+			for _, requests := range tc.inFlight {
+				p.usable = append(p.usable, &Member[struct{}]{inFlight: requests})
+			}
+			require.Equal(t, tc.want, p.leastLoaded())
+		})
+	}
 }

@@ -1,6 +1,8 @@
 package fair
 
-import "sync"
+import (
+	"sync"
+)
 
 // largest is the part of a budget, one of so many, that bounds each wait: a request for more counts as that much.
 const largest = 4
@@ -22,7 +24,7 @@ func NewBudget(size, own int64) *Budget {
 	return &Budget{size: size, own: own, groups: map[string]int64{}, overdrawn: map[string]*Share{}}
 }
 
-// Used is how many bytes are taken.
+// Used returns the number of bytes in use.
 func (b *Budget) Used() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +95,7 @@ func (s *Share) Release(bytes int64) {
 // Freed is notified when the share itself has released bytes after it was refused some, and not when others have.
 func (s *Share) Freed() <-chan struct{} { return s.freed }
 
-// available is what may be taken. The lock is held.
+// available returns the number of free bytes. The lock is held.
 func (s *Share) available(least int64) int64 {
 	b := s.budget
 	own := max(b.own-s.used, 0)
@@ -123,4 +125,45 @@ func (s *Share) add(bytes int64) {
 	} else {
 		delete(b.groups, s.group)
 	}
+}
+
+// JSONLimits bound a text.
+type JSONLimits struct {
+	// Values limits how many values there may be, the keys of objects not among them.
+	Values int
+	// Depth is how many objects and arrays may be around one.
+	Depth int
+}
+
+// JSONCounter counts one text.
+type JSONCounter struct {
+	Limits JSONLimits
+
+	values, depth   int
+	text, backslash bool
+}
+
+// Add counts the next part of the text. It is false once the text is over a limit.
+func (c *JSONCounter) Add(part []byte) bool {
+	for _, b := range part {
+		switch {
+		case c.backslash:
+			c.backslash = false
+		case c.text:
+			c.text, c.backslash = b != '"', b == '\\'
+		case b == '"':
+			c.text = true
+		case b == '{' || b == '[':
+			c.values++
+			c.depth++
+		case b == '}' || b == ']':
+			c.depth--
+		case b == ',':
+			c.values++
+		}
+		if c.values > c.Limits.Values || c.depth > c.Limits.Depth {
+			return false
+		}
+	}
+	return true
 }

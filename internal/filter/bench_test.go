@@ -39,7 +39,7 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkTooExpensive is how long an expression and an event can keep a bridge busy that were made to.
+// BenchmarkTooExpensive measures how long a hostile expression and event keep a bridge busy.
 func BenchmarkTooExpensive(b *testing.B) {
 	numbers := "[" + strings.Repeat("1,", 60) + "1]"
 	loops := func(body string) string {

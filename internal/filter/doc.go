@@ -10,12 +10,12 @@
 // its expressions, an evaluation by what its steps cost. A function whose cost
 // depends on two inputs at once (matches, replace, indexOf, join, ...) is
 // refused before it is called, all else is added up after each step.
-// What cannot be evaluated does not match, and says so by an error that holds
+// What cannot be evaluated does not match, and returns an error that contains
 // nothing of the event.
 //
 // To compile is bounded as well, by the length of the expressions, how deep their
 // values lie in one another, how many loops they have and how large their patterns
-// are. Bytes says about how much memory a compiled filter takes. Work says what an
-// evaluation has cost in a unit that depends on no clock, so that a caller
+// are. Bytes returns the approximate memory of a compiled filter. Work returns the cost of an
+// evaluation in a unit that depends on no clock, so that a caller
 // of many can distinguish the light ones from the others.
 package filter

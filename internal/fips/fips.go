@@ -15,7 +15,7 @@ const (
 	Only Mode = "only"
 )
 
-// Variable is where Go looks for the mode.
+// Variable is the environment variable from which Go reads the mode.
 const Variable = "GODEBUG"
 
 // unfrozen is what Go calls the module of a binary that was built without a frozen one.
@@ -47,7 +47,7 @@ func (m Mode) Setting() string {
 	}
 }
 
-// State is what Go says of a process.
+// State is the FIPS state that Go reports for the process.
 type State struct {
 	Enabled, Enforced bool
 	Version           string // of the module

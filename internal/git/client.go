@@ -1,13 +1,17 @@
 package git
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"math"
 	"net/http"
 	"net/url"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -22,7 +26,7 @@ const dialTimeout = 10 * time.Second
 
 // Options of a Client.
 type Options struct {
-	// CA has PEM certificates that are trusted besides those of the system.
+	// CA holds PEM certificates that are trusted in addition to those of the system.
 	CA []byte
 	// Guard decides which addresses repositories may have. Its zero value refuses those of this machine.
 	Guard dialguard.Guard
@@ -62,7 +66,7 @@ func newClient(options Options, proxy func(*http.Request) (*url.URL, error)) (*C
 	return c, nil
 }
 
-// uploads is what a server of a repository can be asked.
+// uploads is the part of the upload-pack protocol that the client uses.
 type uploads interface {
 	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
 	UploadPack(ctx context.Context, request *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
@@ -137,3 +141,130 @@ func (c *Client) uploadsOf(ctx context.Context, endpoint *transport.Endpoint, re
 	}
 	return c.http.NewUploadPackSession(endpoint, auth)
 }
+
+// Repository is a remote one and its credentials.
+type Repository struct {
+	// URL is https://, http://, ssh:// or user@host:path.
+	URL         string
+	Credentials Credentials
+	// Owner is the namespace of the request. Owners take turns where they share a limit.
+	Owner string
+}
+
+// CheckURL reports whether a repository's URL can be read at all.
+func CheckURL(url string) error {
+	_, err := Repository{URL: url}.endpoint(dialguard.Guard{})
+	return err
+}
+
+func (r Repository) endpoint(guard dialguard.Guard) (*transport.Endpoint, error) {
+	refuse := func(why string) error {
+		return &Error{Kind: InvalidURL, Message: "the URL " + r.redacted() + " " + why +
+			". Use https://, http://, ssh:// or git@host:path in spec.source.gitRepository.url"}
+	}
+	endpoint, err := transport.NewEndpoint(strings.TrimSpace(r.URL))
+	if err != nil {
+		return nil, refuse("cannot be parsed")
+	}
+	switch endpoint.Protocol {
+	case "http", "https", "ssh":
+	default:
+		return nil, refuse("is none that can be read")
+	}
+	if endpoint.Host == "" {
+		return nil, refuse("names no host")
+	}
+	if err := guard.CheckLiteral(strings.Trim(endpoint.Host, "[]")); err != nil {
+		return nil, explain(err, r)
+	}
+	return endpoint, nil
+}
+
+// host is for messages.
+func (r Repository) host() string {
+	if endpoint, err := transport.NewEndpoint(r.URL); err == nil && endpoint.Host != "" {
+		return endpoint.Host
+	}
+	return r.redacted()
+}
+
+// redacted is the URL without a password.
+func (r Repository) redacted() string {
+	endpoint, err := transport.NewEndpoint(r.URL)
+	if err != nil || endpoint.Password == "" {
+		return r.URL
+	}
+	endpoint.Password = "xxxxx" // as url.Redacted does
+	return endpoint.String()
+}
+
+const (
+	// maxAdvertised limits how much a repository may say of its references, some half a million of them. The server is a
+	// tenant's choice.
+	maxAdvertised = 32 << 20
+	// complaintSize limits how much of a server's error message is read.
+	complaintSize = 2 << 10
+	// maxHeader limits how large the headers of an answer may be.
+	maxHeader = 64 << 10
+	// maxMessage fits the words of an Error into a condition.
+	maxMessage = 1 << 10
+)
+
+// beginning keeps the first words that are written to it. Its zero value is empty.
+type beginning struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer and never fails.
+func (b *beginning) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text.Write(p[:min(len(p), complaintSize-b.text.Len())])
+	return len(p), nil
+}
+
+// String is the words on one line.
+func (b *beginning) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Join(strings.Fields(b.text.String()), " ")
+}
+
+// shortened is a message of at most maxMessage bytes.
+func shortened(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage], "") + "..."
+}
+
+// bounded limits what go-git holds in memory: the text of an error and the references. A pack goes to disk.
+type bounded struct {
+	inner http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := b.inner.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	all := response.Body
+	switch {
+	case response.StatusCode >= http.StatusMultipleChoices:
+		response.Body = body{Reader: io.LimitReader(all, complaintSize), close: all.Close}
+	case strings.HasSuffix(request.URL.Path, "/info/refs"):
+		response.Body = body{Reader: newListing(all, selectionOf(request.Context())), close: all.Close}
+	}
+	return response, nil
+}
+
+type body struct {
+	io.Reader
+
+	close func() error
+}
+
+// Close implements io.Closer.
+func (b body) Close() error { return b.close() }

@@ -18,7 +18,7 @@ const (
 	AuthKey   = "key"
 )
 
-// Credentials open a private repository. The zero value is none. They print nothing of themselves.
+// Credentials open a private repository. The zero value means none. They never print their secrets.
 type Credentials struct {
 	username, password string
 	key                *privateKey
@@ -27,7 +27,7 @@ type Credentials struct {
 	fingerprint        string
 }
 
-// IsZero reports whether there are none.
+// IsZero reports whether there are no credentials.
 func (c Credentials) IsZero() bool {
 	return c.username == "" && c.password == "" && c.key == nil
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
-// Kind is what has to be repaired.
+// Kind classifies an error by its remedy.
 type Kind string
 
 // Kinds of errors.
@@ -42,7 +42,7 @@ const (
 	Unreadable         Kind = "Unreadable" // anything else
 )
 
-// Error says what is wrong and what to do about it.
+// Error describes a failure and its remedy.
 type Error struct {
 	Kind    Kind
 	Message string

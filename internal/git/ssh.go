@@ -95,7 +95,7 @@ func quoted(path string) string {
 	return "'" + strings.NewReplacer(`'`, `'\''`, `!`, `'\!'`).Replace(path) + "'"
 }
 
-// AdvertisedReferencesContext reads what the server says first. ctx is that of openSSH.
+// AdvertisedReferencesContext reads the server's advertisement. ctx is that of openSSH.
 func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
 	advertised := packp.NewAdvRefs()
 	err := advertised.Decode(s.listing)
@@ -109,7 +109,7 @@ func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRef
 	return advertised, nil
 }
 
-// UploadPack asks for objects.
+// UploadPack requests objects.
 func (s *sshSession) UploadPack(_ context.Context, request *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
 	if err := request.Validate(); err != nil {
 		return nil, err

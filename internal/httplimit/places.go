@@ -13,7 +13,7 @@ import (
 const (
 	// evictedPart is which part of all places is vacated at a time, so that the search is not repeated for each further client.
 	evictedPart = 64
-	// searchAgain is how long nobody is looked for where all were found to be in time.
+	// searchAgain is the pause after a search that found every client in time.
 	searchAgain = 10 * time.Millisecond
 	// mostKinds of keys have shares.
 	mostKinds = 3
@@ -62,7 +62,7 @@ type holder struct {
 	barren barren
 }
 
-// barren is when a search found nobody.
+// barren is the time of the last search without a result.
 type barren time.Time
 
 // Place is that of one client. The zero Place is none.

@@ -7,7 +7,7 @@
 //
 // Each rule names where KEDA 2.21 or Kubernetes 1.36 has it. It guarantees that
 //   - an error holds the replicas, and only the cooldown without work takes the last ones away;
-//   - what was recommended of late keeps replicas, and adds none;
+//   - recent recommendations keep replicas, and add none;
 //   - memory is bounded by the numbers of replicas that there can be.
 //
 // All are plain values: the clock is the caller's.

@@ -6,17 +6,70 @@ import (
 	"time"
 )
 
+// What a ScaledObject has that names neither of them.
+const (
+	DefaultPollingInterval = 30 * time.Second  // pollingInterval
+	DefaultCooldownPeriod  = 300 * time.Second // cooldownPeriod
+	DefaultMaxReplicas     = 100               // maxReplicaCount
+)
+
+// Bounds are the replica limits of a ScaledObject.
+type Bounds struct {
+	// Min and Max are minReplicaCount and maxReplicaCount. Max is 1 at least.
+	Min, Max int
+	// Cooldown is cooldownPeriod.
+	Cooldown time.Duration
+}
+
+// Clamp brings replicas between the bounds of the HPA, whose minimum is 1 where KEDA's is 0.
+func (b Bounds) Clamp(replicas int) int { return min(max(replicas, b.Min, 1), b.Max) }
+
+// Scale is KEDA's state of a ScaledObject's target.
+type Scale struct {
+	// Replicas are those that it has.
+	Replicas int
+	// LastActive is status.lastActiveTime. The zero time has no cooldown, as with an initialCooldownPeriod of 0.
+	LastActive time.Time
+}
+
+// Request is the decision after a poll, or after a push, which is active. Failed means that a trigger answered with an error,
+// which counts as no sign of work and keeps what there is: there is no fallback. All replicas go together, whatever the HPA
+// wants. The rule is RequestScale of KEDA's pkg/scaling/executor.
+func (s Scale) Request(active, failed bool, now time.Time, b Bounds) Scale {
+	switch {
+	case active && s.Replicas == 0:
+		return Scale{Replicas: b.Clamp(b.Min), LastActive: now}
+	case active && !failed:
+		s.LastActive = now
+	case active, failed:
+	case b.Min == 0 && s.Replicas > 0 && now.After(s.LastActive.Add(b.Cooldown)):
+		s.Replicas = 0
+	case s.Replicas < b.Min:
+		s.Replicas = b.Min
+	}
+	return s
+}
+
+// Number is a target or a value in an answer of an external scaler: the float wins over the whole number that versions before
+// 2.17 knew. The rule is buildMetricSpecs of KEDA's pkg/scalers/external_scaler.go.
+func Number(float float64, whole int64) float64 {
+	if float > 0 {
+		return float
+	}
+	return float64(whole)
+}
+
 // What an HPA has whose behavior names none of them.
 const (
 	HPASyncPeriod                 = 15 * time.Second  // --horizontal-pod-autoscaler-sync-period
 	DefaultScaleDownStabilization = 300 * time.Second // behavior.scaleDown.stabilizationWindowSeconds
 )
 
-// tolerance is how far a value may be from what the replicas are meant to carry before their number changes
+// tolerance limits how far a value may be from what the replicas are meant to carry before their number changes
 // (--horizontal-pod-autoscaler-tolerance).
 const tolerance = 0.1
 
-// DesiredReplicas is how many replicas carry a value of which each is meant to carry the target. A target of the type
+// DesiredReplicas returns the number of replicas that carry a value when each is meant to carry the target. A target of the type
 // AverageValue, as KEDA makes it, does not ask which of them are ready. At 0 replicas the HPA rests, and without a target
 // there is no HPA. The rule is GetExternalPerPodMetricReplicas of Kubernetes' pkg/controller/podautoscaler.
 func DesiredReplicas(current int, value, target float64) int {
@@ -29,7 +82,7 @@ func DesiredReplicas(current int, value, target float64) int {
 	return int(min(math.Ceil(value/target), math.MaxInt32))
 }
 
-// Metric is what an HPA knows of one of its metrics.
+// Metric is the state of one metric of an HPA.
 type Metric struct {
 	// Value is what there is now.
 	Value float64
@@ -37,7 +90,7 @@ type Metric struct {
 	Target float64
 }
 
-// DesiredByMost is how many replicas the metric wants that wants most, as an HPA decides over several. The rule is
+// DesiredByMost returns the largest number of replicas that any metric requests, as an HPA decides over several. The rule is
 // computeReplicasForMetrics of Kubernetes' pkg/controller/podautoscaler.
 func DesiredByMost(current int, metrics []Metric) int {
 	if len(metrics) == 0 {
@@ -50,7 +103,7 @@ func DesiredByMost(current int, metrics []Metric) int {
 	return desired
 }
 
-// ScaleUpLimit is how many replicas there may be one sync later where behavior.scaleUp has no policies of its own: four
+// ScaleUpLimit returns the maximum number of replicas one sync later where behavior.scaleUp has no policies of its own: four
 // more, or twice as many. The rule is calculateScaleUpLimitWithScalingRules of Kubernetes' pkg/controller/podautoscaler, with
 // the policies of its pkg/apis/autoscaling/v2/defaults.go.
 func ScaleUpLimit(current int) int { return max(current+4, 2*current) }
@@ -77,4 +130,29 @@ func (r *Recommendations) Stabilize(current, desired int, now time.Time, window 
 		return desired
 	}
 	return min(current, r.recent[0].replicas)
+}
+
+// What KEDA waits before it opens a stream to an external scaler again.
+const (
+	FirstStreamBackoff = 2 * time.Second
+	LastStreamBackoff  = time.Minute
+)
+
+// Backoff is a pause that doubles from First to Last.
+type Backoff struct {
+	First, Last time.Duration
+
+	next time.Duration
+}
+
+// Next is the pause before another attempt. KEDA forgets the earlier ones only when a stream has come to an end without an
+// error: one that was killed after hours counts like one that never opened. The rule is runStreamIsActive of KEDA's
+// pkg/scalers/external_scaler.go.
+func (b *Backoff) Next(endedWithoutError bool) time.Duration {
+	if endedWithoutError || b.next == 0 {
+		b.next = b.First
+	}
+	pause := b.next
+	b.next = min(2*pause, b.Last)
+	return pause
 }

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reviews asks the API server whose tokens are, and what their users may do. No error of it holds anything of a token.
+// Reviews authenticates tokens with the API server, and authorizes their users. No error contains anything of a token.
 type Reviews struct{ client client.Client }
 
 // NewReviews makes a client of its own for the cluster that the pod runs in, or that KUBECONFIG names.
@@ -27,7 +27,7 @@ func NewReviews() (*Reviews, error) {
 	return &Reviews{client: c}, nil
 }
 
-// ReviewsBy asks with a client that there is.
+// ReviewsBy returns Reviews that use an existing client.
 func ReviewsBy(c client.Client) *Reviews { return &Reviews{client: c} }
 
 // ServiceAccountOf returns the ServiceAccount that a token for the audience is of. ok is false for any other token. An

@@ -2,11 +2,190 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"time"
+	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// MaxConditionMessage is the longest message that the API server accepts.
+const MaxConditionMessage = 32768
+
+// SetCondition puts condition among conditions. The transition time becomes
+// now if the status changes, and stays otherwise.
+func SetCondition(conditions *[]metav1.Condition, condition metav1.Condition, now time.Time) {
+	condition.Message = Truncate(condition.Message, MaxConditionMessage)
+	condition.LastTransitionTime = metav1.NewTime(now)
+	meta.SetStatusCondition(conditions, condition)
+}
+
+// Truncate cuts s to at most limit bytes and never inside a character.
+func Truncate(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+// Transitions returns the conditions of after that are new, or whose status or
+// reason differs from that in before.
+func Transitions(before, after []metav1.Condition) []metav1.Condition {
+	var changed []metav1.Condition
+	for _, condition := range after {
+		old := meta.FindStatusCondition(before, condition.Type)
+		if old == nil || old.Status != condition.Status || old.Reason != condition.Reason {
+			changed = append(changed, condition)
+		}
+	}
+	return changed
+}
+
+// Conditions that tools expect on any object, by the conventions of kstatus.
+const (
+	// ConditionReady is True when the object matches its spec, in its current generation.
+	ConditionReady = "Ready"
+	// ConditionStalled is True when somebody has to act, and is otherwise not there.
+	ConditionStalled = "Stalled"
+	// ReasonProgressing goes with Unknown of ConditionReady when no other condition gives a reason.
+	ReasonProgressing = "Progressing"
+)
+
+// MaxSummaryMessage bounds the messages of a summary, so that long ones do not fill caches three times.
+const MaxSummaryMessage = 1024
+
+// Aspect is a condition that Ready depends on.
+type Aspect struct {
+	Type string
+	// Optional means that an object without the condition may be Ready.
+	Optional bool
+	// Tolerated are reasons with which the condition may be other than True.
+	Tolerated []string
+	// Stalled means that, while it is False, only a change that somebody makes helps.
+	Stalled bool
+}
+
+// Summary is the state that an object's conditions add up to: Ready and Stalled.
+type Summary struct {
+	Ready metav1.Condition
+	// Stalled is nil when the object needs no action of a user.
+	Stalled *metav1.Condition
+}
+
+// IsStalled reports whether trying again would not help.
+func IsStalled(err error) bool {
+	_, stalled := errors.AsType[*StalledError](err)
+	return stalled
+}
+
+// IsSummary reports whether a condition of this type only repeats others.
+func IsSummary(kind string) bool { return kind == ConditionReady || kind == ConditionStalled }
+
+// SetSummary puts Ready and Stalled behind the conditions that they are derived from.
+func SetSummary(conditions *[]metav1.Condition, generation int64, now time.Time, aspects ...Aspect) {
+	Summarize(*conditions, generation, aspects...).Set(conditions, now)
+}
+
+// Summarize derives Ready and Stalled. What stalls the object counts first, then what is False, then what is not known yet, each in
+// the order of aspects. When all is well, Ready repeats the last aspect that is not optional.
+func Summarize(conditions []metav1.Condition, generation int64, aspects ...Aspect) Summary {
+	ready := metav1.Condition{Status: metav1.ConditionTrue, Reason: ConditionReady}
+	most := fine
+	for _, aspect := range aspects {
+		said, weight := aspect.weigh(meta.FindStatusCondition(conditions, aspect.Type), generation)
+		if weight > most || weight == fine && most == fine && !aspect.Optional {
+			ready.Status, ready.Reason, ready.Message, most = said.Status, said.Reason, Brief(aspect.Type, said.Message), weight
+		}
+	}
+	ready.Type, ready.ObservedGeneration = ConditionReady, generation
+	if most != stalls {
+		return Summary{Ready: ready}
+	}
+	stalled := ready
+	stalled.Type, stalled.Status = ConditionStalled, metav1.ConditionTrue
+	return Summary{Ready: ready, Stalled: &stalled}
+}
+
+// Brief is the message of a condition as a summary has it. Of a long one the middle is left out: the end says what to do.
+func Brief(kind, message string) string {
+	if len(message) <= MaxSummaryMessage {
+		return message
+	}
+	gap := fmt.Sprintf(" ... (all of it: %s) ... ", kind)
+	rest := MaxSummaryMessage - len(gap)
+	end := message[len(message)-rest/2:]
+	for len(end) > 0 && !utf8.RuneStart(end[0]) {
+		end = end[1:]
+	}
+	return Truncate(message, rest/2) + gap + end
+}
+
+// Set puts the summary behind the other conditions. A time changes when the status does.
+func (s Summary) Set(conditions *[]metav1.Condition, now time.Time) {
+	var kept, summary []metav1.Condition
+	for _, condition := range *conditions {
+		switch {
+		case !IsSummary(condition.Type):
+			kept = append(kept, condition)
+		case condition.Type == ConditionReady || s.Stalled != nil:
+			summary = append(summary, condition)
+		}
+	}
+	SetCondition(&summary, s.Ready, now)
+	if s.Stalled != nil {
+		SetCondition(&summary, *s.Stalled, now)
+	}
+	*conditions = slices.Concat(kept, summary)
+}
+
+// The weight of an aspect among others.
+const (
+	none = iota
+	fine
+	unknown
+	failing
+	stalls
+)
+
+// weigh is what a condition says of this generation, and how much that counts.
+func (a Aspect) weigh(found *metav1.Condition, generation int64) (metav1.Condition, int) {
+	switch {
+	case found == nil && a.Optional:
+		return metav1.Condition{}, none
+	case found == nil:
+		return pending(a.Type + " is not known yet"), unknown
+	case slices.Contains(a.Tolerated, found.Reason):
+		return metav1.Condition{}, none
+	}
+	// A condition that names no generation is about the present one.
+	late := found.ObservedGeneration != 0 && found.ObservedGeneration < generation
+	switch found.Status {
+	case metav1.ConditionTrue:
+		if late {
+			return pending(fmt.Sprintf("%s is about generation %d, and not yet about %d", a.Type, found.ObservedGeneration, generation)), unknown
+		}
+		return *found, fine
+	case metav1.ConditionFalse:
+		if a.Stalled && !late {
+			return *found, stalls
+		}
+		return *found, failing
+	default:
+		return *found, unknown
+	}
+}
+
+func pending(message string) metav1.Condition {
+	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonProgressing, Message: message}
+}
 
 // PatchStatus writes the difference between the status of before and after,
 // which are two states of one object. No difference costs no request, and an

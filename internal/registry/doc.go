@@ -1,4 +1,4 @@
-// Package registry asks a container registry what it holds and deletes from it.
+// Package registry reads, lists and deletes images of a container registry.
 //
 // Guarantees:
 //   - Every call ends within a bounded time, which of a list is that of each page, and reads a bounded part of what is answered.

@@ -17,7 +17,7 @@ var ErrNotAllowed = errors.New("not allowed")
 // DefaultAudience is the audience of the tokens that publishers show.
 const DefaultAudience = "rouse-eventbridge"
 
-// Access says who may subscribe to which events, and publish which. The zero value allows both to everybody, as Kyma
+// Access holds the rules of who may subscribe to and publish which events. The zero value allows both to everyone, as Kyma
 // does. Either part, once it is there, allows what one of its rules allows and nothing else.
 type Access struct {
 	Subscribe *SubscribeAccess `json:"subscribe,omitempty"`
@@ -92,7 +92,7 @@ func cleanTypePattern(pattern string) string {
 	return strings.Join(segments, ".")
 }
 
-// MaySubscribe says by an ErrNotAllowed that a namespace may not have all events of a subject.
+// MaySubscribe returns an ErrNotAllowed when a namespace may not receive all events of a subject.
 func (a *Access) MaySubscribe(namespace, subject string) error {
 	if a.Subscribe == nil {
 		return nil
@@ -108,7 +108,7 @@ func (a *Access) MaySubscribe(namespace, subject string) error {
 		"ask for fewer, or the operator of the cluster for a rule", ErrNotAllowed, namespace, subject)
 }
 
-// MayPublish says by an ErrNotAllowed that an account may not publish an event. A name "" is a sink of the namespace that
+// MayPublish returns an ErrNotAllowed when an account may not publish an event. A name "" is a sink of the namespace that
 // replies. An event in Kyma's first format has a subject that its source is no part of; then both have to be allowed,
 // and so has to be oldType, under which it is stored as well if that is not empty.
 func (a *Access) MayPublish(namespace, name, source, eventType, oldType string) error {

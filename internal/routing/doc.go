@@ -1,19 +1,15 @@
-// Package routing says what one Subscription means to the data plane: which
-// subjects it listens to, under which durable consumer, and which Service gets
-// the events.
+// Package routing translates a Subscription into a Route of the data plane: the subjects that it listens to, its durable consumer, and
+// the Service that receives the events. It also finds out whether any Subscription takes an event, and which event its publisher
+// may have meant when none does.
 //
-// It is pure: it knows the API types and nothing of Kubernetes clients or NATS,
-// so that the controller, the eventbridge and the scaler come to the same
-// answer without asking each other.
+// It is pure and depends on the API types alone, not on Kubernetes clients or NATS, so that the controller, the eventbridge and the
+// scaler come to the same result without a request to each other.
 //
-// It guarantees that every subject of a Route is one that JetStream takes, that
-// consumer names do not depend on anything but namespace and name, and that a
-// Route never leads out of the Subscription's namespace unless a Policy allows
-// its host, and nowhere that NeverSink names. With rules in Access, a Route has no
-// subject that a rule does not cover wholly.
-//
-// Package interest reports whether any Subscription takes an event, and which event its publisher may have meant when none
-// does. It is for those who show events to people; what is delivered is decided by the consumers' subjects alone.
-//
-// It is pure, and bounded whatever Subscriptions and publishers write: only names that are near in length are compared.
+// It guarantees:
+//   - Every subject of a Route is valid for JetStream.
+//   - The name of a consumer depends on nothing but namespace and name.
+//   - A Route leads out of the Subscription's namespace only where a Policy allows its host, and never to a host of NeverSink.
+//   - With rules in Access, a Route has no subject that a rule does not cover wholly.
+//   - The search for a similar event is bounded whatever Subscriptions and publishers write: only names of similar length are
+//     compared.
 package routing

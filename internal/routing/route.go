@@ -7,15 +7,16 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 )
 
-// Route is what one Subscription means to the data plane.
+// Route is a Subscription as the data plane sees it.
 type Route struct {
-	// Subscription is where the Route comes from.
+	// Subscription is the source of the Route.
 	Subscription types.NamespacedName
 	// UID of the Subscription, which no other one of its name has; empty in local mode.
 	UID types.UID
@@ -47,7 +48,7 @@ type Route struct {
 	Delivery Delivery
 	// Paused is true while nothing is to be delivered.
 	Paused bool
-	// DeadLetters is how the Subscription's dead letters come to a sink of their
+	// DeadLetters is the route of the Subscription's dead letters to a sink of their
 	// own; nil if they only are kept.
 	DeadLetters *Route
 	// OfDeadLetters is true for a DeadLetters: its consumer, which has the name of
@@ -55,13 +56,13 @@ type Route struct {
 	OfDeadLetters bool
 }
 
-// TypeMapping is how one event type of a Subscription is subscribed.
+// TypeMapping holds the subject and the consumer of one event type of a Subscription.
 type TypeMapping struct {
 	// Original is the type as written in the spec.
 	Original string
 	// Clean is the type without what a subject cannot carry.
 	Clean string
-	// Subject is where events of the type are stored.
+	// Subject is the subject of the type's events.
 	Subject string
 	// ConsumerName is how the status names the type. No consumer of that name
 	// exists, because one consumer carries all types of a Subscription.
@@ -224,4 +225,108 @@ func AsksForTooMany(spec *eventingv1alpha2.SubscriptionSpec) bool {
 func shortHash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:16])
+}
+
+// Delivery holds a Subscription's settings for deliveries. Zero values mean the installation's defaults.
+type Delivery struct {
+	// MaxAttempts after which an event becomes a dead letter.
+	MaxAttempts int
+	// Backoff between attempts.
+	Backoff Backoff
+	// Timeout of one attempt.
+	Timeout time.Duration
+	// TTL limits the age of an event, 0 for any age.
+	TTL time.Duration
+	// EventsPerSecond is the rate limit, 0 for none.
+	EventsPerSecond int
+	// OrderedBy is the attribute by which events are kept in order, empty for none.
+	OrderedBy string
+	// StartFrom is the position at which a new consumer starts.
+	StartFrom StartFrom
+}
+
+// Backoff is the wait between attempts.
+type Backoff struct {
+	Policy          eventingv1alpha2.BackoffPolicy
+	Delay, MaxDelay time.Duration
+}
+
+// StartFrom is a position in the stream. The zero value is "from now on".
+type StartFrom struct {
+	Position eventingv1alpha2.StartPosition
+	Time     time.Time
+	Sequence uint64
+}
+
+// deliveryOf reads spec.delivery.
+func deliveryOf(spec *eventingv1alpha2.Delivery) Delivery {
+	if spec == nil {
+		return Delivery{}
+	}
+	d := Delivery{OrderedBy: spec.OrderedBy}
+	if spec.MaxAttempts != nil {
+		d.MaxAttempts = int(*spec.MaxAttempts)
+	}
+	if spec.Timeout != nil {
+		d.Timeout = spec.Timeout.Duration
+	}
+	if spec.TTL != nil {
+		d.TTL = spec.TTL.Duration
+	}
+	if spec.RateLimit != nil {
+		d.EventsPerSecond = int(spec.RateLimit.EventsPerSecond)
+	}
+	if spec.Backoff != nil {
+		d.Backoff = backoffOf(*spec.Backoff)
+	}
+	if spec.StartFrom != nil {
+		d.StartFrom = startOf(*spec.StartFrom)
+	}
+	return d
+}
+
+func backoffOf(spec eventingv1alpha2.Backoff) Backoff {
+	b := Backoff{Policy: spec.Policy}
+	if spec.Delay != nil {
+		b.Delay = spec.Delay.Duration
+	}
+	if spec.MaxDelay != nil {
+		b.MaxDelay = spec.MaxDelay.Duration
+	}
+	return b
+}
+
+func startOf(spec eventingv1alpha2.StartFrom) StartFrom {
+	s := StartFrom{Position: spec.Position}
+	if spec.Time != nil {
+		s.Time = spec.Time.Time
+	}
+	if spec.Sequence != nil {
+		s.Sequence = uint64(max(*spec.Sequence, 0))
+	}
+	return s
+}
+
+// Ahead is the number of events that are held in addition to those in flight: as many as quick sinks take in the time from an
+// acknowledgement to the next events.
+const Ahead = 128
+
+// leastShared is the smallest limit of deliveries that replicas divide: each of so many has one at a time then.
+const leastShared = 8
+
+// Ahead returns how many events the replicas of the data plane may hold in addition to those in flight, so that a sink need
+// not wait for the way from an acknowledgement to the next event. The server bounds both together, and replicas divide the
+// deliveries among themselves. It is 0 where the server bounds the deliveries alone: where they are few or in order.
+func (r Route) Ahead() int {
+	if r.MaxInFlight < leastShared || r.Delivery.OrderedBy != "" || r.OfDeadLetters {
+		return 0
+	}
+	return Ahead
+}
+
+// Share returns how many deliveries one of several replicas may have in flight, and how many events it may hold in addition. It is for
+// routes with something Ahead.
+func (r Route) Share(replicas int) (deliveries, held int) {
+	replicas = max(replicas, 1)
+	return max(r.MaxInFlight/replicas, 1), r.Ahead() / replicas
 }

@@ -3,10 +3,12 @@ package routing
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -15,7 +17,7 @@ import (
 // Subscription's namespace nor one that the policy allows.
 var ErrInvalidSink = errors.New("invalid sink")
 
-// SinkError says what is wrong with a sink. It is an ErrInvalidSink.
+// SinkError describes an invalid sink. It is an ErrInvalidSink.
 type SinkError struct {
 	// Detail is for people; they and tools look for its words.
 	Detail string
@@ -43,7 +45,7 @@ type target struct {
 	external bool
 }
 
-// CheckSink says what is wrong with a sink of a Subscription of the namespace, as a *SinkError.
+// CheckSink validates the sink of a Subscription of the namespace, and returns a *SinkError.
 func CheckSink(sink, namespace string, policy Policy) error {
 	_, err := parseSink(sink, namespace, policy)
 	return err
@@ -139,4 +141,108 @@ func ShownSink(sink string) string {
 	parsed.RawQuery, parsed.ForceQuery = "", false
 	parsed.Fragment, parsed.RawFragment = "", ""
 	return parsed.String()
+}
+
+// Endpoint is one place where a sink can be reached.
+type Endpoint struct {
+	// Address is host:port.
+	Address string
+	// Ready is true while the endpoint passes its readiness probe.
+	Ready bool
+	// Terminating is true once the endpoint is being shut down.
+	Terminating bool
+	// Function is true when the Service is that of a Function, whose endpoints
+	// may be dialled before they are Ready.
+	Function bool
+}
+
+const (
+	allowedSinkHosts = "allowed-sink-hosts"
+	wildcard         = "*."
+	// leastDomain is the number of labels that a wildcard needs below it, so that no pattern allows all of a top-level domain.
+	leastDomain = 2
+)
+
+// Policy holds the operator's access rules. The zero value allows no sinks besides Services of the Subscription's
+// own namespace, and all events to everyone.
+type Policy struct {
+	// AllowedSinkHosts are hosts ("api.example.com"), all below a domain ("*.example.com") and IP addresses.
+	AllowedSinkHosts []string
+	// Access holds the rules of who may subscribe to and publish which events.
+	Access Access
+}
+
+// BindFlags adds the flags of the policy, the same in every binary.
+func (p *Policy) BindFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&p.AllowedSinkHosts, allowedSinkHosts, p.AllowedSinkHosts,
+		"hosts of sinks outside a Subscription's namespace: api.example.com, *.example.com, *.svc.cluster.local or an IP address")
+	p.Access.BindFlags(fs)
+}
+
+// Validate names every pattern that cannot be meant.
+func (p *Policy) Validate() error {
+	var errs []error
+	for _, pattern := range p.AllowedSinkHosts {
+		if problem := patternProblem(pattern); problem != "" {
+			errs = append(errs, fmt.Errorf("--%s %q: %s", allowedSinkHosts, pattern, problem))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func patternProblem(pattern string) string {
+	if address, err := netip.ParseAddr(pattern); err == nil {
+		if NeverSink(address) {
+			return "this address is never a sink; remove it"
+		}
+		return ""
+	}
+	domain, isWildcard := strings.CutPrefix(pattern, wildcard)
+	switch {
+	case strings.ContainsAny(pattern, ":/[]"):
+		return "write the host alone, without scheme, port, path and brackets"
+	case isWildcard && strings.Count(domain, ".")+1 < leastDomain, strings.Trim(pattern, "*.") == "":
+		return "name the domain, as in *.example.com"
+	case !isHostName(domain):
+		return "must be a host in lower-case letters, such as api.example.com, or *. and a domain"
+	case neverHost(domain):
+		return "this host is never a sink; remove it"
+	default:
+		return ""
+	}
+}
+
+// Opens reports whether the policy allows anything besides the own namespace.
+func (p *Policy) Opens() bool { return len(p.AllowedSinkHosts) > 0 }
+
+// allows reports whether a host, in lower case, is one that the operator named.
+func (p *Policy) allows(host string) bool {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return !NeverSink(address) && p.listsAddress(address)
+	}
+	if !isHostName(host) || neverHost(host) {
+		return false
+	}
+	for _, pattern := range p.AllowedSinkHosts {
+		domain, isWildcard := strings.CutPrefix(pattern, wildcard)
+		if host == pattern || isWildcard && strings.HasSuffix(host, "."+domain) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Policy) listsAddress(address netip.Addr) bool {
+	for _, pattern := range p.AllowedSinkHosts {
+		if listed, err := netip.ParseAddr(pattern); err == nil && listed.Unmap() == address.Unmap() {
+			return true
+		}
+	}
+	return false
+}
+
+// isHostName is false for what some resolvers read as an address, such as 127.1 or 0x7f000001.
+func isHostName(host string) bool {
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	return len(validation.IsDNS1123Subdomain(host)) == 0 && last[0] > '9'
 }

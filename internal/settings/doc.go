@@ -3,8 +3,8 @@
 //
 // It guarantees:
 //   - A file is good or bad as a whole. What is bad is named by its field, with what it may be instead.
-//   - No field is dropped silently: one that is not known is refused, with the one that was probably meant, and one that is
+//   - No field is dropped silently: an unknown one is rejected with the closest known one, and one that is
 //     Kyma's and means nothing here is listed in Settings.Unused.
-//   - A file is at most MaxBytes long, and its numbers and durations are within what the processes stand.
+//   - A file is at most MaxBytes long, and its numbers and durations are within the limits of the processes.
 //   - Nothing secret belongs in it: addresses with a password are refused.
 package settings

@@ -1,48 +1,54 @@
 package settings
 
 import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Settings are what a function-config.yaml says. Nil and zero leave what the flags of a process say.
+// Settings are the content of a function-config.yaml. Nil and zero values leave the flags of a process in force.
 type Settings struct {
-	// PublisherAddress is where Functions publish events.
+	// PublisherAddress is the URL at which Functions publish events.
 	PublisherAddress string
-	// TraceCollector is where processes and Functions send traces; empty: nowhere.
+	// TraceCollector is the URL to which processes and Functions send traces; empty means none.
 	TraceCollector *string
-	// ReadyRequeue is how often a Function is looked at again without any change.
+	// ReadyRequeue is the interval at which a Function is looked at again without any change.
 	ReadyRequeue time.Duration
-	// LivenessTimeout is how long all workers of the Function controller may hang before its process is restarted.
+	// LivenessTimeout bounds how long all workers of the Function controller may hang before its process is restarted.
 	LivenessTimeout time.Duration
 	// DefaultProfile is the resource profile of Functions that name none.
 	DefaultProfile string
-	// Profiles are what resource profiles mean.
+	// Profiles define the resource profiles.
 	Profiles map[string]corev1.ResourceRequirements
-	// PollingInterval is how often KEDA asks for a backlog.
+	// PollingInterval is the interval at which KEDA asks for a backlog.
 	PollingInterval time.Duration
-	// CooldownPeriod is how long a Function without work stays awake.
+	// CooldownPeriod is the time that an idle Function stays awake.
 	CooldownPeriod *time.Duration
 	// InitialCooldownPeriod is the same for a new one.
 	InitialCooldownPeriod *time.Duration
-	// ScaleDownStabilization is how long a backlog must stay small before replicas are taken away.
+	// ScaleDownStabilization is the time that a backlog must stay small before replicas are removed.
 	ScaleDownStabilization *time.Duration
-	// GitCheckInterval is how often repositories are asked.
+	// GitCheckInterval is the interval at which repositories are asked.
 	GitCheckInterval time.Duration
-	// HTTPWait is how long a request may wait for a pod.
+	// HTTPWait bounds how long a request may wait for a pod.
 	HTTPWait time.Duration
-	// MaxAttempts is after how many attempts an event becomes a dead letter.
+	// MaxAttempts is the number of attempts after which an event becomes a dead letter.
 	MaxAttempts int
 	// Backoff and MaxBackoff are the first and the longest wait between attempts.
 	Backoff, MaxBackoff time.Duration
-	// MaxRollouts is how many Functions that are awake follow at a time.
+	// MaxRollouts limits the concurrent rollouts of awake Functions after a change.
 	MaxRollouts int
 	// Unused are fields that are Kyma's and mean nothing here.
 	Unused []string
 }
 
-// Collector is where processes and Functions send traces, where the flag says that.
+// Collector is the URL to which processes and Functions send traces, where the flag enables that.
 func (s *Settings) Collector(flag string) string {
 	if s.TraceCollector != nil {
 		return *s.TraceCollector
@@ -56,7 +62,7 @@ const (
 	FormatConsole = "console"
 )
 
-// Log is what a log-config.yaml says. Empty leaves what the flags say.
+// Log is the content of a log-config.yaml. Empty values leave the flags in force.
 type Log struct {
 	Level      string
 	Format     string            // FormatJSON or FormatConsole
@@ -65,7 +71,7 @@ type Log struct {
 	DebugLinesPerSecond *int
 }
 
-// Levels are those of a log, the most talkative first. All that is graver than an error is logged as one.
+// Levels are the levels of a log, the most verbose first. All that is graver than an error is logged as one.
 var levels = []string{"debug", "info", "warn", "error"}
 
 // Processes are the components that others are parts of.
@@ -73,3 +79,257 @@ var processes = []string{"controller", "eventbridge", "gateway", "operator", "sc
 
 // ProfileNames are those that a Function may name.
 var ProfileNames = []string{"XS", "S", "M", "L", "XL"}
+
+// Keys of the ConfigMaps, which are those of Kyma's serverless-config and serverless-log-config.
+const (
+	FunctionKey = "function-config.yaml"
+	LogKey      = "log-config.yaml"
+)
+
+// MaxBytes is the length of the longest file that is read.
+const MaxBytes = 256 << 10
+
+// File is function-config.yaml. Values are texts as in Kyma's file; one that is absent or empty leaves what the flags of a
+// process say, but for the trace collector, which an empty text switches off.
+type File struct {
+	FunctionPublisherProxyAddress  string        `json:"functionPublisherProxyAddress,omitempty"`
+	FunctionTraceCollectorEndpoint *string       `json:"functionTraceCollectorEndpoint,omitempty"`
+	FunctionReadyRequeueDuration   string        `json:"functionReadyRequeueDuration,omitempty"`
+	HealthzLivenessTimeout         string        `json:"healthzLivenessTimeout,omitempty"`
+	ResourcesConfiguration         *Resources    `json:"resourcesConfiguration,omitempty"`
+	Scaling                        *ScalingFile  `json:"scaling,omitempty"`
+	GitCheckInterval               string        `json:"gitCheckInterval,omitempty"`
+	HTTPWait                       string        `json:"httpWait,omitempty"`
+	Delivery                       *DeliveryFile `json:"delivery,omitempty"`
+	Rollout                        *RolloutFile  `json:"rollout,omitempty"`
+	Kyma                           `json:",inline"`
+}
+
+// Kyma are fields of Kyma's file that mean nothing here: they are flags of the processes, or have no counterpart.
+type Kyma struct {
+	MetricsPort                     any            `json:"metricsPort,omitempty"`
+	HealthzPort                     any            `json:"healthzPort,omitempty"`
+	LeaderElectionEnabled           *bool          `json:"leaderElectionEnabled,omitempty"`
+	LeaderElectionID                string         `json:"leaderElectionID,omitempty"`
+	SecretMutatingWebhookPort       any            `json:"secretMutatingWebhookPort,omitempty"`
+	InternalEndpointPort            any            `json:"internalEndpointPort,omitempty"`
+	Images                          map[string]any `json:"images,omitempty"`
+	PackageRegistryConfigSecretName string         `json:"packageRegistryConfigSecretName,omitempty"`
+}
+
+// Resources wraps the resources of Functions as Kyma does.
+type Resources struct {
+	Function *FunctionResources `json:"function,omitempty"`
+}
+
+// FunctionResources wraps them once more.
+type FunctionResources struct {
+	Resources *Presets `json:"resources,omitempty"`
+}
+
+// Presets are the resource profiles of Functions.
+type Presets struct {
+	MinRequestCPU    string            `json:"minRequestCpu,omitempty"`
+	MinRequestMemory string            `json:"minRequestMemory,omitempty"`
+	DefaultPreset    string            `json:"defaultPreset,omitempty"`
+	Presets          map[string]Preset `json:"presets,omitempty"`
+}
+
+// Preset is one resource profile.
+type Preset struct {
+	RequestCPU    string `json:"requestCpu"`
+	RequestMemory string `json:"requestMemory"`
+	LimitCPU      string `json:"limitCpu"`
+	LimitMemory   string `json:"limitMemory"`
+}
+
+// ScalingFile are the defaults for Functions with a scaleConfig.
+type ScalingFile struct {
+	PollingInterval        string `json:"pollingInterval,omitempty"`
+	CooldownPeriod         string `json:"cooldownPeriod,omitempty"`
+	InitialCooldownPeriod  string `json:"initialCooldownPeriod,omitempty"`
+	ScaleDownStabilization string `json:"scaleDownStabilization,omitempty"`
+}
+
+// DeliveryFile holds the defaults for redelivery, for Subscriptions that set none.
+type DeliveryFile struct {
+	MaxAttempts int    `json:"maxAttempts,omitempty"`
+	Backoff     string `json:"backoff,omitempty"`
+	MaxBackoff  string `json:"maxBackoff,omitempty"`
+}
+
+// RolloutFile bounds how Functions follow settings that replace their pods.
+type RolloutFile struct {
+	MaxFunctions int `json:"maxFunctions,omitempty"`
+}
+
+// LogFile is log-config.yaml.
+type LogFile struct {
+	LogLevel  string `json:"logLevel,omitempty"`
+	LogFormat string `json:"logFormat,omitempty"`
+	// Components have levels of their own: eventbridge, or eventbridge/delivery.
+	Components map[string]string `json:"components,omitempty"`
+	// DebugLinesPerSecond bounds what the Functions and Subscriptions of one namespace may log by their annotation; 0: nothing.
+	DebugLinesPerSecond *int `json:"debugLinesPerSecond,omitempty"`
+}
+
+// maxComponents and the pattern bound what a log has to compare with at each line.
+const maxComponents = 100
+
+var componentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}(/[A-Za-z0-9.-]{1,63}){0,3}$`)
+
+// ParseLog reads a log-config.yaml. The error names everything that is wrong.
+func ParseLog(text string) (Log, error) {
+	file := LogFile{}
+	if err := decode(text, &file); err != nil {
+		return Log{}, fmt.Errorf("%s: %w", LogKey, err)
+	}
+	p := &parser{}
+	read := Log{
+		Level: p.level("logLevel", file.LogLevel), Format: p.format(file.LogFormat), DebugLinesPerSecond: file.DebugLinesPerSecond,
+	}
+	if len(file.Components) > maxComponents {
+		p.refuse("components", "%d are more than %d: name groups, such as eventbridge", len(file.Components), maxComponents)
+	} else {
+		read.Components = p.components(file.Components)
+	}
+	if most := file.DebugLinesPerSecond; most != nil && (*most < 0 || *most > 1000) {
+		p.refuse("debugLinesPerSecond", "%d must be from 0 to 1000", *most)
+	}
+	if err := p.err(LogKey); err != nil {
+		return Log{}, err
+	}
+	return read, nil
+}
+
+func (p *parser) components(of map[string]string) map[string]string {
+	if len(of) == 0 {
+		return nil
+	}
+	read := make(map[string]string, len(of))
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		field := "components." + shortened(name)
+		process, _, _ := strings.Cut(name, "/")
+		if !componentName.MatchString(name) || !slices.Contains(processes, process) {
+			p.refuse(field, "must begin with one of %s, as in eventbridge/delivery", strings.Join(processes, ", "))
+			continue
+		}
+		if of[name] == "" {
+			p.refuse(field, "needs a level: %s", strings.Join(levels, ", "))
+			continue
+		}
+		read[name] = p.level(field, of[name])
+	}
+	return read
+}
+
+// level takes Kyma's names too: all that is graver than an error.
+func (p *parser) level(field, text string) string {
+	switch text {
+	case "", "debug", "info", "warn", "error":
+		return text
+	case "fatal", "panic", "dpanic":
+		return "error"
+	default:
+		p.refuse(field, "%q must be one of %s or fatal", shortened(text), strings.Join(levels, ", "))
+		return ""
+	}
+}
+
+func (p *parser) format(text string) string {
+	switch text {
+	case "", FormatJSON, FormatConsole:
+		return text
+	case "text":
+		return FormatConsole
+	default:
+		p.refuse("logFormat", "%q must be json or console", shortened(text))
+		return ""
+	}
+}
+
+// Changes describes what has changed, in the words of Kyma's Events.
+func Changes(before, now *Settings) []string { return changes(before.fields(), now.fields()) }
+
+// LogChanges is the same for a log.
+func LogChanges(before, now *Log) []string { return changes(before.fields(), now.fields()) }
+
+// field is one setting as a text; empty: what the flags say.
+type field struct{ name, text string }
+
+func changes(before, now []field) []string {
+	var found []string
+	for i := range now {
+		if before[i].text != now[i].text {
+			found = append(found, fmt.Sprintf("%s set from '%s' to '%s'", now[i].name, before[i].text, now[i].text))
+		}
+	}
+	return found
+}
+
+func (s *Settings) fields() []field {
+	all := []field{
+		{"Publisher address", s.PublisherAddress},
+		{"Trace collector", optional(s.TraceCollector, func(text string) string { return `"` + text + `"` })},
+		{"Function requeue duration", duration(s.ReadyRequeue)},
+		{"Duration of health check", duration(s.LivenessTimeout)},
+		{"Default profile", s.DefaultProfile},
+		{"Polling interval", duration(s.PollingInterval)},
+		{"Cooldown period", optional(s.CooldownPeriod, time.Duration.String)},
+		{"Initial cooldown period", optional(s.InitialCooldownPeriod, time.Duration.String)},
+		{"Scale-down stabilization", optional(s.ScaleDownStabilization, time.Duration.String)},
+		{"Git check interval", duration(s.GitCheckInterval)},
+		{"HTTP wait", duration(s.HTTPWait)},
+		{"Attempts of deliveries", number(s.MaxAttempts)},
+		{"Wait between deliveries", duration(s.Backoff)},
+		{"Longest wait between deliveries", duration(s.MaxBackoff)},
+		{"Functions that follow at a time", number(s.MaxRollouts)},
+	}
+	for _, name := range ProfileNames {
+		text := ""
+		if profile, ok := s.Profiles[name]; ok {
+			text = shown(&profile)
+		}
+		all = append(all, field{"Profile " + name, text})
+	}
+	return all
+}
+
+func shown(profile *corev1.ResourceRequirements) string {
+	least, most := profile.Requests, profile.Limits
+	return fmt.Sprintf("cpu %s to %s, memory %s to %s", least.Cpu(), most.Cpu(), least.Memory(), most.Memory())
+}
+
+func (l *Log) fields() []field {
+	components := make([]string, 0, len(l.Components))
+	for _, name := range slices.Sorted(maps.Keys(l.Components)) {
+		components = append(components, name+"="+l.Components[name])
+	}
+	return []field{
+		{"Log level", l.Level},
+		{"Log format", l.Format},
+		{"Log levels of components", strings.Join(components, " ")},
+		{"Debug lines per second", optional(l.DebugLinesPerSecond, strconv.Itoa)},
+	}
+}
+
+func duration(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func optional[T any](value *T, text func(T) string) string {
+	if value == nil {
+		return ""
+	}
+	return text(*value)
+}

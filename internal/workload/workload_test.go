@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
@@ -89,4 +90,89 @@ func TestTuning(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestBindingRootIsSetWhereASecretIsMountedBelowIt(t *testing.T) {
+	t.Parallel()
+	mounted := func(paths ...string) *v1alpha2.Function {
+		fn := &v1alpha2.Function{}
+		for _, path := range paths {
+			fn.Spec.SecretMounts = append(fn.Spec.SecretMounts, v1alpha2.SecretMount{SecretName: "db", MountPath: path})
+		}
+		return fn
+	}
+	tests := map[string]struct {
+		fn    *v1alpha2.Function
+		env   []corev1.EnvVar
+		want  string
+		found bool
+	}{
+		"no Secret is mounted":               {fn: mounted()},
+		"a Secret is mounted elsewhere":      {fn: mounted("/etc/db", "/bindings-of-mine/db")},
+		"the folder itself is no binding":    {fn: mounted("/bindings")},
+		"a path that leads out of it":        {fn: mounted("/bindings/../db")},
+		"a Secret in a folder of its own":    {fn: mounted("/bindings/db"), want: "/bindings", found: true},
+		"one of several":                     {fn: mounted("/etc/a", "/bindings/db/"), want: "/bindings", found: true},
+		"a path with a slash too many":       {fn: mounted("//bindings//db"), want: "/bindings", found: true},
+		"the user's own value wins":          {fn: mounted("/bindings/db"), env: variable("/srv/bindings"), want: "/srv/bindings", found: true},
+		"an empty value of the user's":       {fn: mounted("/bindings/db"), env: variable(""), found: true},
+		"the user's value without any mount": {fn: mounted(), env: variable("/srv"), want: "/srv", found: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.fn.Spec.Runtime, tc.fn.Spec.Env = v1alpha2.RuntimeNodeJS22, tc.env
+			for _, env := range [][]corev1.EnvVar{
+				Environment(tc.fn, tc.fn.Spec.Runtime, "", Addresses{}),
+				KymaEnvironment(tc.fn, tc.fn.Spec.Runtime, nil, Addresses{}),
+			} {
+				var values []string
+				for _, variable := range env {
+					if variable.Name == EnvBindingRoot {
+						values = append(values, variable.Value)
+					}
+				}
+				if !tc.found {
+					require.Empty(t, values)
+					continue
+				}
+				require.Equal(t, []string{tc.want}, values)
+			}
+		})
+	}
+}
+
+func TestVariablesOfTheUserMayReferToTheBindingRoot(t *testing.T) {
+	t.Parallel()
+	fn := &v1alpha2.Function{}
+	fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "db", MountPath: "/bindings/db"}}
+	fn.Spec.Env = []corev1.EnvVar{{Name: "CA", Value: "$(SERVICE_BINDING_ROOT)/db/ca.crt"}}
+	var names []string
+	for _, variable := range Environment(fn, v1alpha2.RuntimeNodeJS22, "", Addresses{}) {
+		names = append(names, variable.Name)
+	}
+	require.Subset(t, names, []string{EnvBindingRoot, "CA"})
+	before := 0
+	for i, name := range names {
+		if name == EnvBindingRoot {
+			before = i
+		}
+	}
+	require.Equal(t, "CA", names[before+1], "Kubernetes replaces only what came before")
+}
+
+func TestMountsBelowAFolder(t *testing.T) {
+	t.Parallel()
+	fn := &v1alpha2.Function{}
+	fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "db", MountPath: "/srv/bindings/db"}}
+	require.True(t, MountsBelow(fn, "/srv/bindings"))
+	require.True(t, MountsBelow(fn, "/srv/bindings/"))
+	require.True(t, MountsBelow(fn, "/"))
+	require.False(t, MountsBelow(fn, "/srv/bindings/db"))
+	require.False(t, MountsBelow(fn, ""))
+	require.False(t, MountsBelow(fn, "/bindings"))
+}
+
+func variable(value string) []corev1.EnvVar {
+	return []corev1.EnvVar{{Name: EnvBindingRoot, Value: value}}
 }

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
@@ -280,51 +279,51 @@ var (
 const mostLines = 10
 
 // classify finds out why the compiler failed, which fetches modules as well.
-func classify(f language.Failed) (buildplan.Reason, string) {
+func classify(f language.Failed) (language.Reason, string) {
 	output := f.Output
 	if reason, message := classifySource(f); reason != "" {
 		return reason, message
 	}
 	switch {
 	case goSum.MatchString(output):
-		return buildplan.InstallFailed, "a module is not what its checksum says; correct go.sum, and find out who changed the module"
+		return language.InstallFailed, "a module is not what its checksum says; correct go.sum, and find out who changed the module"
 	case goVCS.MatchString(output):
-		return buildplan.PackageForbidden, fmt.Sprintf("module %s would come from a repository, and builds fetch modules from a proxy alone; "+
+		return language.PackageForbidden, fmt.Sprintf("module %s would come from a repository, and builds fetch modules from a proxy alone; "+
 			"name a proxy that has it in GOPROXY of go.env: %s", language.Match(goVCS, output), f.Site.Credentials)
 	case strings.Contains(output, "refusing to pass credentials to insecure URL"):
-		return buildplan.PackageForbidden, "GOPROXY of go.env has a password for a proxy by http, which would be sent as it is; name the proxy by https"
+		return language.PackageForbidden, "GOPROXY of go.env has a password for a proxy by http, which would be sent as it is; name the proxy by https"
 	case goDisabled.MatchString(output):
-		return buildplan.PackagesUnreachable, "GOPROXY is off, and a module is needed; name a module proxy in it"
+		return language.PackagesUnreachable, "GOPROXY is off, and a module is needed; name a module proxy in it"
 	case goForbidden.MatchString(output):
 		groups := goForbidden.FindStringSubmatch(output)
-		return buildplan.PackageForbidden, fmt.Sprintf("the module proxy refuses access to %s: %s; %s", groups[1], groups[2], f.Site.Credentials)
+		return language.PackageForbidden, fmt.Sprintf("the module proxy refuses access to %s: %s; %s", groups[1], groups[2], f.Site.Credentials)
 	case goUnknown.MatchString(output):
-		return buildplan.PackageNotFound, fmt.Sprintf("there is no %s; correct %s or, if it is private, %s",
+		return language.PackageNotFound, fmt.Sprintf("there is no %s; correct %s or, if it is private, %s",
 			language.Match(goUnknown, output), f.Manifest, f.Site.Credentials)
 	case goDistrust.MatchString(output):
-		return buildplan.PackagesUnreachable, "the certificate of the module proxy is not trusted; " + f.Site.Trust
+		return language.PackagesUnreachable, "the certificate of the module proxy is not trusted; " + f.Site.Trust
 	case goNetwork.MatchString(output):
-		return buildplan.PackagesUnreachable, fmt.Sprintf("the module proxy does not answer (%s); %s", language.Match(goNetwork, output), f.Site.Later)
+		return language.PackagesUnreachable, fmt.Sprintf("the module proxy does not answer (%s); %s", language.Match(goNetwork, output), f.Site.Later)
 	case goNoPackage.MatchString(output):
-		return buildplan.PackageNotFound, fmt.Sprintf("no module in %s provides package %s; correct the import, or require a version that has it",
+		return language.PackageNotFound, fmt.Sprintf("no module in %s provides package %s; correct the import, or require a version that has it",
 			f.Manifest, language.Match(goNoPackage, output))
 	}
-	return buildplan.SourceInvalid, "go build failed: " + renamed(language.LastLine(output))
+	return language.SourceInvalid, "go build failed: " + renamed(language.LastLine(output))
 }
 
 // classifySource is for what the user wrote.
-func classifySource(f language.Failed) (buildplan.Reason, string) {
+func classifySource(f language.Failed) (language.Reason, string) {
 	output := f.Output
 	if groups := goTooNew.FindStringSubmatch(output); groups != nil {
-		return buildplan.InvalidDependencies, fmt.Sprintf("%s, or a module that it needs, %s, and the runtime has %s; take older versions",
+		return language.InvalidDependencies, fmt.Sprintf("%s, or a module that it needs, %s, and the runtime has %s; take older versions",
 			f.Manifest, groups[1], groups[2])
 	}
 	if goParse.MatchString(output) {
-		return buildplan.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", f.Manifest, renamed(language.Match(goParse, output)))
+		return language.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", f.Manifest, renamed(language.Match(goParse, output)))
 	}
 	if goSignature.MatchString(output) {
 		shape := strings.TrimSuffix(language.Match(goSignature, output), " does not satisfy")
-		return buildplan.SourceInvalid, fmt.Sprintf("%s: Handle is a %s; %s", handlerFile, shape, shapes)
+		return language.SourceInvalid, fmt.Sprintf("%s: Handle is a %s; %s", handlerFile, shape, shapes)
 	}
 	var lines []string
 	for _, match := range goSource.FindAllStringSubmatch(output, mostLines) {
@@ -333,13 +332,13 @@ func classifySource(f language.Failed) (buildplan.Reason, string) {
 		}
 	}
 	if len(lines) > 0 {
-		return buildplan.SourceInvalid, "the source does not compile:\n" + strings.Join(lines, "\n")
+		return language.SourceInvalid, "the source does not compile:\n" + strings.Join(lines, "\n")
 	}
 	if message := language.Match(goHandler, output); message != "" {
-		return buildplan.SourceInvalid, handlerFile + ": " + message + "; " + shapes
+		return language.SourceInvalid, handlerFile + ": " + message + "; " + shapes
 	}
 	if message := language.Match(goSymbol, output); message != "" {
-		return buildplan.SourceInvalid, "the source does not compile: " + renamed(message)
+		return language.SourceInvalid, "the source does not compile: " + renamed(message)
 	}
 	return "", ""
 }

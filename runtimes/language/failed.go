@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-
-	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // Failed is the output of a package manager that failed.
@@ -52,32 +50,32 @@ func LastLine(text string) string {
 func Distrusted(text string) bool { return distrusted.MatchString(text) }
 
 // CompilerMissing returns the failure of a package that has to be compiled without a compiler. The name of the package may be empty.
-func (f Failed) CompilerMissing(name string) (buildplan.Reason, string, bool) {
+func (f Failed) CompilerMissing(name string) (Reason, string, bool) {
 	if !compilerMissing.MatchString(f.Output) {
 		return "", "", false
 	}
 	if name == "" {
 		name = "a package"
 	}
-	return buildplan.CompilerMissing, fmt.Sprintf("%s has to be compiled, and %s has no compiler; %s", name, f.Site.Name, f.Site.Compiler), true
+	return CompilerMissing, fmt.Sprintf("%s has to be compiled, and %s has no compiler; %s", name, f.Site.Name, f.Site.Compiler), true
 }
 
 // GitMissing returns the failure of a dependency in a Git repository where Git is missing.
-func (f Failed) GitMissing() (buildplan.Reason, string) {
-	return buildplan.InstallFailed, "a dependency comes from a Git repository, and " + f.Site.Name + " has no git; depend on an archive's URL instead"
+func (f Failed) GitMissing() (Reason, string) {
+	return InstallFailed, "a dependency comes from a Git repository, and " + f.Site.Name + " has no git; depend on an archive's URL instead"
 }
 
 // GitFailure returns the failure of a dependency that could not be fetched from a Git repository, from the output of Git.
-func (f Failed) GitFailure(output string) (buildplan.Reason, string, bool) {
+func (f Failed) GitFailure(output string) (Reason, string, bool) {
 	line := Match(gitFatal, output)
 	switch {
 	case line == "":
 		return "", "", false
 	case hostUnreachable.MatchString(output), Distrusted(output):
-		return buildplan.PackagesUnreachable, "the repository of a dependency cannot be reached: " + line, true
+		return PackagesUnreachable, "the repository of a dependency cannot be reached: " + line, true
 	case gitForbidden.MatchString(output):
-		return buildplan.PackageForbidden, fmt.Sprintf("the repository of a dependency refuses access: %s; %s", line, f.Site.Credentials), true
+		return PackageForbidden, fmt.Sprintf("the repository of a dependency refuses access: %s; %s", line, f.Site.Credentials), true
 	default:
-		return buildplan.InstallFailed, "a dependency cannot be fetched from its repository: " + line, true
+		return InstallFailed, "a dependency cannot be fetched from its repository: " + line, true
 	}
 }

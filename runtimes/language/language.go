@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
 )
 
 // Language describes everything that differs between the languages of Functions.
@@ -270,7 +269,7 @@ type PackageManager struct {
 	// Install is how the package manager is started.
 	Install func(Installation) Command
 	// Classify finds out why the package manager failed.
-	Classify func(Failed) (buildplan.Reason, string)
+	Classify func(Failed) (Reason, string)
 }
 
 // Installation is what to install, where and with what.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
@@ -127,31 +126,31 @@ func npmErrors(output string) string {
 }
 
 // classify finds out from npm's output why it failed.
-func classify(f language.Failed) (buildplan.Reason, string) {
+func classify(f language.Failed) (language.Reason, string) {
 	errs := npmErrors(f.Output)
 	code := language.Match(npmCode, errs)
 	switch code {
 	case "EJSONPARSE":
-		return buildplan.InvalidDependencies, fmt.Sprintf("%s is not JSON: %s", f.Manifest, language.Match(npmJSON, errs))
+		return language.InvalidDependencies, fmt.Sprintf("%s is not JSON: %s", f.Manifest, language.Match(npmJSON, errs))
 	case "EINVALIDPACKAGENAME", "EINVALIDTAGNAME", "EUNSUPPORTEDPROTOCOL", "EOVERRIDE", "EINVALIDTYPE":
-		return buildplan.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", f.Manifest, afterCode(errs))
+		return language.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", f.Manifest, afterCode(errs))
 	case "ERESOLVE":
-		return buildplan.InvalidDependencies, fmt.Sprintf("the dependencies in %s contradict each other: %s; change a version so that they agree",
+		return language.InvalidDependencies, fmt.Sprintf("the dependencies in %s contradict each other: %s; change a version so that they agree",
 			f.Manifest, language.Match(npmPeer, errs))
 	case "EUSAGE":
-		return buildplan.InvalidDependencies, fmt.Sprintf("%s and its lock file do not agree: %s; run npm install and commit the lock file",
+		return language.InvalidDependencies, fmt.Sprintf("%s and its lock file do not agree: %s; run npm install and commit the lock file",
 			f.Manifest, language.Match(npmUnmet, errs))
 	case "E404":
-		return buildplan.PackageNotFound, fmt.Sprintf("there is no package %s; correct %s or, if it is private, %s",
+		return language.PackageNotFound, fmt.Sprintf("there is no package %s; correct %s or, if it is private, %s",
 			language.Match(npmMissing, errs), f.Manifest, f.Site.Credentials)
 	case "ETARGET", "ENOVERSIONS":
-		return buildplan.PackageNotFound, fmt.Sprintf("no version of a package fits %s; correct %s", language.Match(npmVersion, errs), f.Manifest)
+		return language.PackageNotFound, fmt.Sprintf("no version of a package fits %s; correct %s", language.Match(npmVersion, errs), f.Manifest)
 	case "E401", "E403", "ENEEDAUTH", "EOTP":
-		return buildplan.PackageForbidden, fmt.Sprintf("the package registry refuses access%s; %s", to(language.Match(npmURL, errs)), f.Site.Credentials)
+		return language.PackageForbidden, fmt.Sprintf("the package registry refuses access%s; %s", to(language.Match(npmURL, errs)), f.Site.Credentials)
 	case "EBADPLATFORM", "EBADENGINE":
-		return buildplan.InstallFailed, fmt.Sprintf("%s; choose another package or version in %s", afterCode(errs), f.Manifest)
+		return language.InstallFailed, fmt.Sprintf("%s; choose another package or version in %s", afterCode(errs), f.Manifest)
 	case "EINTEGRITY":
-		return buildplan.InstallFailed, "a package is not what the lock file says; create the lock file again, and find out who changed the package"
+		return language.InstallFailed, "a package is not what the lock file says; create the lock file again, and find out who changed the package"
 	}
 	if isUnreachable(code) {
 		return unreachable(f, code, errs)
@@ -172,16 +171,16 @@ func isDistrusted(code string) bool {
 	return strings.Contains(code, "CERT") || strings.HasPrefix(code, "UNABLE_TO_") || strings.HasPrefix(code, "ERR_TLS")
 }
 
-func unreachable(f language.Failed, code, errs string) (buildplan.Reason, string) {
+func unreachable(f language.Failed, code, errs string) (language.Reason, string) {
 	where := to(language.Match(npmURL, errs))
 	if isDistrusted(code) {
-		return buildplan.PackagesUnreachable, fmt.Sprintf("the package registry's certificate is not trusted%s (%s); %s", where, code, f.Site.Trust)
+		return language.PackagesUnreachable, fmt.Sprintf("the package registry's certificate is not trusted%s (%s); %s", where, code, f.Site.Trust)
 	}
-	return buildplan.PackagesUnreachable, fmt.Sprintf("the package registry does not answer%s (%s); %s", where, code, f.Site.Later)
+	return language.PackagesUnreachable, fmt.Sprintf("the package registry does not answer%s (%s); %s", where, code, f.Site.Later)
 }
 
 // failedScript is for what a package's own script, or Git, did.
-func failedScript(f language.Failed, code, errs string) (buildplan.Reason, string) {
+func failedScript(f language.Failed, code, errs string) (language.Reason, string) {
 	if code == "ENOENT" && strings.Contains(errs, "spawn git") {
 		return f.GitMissing()
 	}
@@ -194,13 +193,13 @@ func failedScript(f language.Failed, code, errs string) (buildplan.Reason, strin
 	}
 	switch {
 	case name != "":
-		return buildplan.InstallFailed, fmt.Sprintf("the install script of %s failed: %s", name, language.Match(npmCommand, errs))
+		return language.InstallFailed, fmt.Sprintf("the install script of %s failed: %s", name, language.Match(npmCommand, errs))
 	case language.Match(npmCommand, errs) != "":
-		return buildplan.InstallFailed, "a script of package.json failed: " + language.Match(npmCommand, errs)
+		return language.InstallFailed, "a script of package.json failed: " + language.Match(npmCommand, errs)
 	case code == "":
-		return buildplan.InstallFailed, "npm failed: " + language.LastLine(f.Output)
+		return language.InstallFailed, "npm failed: " + language.LastLine(f.Output)
 	}
-	return buildplan.InstallFailed, fmt.Sprintf("npm failed with %s: %s", code, afterCode(errs))
+	return language.InstallFailed, fmt.Sprintf("npm failed with %s: %s", code, afterCode(errs))
 }
 
 // afterCode is the first line of npm's own explanation, without the tag that it begins with.

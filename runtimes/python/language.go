@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
@@ -181,52 +180,52 @@ var (
 
 // classify finds out why pip failed: from what it printed, and from its log, because only that says what
 // kept pip from reading an index.
-func classify(f language.Failed) (buildplan.Reason, string) {
+func classify(f language.Failed) (language.Reason, string) {
 	output := f.Output
 	if line := language.Match(pipInvalid, output); line != "" {
-		return buildplan.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", f.Manifest, line)
+		return language.InvalidDependencies, fmt.Sprintf("%s cannot be used: %s", f.Manifest, line)
 	}
 	if strings.Contains(output, "ResolutionImpossible") || pipConflict.MatchString(output) {
-		return buildplan.InvalidDependencies, fmt.Sprintf("the dependencies in %s contradict each other: %s; change a version so that they agree",
+		return language.InvalidDependencies, fmt.Sprintf("the dependencies in %s contradict each other: %s; change a version so that they agree",
 			f.Manifest, strings.Join(strings.Fields(language.Match(pipConflict, output)), " "))
 	}
 	if wanted := language.Match(pipNoMatch, output); wanted != "" {
 		return noDistribution(f, wanted)
 	}
 	if answer := language.Match(pipHTTP, output); pipForbidden.MatchString(answer) {
-		return buildplan.PackageForbidden, fmt.Sprintf("the package index refuses access: %s; %s", answer, f.Site.Credentials)
+		return language.PackageForbidden, fmt.Sprintf("the package index refuses access: %s; %s", answer, f.Site.Credentials)
 	}
 	return failedPip(f)
 }
 
 // noDistribution distinguishes a missing package from an index that could not be read.
-func noDistribution(f language.Failed, wanted string) (buildplan.Reason, string) {
+func noDistribution(f language.Failed, wanted string) (language.Reason, string) {
 	for _, fetch := range pipFetch.FindAllStringSubmatch(f.Log, -1) {
 		url, cause := fetch[1], fetch[2]
 		switch {
 		case pipForbidden.MatchString(cause):
-			return buildplan.PackageForbidden, fmt.Sprintf("the package index refuses access to %s; %s", url, f.Site.Credentials)
+			return language.PackageForbidden, fmt.Sprintf("the package index refuses access to %s; %s", url, f.Site.Credentials)
 		case language.Distrusted(cause):
-			return buildplan.PackagesUnreachable, fmt.Sprintf("the certificate of the package index is not trusted (%s); %s", url, f.Site.Trust)
+			return language.PackagesUnreachable, fmt.Sprintf("the certificate of the package index is not trusted (%s); %s", url, f.Site.Trust)
 		case pipNetwork.MatchString(cause):
-			return buildplan.PackagesUnreachable, fmt.Sprintf("the package index does not answer (%s); %s", url, f.Site.Later)
+			return language.PackagesUnreachable, fmt.Sprintf("the package index does not answer (%s); %s", url, f.Site.Later)
 		}
 	}
 	versions := language.Match(pipVersions, f.Output)
 	switch {
 	case pipPython.MatchString(f.Output):
-		return buildplan.PackageNotFound, fmt.Sprintf("no version of a package fits %s for this version of Python; correct %s or change the runtime",
+		return language.PackageNotFound, fmt.Sprintf("no version of a package fits %s for this version of Python; correct %s or change the runtime",
 			wanted, f.Manifest)
 	case versions == "none" || versions == "":
-		return buildplan.PackageNotFound, fmt.Sprintf("there is no package %s for this version of Python; correct %s or, if it is private, %s",
+		return language.PackageNotFound, fmt.Sprintf("there is no package %s for this version of Python; correct %s or, if it is private, %s",
 			wanted, f.Manifest, f.Site.Credentials)
 	}
-	return buildplan.PackageNotFound, fmt.Sprintf("no version of a package fits %s (the newest is %s); correct %s",
+	return language.PackageNotFound, fmt.Sprintf("no version of a package fits %s (the newest is %s); correct %s",
 		wanted, versions[strings.LastIndexByte(versions, ' ')+1:], f.Manifest)
 }
 
 // failedPip is for what went wrong after all packages were found.
-func failedPip(f language.Failed) (buildplan.Reason, string) {
+func failedPip(f language.Failed) (language.Reason, string) {
 	output := f.Output
 	name := language.Match(pipWheel, output)
 	if all := pipCollected.FindAllStringSubmatch(output, -1); name == "" && len(all) > 0 {
@@ -243,15 +242,15 @@ func failedPip(f language.Failed) (buildplan.Reason, string) {
 	}
 	switch {
 	case strings.Contains(output, "DO NOT MATCH THE HASHES"):
-		return buildplan.InstallFailed, "a package is not what its hash says; correct the hash, and find out who changed the package"
+		return language.InstallFailed, "a package is not what its hash says; correct the hash, and find out who changed the package"
 	case language.Distrusted(output):
-		return buildplan.PackagesUnreachable, "the certificate of the package index is not trusted; " + f.Site.Trust
+		return language.PackagesUnreachable, "the certificate of the package index is not trusted; " + f.Site.Trust
 	case pipNetwork.MatchString(output):
-		return buildplan.PackagesUnreachable, "the package index does not answer; " + f.Site.Later
+		return language.PackagesUnreachable, "the package index does not answer; " + f.Site.Later
 	case strings.Contains(output, "No module named pip"):
-		return buildplan.InstallFailed, f.Site.Name + " has no pip; " + f.Site.Manager
+		return language.InstallFailed, f.Site.Name + " has no pip; " + f.Site.Manager
 	case pipWheel.MatchString(output):
-		return buildplan.InstallFailed, fmt.Sprintf("%s cannot be built: %s", name, cmp.Or(language.Match(pipLast, output), language.Match(pipError, output)))
+		return language.InstallFailed, fmt.Sprintf("%s cannot be built: %s", name, cmp.Or(language.Match(pipLast, output), language.Match(pipError, output)))
 	}
-	return buildplan.InstallFailed, "pip failed: " + cmp.Or(language.Match(pipLast, output), language.Match(pipError, output), language.LastLine(output))
+	return language.InstallFailed, "pip failed: " + cmp.Or(language.Match(pipLast, output), language.Match(pipError, output), language.LastLine(output))
 }

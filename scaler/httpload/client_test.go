@@ -90,35 +90,35 @@ func TestAPodThatCannotBeAskedIsAnErrorAndNeverZero(t *testing.T) {
 		want    string
 		handler http.HandlerFunc
 	}{
-		"it does not answer": {soon, "has not answered in time", func(_ http.ResponseWriter, r *http.Request) {
+		"it does not answer": {soon, "did not respond in time", func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 		}},
-		"it sends its answer byte by byte": {soon, "has not answered in time", func(w http.ResponseWriter, r *http.Request) {
+		"it sends its answer byte by byte": {soon, "did not respond in time", func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				_, _ = io.WriteString(w, " ")
 				_ = http.NewResponseController(w).Flush()
 				time.Sleep(time.Millisecond)
 			}
 		}},
-		"it sends without an end": {podTimeout, "has answered with more than a load", func(w http.ResponseWriter, _ *http.Request) {
+		"it sends without an end": {podTimeout, "returned a load report that is too large", func(w http.ResponseWriter, _ *http.Request) {
 			for err := error(nil); err == nil; _, err = io.WriteString(w, strings.Repeat(" ", 1<<16)) {
 			}
 		}},
-		"it sends a header without an end": {podTimeout, "has not answered with HTTP", func(w http.ResponseWriter, _ *http.Request) {
+		"it sends a header without an end": {podTimeout, "did not respond with valid HTTP", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Secret", strings.Repeat("secret", 10_000))
 		}},
-		"it sends nonsense": {podTimeout, "has answered with something else than a load", func(w http.ResponseWriter, _ *http.Request) {
+		"it sends nonsense": {podTimeout, "returned an invalid load report", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "secret")
 		}},
-		"it speaks no HTTP": {podTimeout, "has not answered with HTTP", func(w http.ResponseWriter, _ *http.Request) {
+		"it speaks no HTTP": {podTimeout, "did not respond with valid HTTP", func(w http.ResponseWriter, _ *http.Request) {
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err == nil {
 				_, _ = io.WriteString(conn, "secret\r\n\r\n")
 				_ = conn.Close()
 			}
 		}},
-		"it says that there is no such path": {podTimeout, "has answered 404", http.NotFound},
-		"it leads elsewhere": {podTimeout, "has answered 302", func(w http.ResponseWriter, r *http.Request) {
+		"it says that there is no such path": {podTimeout, "returned status 404", http.NotFound},
+		"it leads elsewhere": {podTimeout, "returned status 302", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+elsewhere.Address, http.StatusFound)
 		}},
 	} {
@@ -151,7 +151,7 @@ func TestAPodThatAcceptsNoConnectionHasNoCallsUnlessItIsReady(t *testing.T) {
 	require.Equal(t, map[string]activation.PodLoad{fine.Address: {Running: 1}}, loads)
 
 	_, err = asking(t, podTimeout).Loads(t.Context(), shop, []routing.Endpoint{closed, fine})
-	require.EqualError(t, err, "pod "+closed.Address+" accepts no connection")
+	require.EqualError(t, err, "pod "+closed.Address+" refused the connection")
 }
 
 func TestForgedAddressesOfPodsAreNotDialled(t *testing.T) {
@@ -165,11 +165,11 @@ func TestForgedAddressesOfPodsAreNotDialled(t *testing.T) {
 		fine.Address, "169.254.169.254:80", "[fe80::1]:80", "[fd00:ec2::254]:80", "[::ffff:169.254.169.254]:80", "0.0.0.0:" + port,
 	} {
 		_, err := strict.Loads(t.Context(), shop, []routing.Endpoint{{Address: address, Ready: true}})
-		require.EqualError(t, err, "pod "+address+" accepts no connection")
+		require.EqualError(t, err, "pod "+address+" refused the connection")
 	}
 	for _, address := range []string{"localhost:" + port, "metadata.google.internal:80", "10.0.0.1", ""} {
 		_, err := asking(t, podTimeout).Loads(t.Context(), shop, []routing.Endpoint{{Address: address, Ready: true}})
-		require.EqualError(t, err, "pod "+address+" has no IP address")
+		require.EqualError(t, err, "pod "+address+" has an invalid IP address")
 	}
 }
 
@@ -259,5 +259,5 @@ func TestACallerThatGivesUpGetsNoLoad(t *testing.T) {
 		<-r.Context().Done()
 	})
 	_, err := asking(t, podTimeout).Loads(ctx, shop, []routing.Endpoint{stalled})
-	require.EqualError(t, err, "pod "+stalled.Address+" has not answered in time")
+	require.EqualError(t, err, "pod "+stalled.Address+" did not respond in time")
 }

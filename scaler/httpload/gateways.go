@@ -27,18 +27,18 @@ const (
 	rewatchPause = time.Second
 )
 
-// ErrUnknown is why it is not known what the gateways hold.
-var ErrUnknown = errors.New("what gateways hold is not known")
+// ErrUnknown means that the load of the gateways is not known.
+var ErrUnknown = errors.New("load of the gateways is not known")
 
-// Endpoints watches where a Service can be reached.
+// Endpoints watches the endpoints of a Service.
 type Endpoints interface {
 	// Watch hands the endpoints of one port to apply, now and after each change, until ctx ends.
 	Watch(ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint)) error
 }
 
-// GatewaysOptions say where the gateways are.
+// GatewaysOptions configure Gateways.
 type GatewaysOptions struct {
-	// Service is that of the gateways. Without a name there are none.
+	// Service is the Service of the gateways; without a name there are none.
 	Service types.NamespacedName
 	// AllowLoopback is for tests, whose gateways are servers of the same machine.
 	AllowLoopback bool
@@ -64,7 +64,7 @@ type Gateways struct {
 type gateway struct {
 	address string
 	listed  bool // the Service has it
-	needed  bool // it is Ready and does not terminate: it may hold requests that nobody else knows of
+	needed  bool // it is Ready and does not terminate: it may hold requests that no one else knows of
 	live    bool // its stream has begun and not ended
 	ledger  ledger
 
@@ -152,7 +152,7 @@ func (g *Gateways) Load(function types.NamespacedName) (activation.FunctionLoad,
 	for _, each := range g.gateways {
 		if !each.live {
 			if each.needed {
-				err = fmt.Errorf("%w: there is no stream to %s", ErrUnknown, each.address)
+				err = fmt.Errorf("%w: no load stream to gateway %s", ErrUnknown, each.address)
 			}
 			continue
 		}
@@ -182,4 +182,75 @@ func (g *Gateways) Connected() int {
 		}
 	}
 	return count
+}
+
+// watcher wants to know of the requests for one Function.
+type watcher struct{ notify func() }
+
+// OnRequest calls notify each time that a gateway has taken requests for the Function, until stop is called. It must not block.
+func (g *Gateways) OnRequest(function types.NamespacedName, notify func()) (stop func()) {
+	added := &watcher{notify: notify}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.watchers[function] == nil {
+		g.watchers[function] = map[*watcher]struct{}{}
+	}
+	g.watchers[function][added] = struct{}{}
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.watchers[function], added)
+		if len(g.watchers[function]) == 0 {
+			delete(g.watchers, function)
+		}
+	}
+}
+
+// watchersOf are those of the Functions. The lock must be held.
+func (g *Gateways) watchersOf(functions []types.NamespacedName) []*watcher {
+	var found []*watcher
+	for _, function := range functions {
+		for each := range g.watchers[function] {
+			found = append(found, each)
+		}
+	}
+	return found
+}
+
+// MetricName is KEDA's metric of calls over HTTP.
+const MetricName = "http-concurrency"
+
+// Look is what was seen of a Function's calls at one moment.
+type Look struct {
+	// Gateways is the sum over the gateways.
+	Gateways activation.FunctionLoad
+	// Pods are those that were asked, by address.
+	Pods map[string]activation.PodLoad
+	// Events are those of the Function that are in flight.
+	Events uint64
+}
+
+// Load counts the calls that wait or run. What pods report as a gateway's or as an event is left out as far as it is
+// counted there. An event that was in flight at the look before may still be what a pod reports.
+func (l Look) Load(before Look) uint64 {
+	var running, viaGateway, viaEventbridge uint64
+	for _, pod := range l.Pods {
+		ofGateways := min(pod.ViaGateway, pod.Running)
+		running += pod.Running
+		viaGateway += ofGateways
+		viaEventbridge += min(pod.ViaEventbridge, pod.Running-ofGateways)
+	}
+	elsewhere := min(viaGateway, l.Gateways.Running) + min(viaEventbridge, max(l.Events, before.Events))
+	return l.Gateways.Waiting + l.Gateways.Running + running - elsewhere
+}
+
+// Moved reports whether a pod has taken calls since the look before. One that was restarted, or that is new and has taken
+// some, has; one that is gone has not.
+func (l Look) Moved(before Look) bool {
+	for address, pod := range l.Pods {
+		if pod.Requests != before.Pods[address].Requests {
+			return true
+		}
+	}
+	return false
 }

@@ -1,4 +1,4 @@
-// Package kedaspans makes spans of what KEDA asks the scaler and of what is pushed to it.
+// Package kedaspans makes spans of KEDA's calls to the scaler and of the activations that are pushed to KEDA.
 //
 // A unary call is a span of otelgrpc with the Function and the answer as attributes. A stream is none, because a span is
 // sent when it ends and KEDA's streams live for ten minutes and more: each activation that is sent on one is a span of its

@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube/watch"
 )
 
-// ReasonDebugRefused is that of the Event on an object whose annotation cannot be honoured.
+// ReasonDebugRefused is the reason of the Event on an object with an invalid annotation.
 const ReasonDebugRefused = "DebugRefused"
 
 // Debugged follows the annotation rouse.run/debug-until.

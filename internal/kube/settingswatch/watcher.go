@@ -2,15 +2,25 @@ package settingswatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,7 +30,54 @@ import (
 	"github.com/rouse-run/rouse/internal/settings"
 )
 
-// retry is how soon a watch begins again that has failed.
+// namespaceFile has the namespace of the pod.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// Options name the ConfigMaps.
+type Options struct {
+	// ConfigMap has the settings, LogConfigMap those of the log: a name in the pod's namespace, or namespace/name. Empty: none.
+	ConfigMap, LogConfigMap string
+}
+
+// BindFlags adds --config-map and --log-config-map.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	const where = ", in the pod's namespace or as namespace/name; what it says changes what flags say while the process runs. Empty: none"
+	fs.StringVar(&o.ConfigMap, "config-map", o.ConfigMap, "ConfigMap with the key function-config.yaml"+where)
+	fs.StringVar(&o.LogConfigMap, "log-config-map", o.LogConfigMap, "ConfigMap with the key log-config.yaml"+where)
+}
+
+// Validate reports everything that is wrong.
+func (o *Options) Validate() error {
+	return errors.Join(validate("--config-map", o.ConfigMap), validate("--log-config-map", o.LogConfigMap))
+}
+
+func validate(flag, text string) error {
+	if text == "" {
+		return nil
+	}
+	namespace, name, qualified := strings.Cut(text, "/")
+	if !qualified {
+		namespace, name = "default", text
+	}
+	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return fmt.Errorf("%s %q: must be a name, or namespace/name", flag, text)
+	}
+	return nil
+}
+
+// nameOf is the ConfigMap that a flag names.
+func nameOf(text string) (types.NamespacedName, error) {
+	if namespace, name, qualified := strings.Cut(text, "/"); qualified {
+		return types.NamespacedName{Namespace: namespace, Name: name}, nil
+	}
+	own, err := os.ReadFile(namespaceFile)
+	if err != nil {
+		return types.NamespacedName{}, fmt.Errorf("find the namespace of ConfigMap %s: outside of a pod name it as namespace/%s: %w", text, text, err)
+	}
+	return types.NamespacedName{Namespace: strings.TrimSpace(string(own)), Name: text}, nil
+}
+
+// retry is the delay after which a watch begins again that has failed.
 const retry = 2 * time.Second
 
 // Deps are what a Watcher works with.
@@ -201,4 +258,166 @@ func configOf(base daemon.Config, read *settings.Log) daemon.Config {
 		base.DebugLines = *read.DebugLinesPerSecond
 	}
 	return base
+}
+
+// Reasons of Events on the ConfigMaps.
+const (
+	ReasonRefused = "SettingsRefused"
+	ReasonInForce = "SettingsInForce"
+)
+
+const (
+	// maxEventNote is the longest text that an Event may have.
+	maxEventNote = 1024
+	eventTimeout = 10 * time.Second
+)
+
+// announce writes an Event on the ConfigMap. A recorder would make one series of two mistakes within minutes, which shows the text of the
+// first.
+func (w *Watcher) announce(ctx context.Context, f *file, kind, reason, note string) {
+	if w.deps.Events == nil {
+		return
+	}
+	instance, err := os.Hostname()
+	if err != nil || instance == "" {
+		instance = "rouse"
+	}
+	event := &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: f.name.Namespace, GenerateName: f.name.Name + "-"},
+		EventTime:           metav1.NowMicro(),
+		ReportingController: "rouse.run/settings",
+		ReportingInstance:   kube.Truncate(instance, 128),
+		Action:              "Configure",
+		Reason:              reason,
+		Type:                kind,
+		Note:                kube.Truncate(note, maxEventNote),
+		Regarding: corev1.ObjectReference{
+			APIVersion: "v1", Kind: "ConfigMap", Namespace: f.name.Namespace, Name: f.name.Name, UID: f.uid,
+		},
+	}
+	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
+	defer cancel()
+	if err := w.deps.Events.Create(ctx, event); err != nil {
+		w.deps.Log.Info("cannot write an Event on the ConfigMap of settings", "reason", err.Error())
+	}
+}
+
+// metrics have a file as their only label.
+type metrics struct {
+	good    *prometheus.GaugeVec
+	changes *prometheus.CounterVec
+	since   *prometheus.GaugeVec
+}
+
+func newMetrics(registerer prometheus.Registerer, log *daemon.Log) *metrics {
+	factory, labels := promauto.With(registerer), []string{"file"}
+	if log != nil {
+		factory.NewCounterFunc(prometheus.CounterOpts{
+			Name: "rouse_log_lines_dropped_total",
+			Help: "Lines about Functions and Subscriptions with the annotation rouse.run/debug-until that were left out to bound the log.",
+		}, func() float64 { return float64(log.Dropped()) })
+	}
+	return &metrics{
+		good: factory.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "rouse_settings_valid", Help: "1 when the settings of the ConfigMap are in force, 0 when they cannot be used and earlier ones stay.",
+		}, labels),
+		changes: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "rouse_settings_changes_total", Help: "How often changed settings were put in force.",
+		}, labels),
+		since: factory.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "rouse_settings_changed_timestamp_seconds", Help: "When settings were put in force last.",
+		}, labels),
+	}
+}
+
+// known shows a file from the start: it is not valid before it was read.
+func (m *metrics) known(key string) {
+	m.good.WithLabelValues(key)
+	m.changes.WithLabelValues(key)
+}
+
+func (m *metrics) valid(key string, is bool) {
+	value := 0.0
+	if is {
+		value = 1
+	}
+	m.good.WithLabelValues(key).Set(value)
+}
+
+func (m *metrics) changed(key string) {
+	m.changes.WithLabelValues(key).Inc()
+	m.since.WithLabelValues(key).SetToCurrentTime()
+}
+
+// file is one of the two, and what became of its last content.
+type file struct {
+	name types.NamespacedName
+	key  string
+	// use puts a text in force, and says what is different since then.
+	use func(text string) (changes []string, err error)
+
+	uid     types.UID // of the last ConfigMap
+	used    bool      // one was good
+	problem string    // of the last one, empty when it was good
+}
+
+// outcome is what there is to say of a content. Both are empty when there is nothing new.
+type outcome struct {
+	problem string
+	changes []string
+	first   bool // it is the first good one
+}
+
+// take uses a content.
+func (f *file) take(content watch.Content) outcome {
+	if content.Found {
+		f.uid = content.UID
+	}
+	changes, err := f.read(content)
+	if err != nil {
+		problem := err.Error() + ". " + f.stays()
+		if problem == f.problem {
+			return outcome{}
+		}
+		f.problem = problem
+		return outcome{problem: problem}
+	}
+	said := outcome{changes: changes, first: !f.used}
+	if f.problem != "" && len(changes) == 0 {
+		said.changes = []string{"The file is good again"}
+	}
+	f.used, f.problem = true, ""
+	return said
+}
+
+func (f *file) read(content watch.Content) ([]string, error) {
+	if !content.Found {
+		return nil, fmt.Errorf("ConfigMap %s does not exist: create it with the key %s", f.name, f.key)
+	}
+	text, ok := content.Data[f.key]
+	if !ok {
+		return nil, fmt.Errorf("ConfigMap %s has no key %s%s: add it", f.name, f.key, butHas(content.Data))
+	}
+	changes, err := f.use(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: correct it with kubectl edit configmap --namespace %s %s", err, f.name.Namespace, f.name.Name)
+	}
+	return changes, nil
+}
+
+// stays says what is in force.
+func (f *file) stays() string {
+	if f.used {
+		return "The last good settings stay in force"
+	}
+	return "The settings of the command line are in force"
+}
+
+func butHas(data map[string]string) string {
+	const most = 5
+	if len(data) == 0 {
+		return ""
+	}
+	keys := slices.Sorted(maps.Keys(data))
+	return ", but " + strings.Join(keys[:min(len(keys), most)], ", ")
 }

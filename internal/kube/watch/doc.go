@@ -1,26 +1,19 @@
-// Package watch reports to the data plane what Kubernetes knows: which Subscriptions there are, where their
-// Services can be reached, and where the activators of Functions are listed. Beside that it follows the ConfigMap of settings, and
-// an annotation of objects.
+// Package watch reports the state of the cluster to the data plane: Subscriptions as routes, the endpoints of their Services, the
+// listings of activators, the effect of APIRules, the ConfigMaps of settings, and one annotation of objects.
 //
-// Everything is read from an informer cache that the process runs anyway; nothing is polled. Guarantees:
-//   - apply gets the full picture, first after the cache is in step and then after each change that
-//     matters, one call at a time. Changes that come together are reported together.
-//   - The Subscriptions that are deleted or lead nowhere are left out.
-//   - Endpoints hold addresses that are not ready too, with the port that the Service maps to. Activators are not among
-//     them, nor is any address that no pod of the Service's namespace has, whatever its slices say: who may write those could
-//     lead a process to pods of another namespace, which let that process in. It takes as long as the later of slice and pod.
-//   - Of the Functions whose slices claim the same port for their activators, Listings name the one that has it already, or
-//     else the one whose slice is the oldest, so that a slice that a tenant writes takes no port of another's. Reads of all
+// Everything is read from an informer cache that the process runs anyway; nothing is polled. Gateways and the controller watch APIRules
+// in the same way, so that they agree without exchanging anything. It guarantees:
+//   - apply receives the full state, first after the cache has synced and then after each change that matters, one call at a time.
+//     Changes that come together are reported together, and a write of a status changes nothing.
+//   - Subscriptions that are deleted or have no valid sink are left out.
+//   - Endpoints include addresses that are not ready, with the port that the Service maps to. They include no activators, and no
+//     address that belongs to no pod of the Service's namespace, whatever its EndpointSlices contain: a forged slice could
+//     otherwise lead a process to pods of another namespace that let that process in.
+//   - When the slices of several Functions claim the same port for their activators, Listings name the Function that has it already,
+//     or else the one with the oldest slice, so that a slice of one tenant takes no port of another. Reads of all
 //     of them are at least 100 ms apart.
-//
-// Package exposures reports what the APIRules of the cluster amount to, as internal/exposure decides it.
-//
-// Gateways and the controller use it alike, each from the informer cache that it runs anyway, so that they agree without talking.
-// Guarantees:
-//   - apply gets the full picture, first after the cache is in step and then after each change that can matter, one call at a time.
-//     Changes that come together are reported together, and a status that is written changes nothing;
-//   - a kind that the API server does not serve, or not yet, is as if there was no object of it: it holds up nothing, and is noticed
-//     when it comes;
-//   - however often objects change, deciding takes at most a quarter of a processor;
-//   - the cache keeps of each kind only what is asked for.
+//   - A kind that the API server does not serve yet counts as a kind without objects: it delays nothing, and is noticed when it is
+//     served.
+//   - However often objects change, deciding on APIRules takes at most a quarter of a processor.
+//   - The cache holds only those fields of each kind that are read.
 package watch

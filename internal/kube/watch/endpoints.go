@@ -3,21 +3,33 @@ package watch
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net"
 	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Endpoints report where Services can be reached. Activators, which are among the endpoints of a Function's Service, are none, and
+// Endpoints reports the endpoints of Services. Activators, which are among the endpoints of a Function's Service, are none, and
 // neither is what is no pod of the Service's namespace.
 type Endpoints struct {
 	cache   cache.Cache
@@ -95,3 +107,252 @@ func (e *Endpoints) read(
 	}
 	return endpointsOf(&service, slices.Items, port, isPod), nil
 }
+
+// serviceWatches are many watches of a Service each. They share one handler for each kind of object, which wakes only the watches
+// of the Service that an object belongs to.
+type serviceWatches struct {
+	cache     cache.Cache
+	serviceOf func(obj any) types.NamespacedName // zero for an object that matters to none
+	handlers  []handler
+
+	mu      sync.Mutex
+	inStep  []toolscache.InformerSynced // empty until the handlers are registered
+	signals map[types.NamespacedName]map[signal]struct{}
+}
+
+// handler is told what changes in a kind of object.
+type handler struct {
+	kind    client.Object
+	changed func(before, after any)
+}
+
+func newServiceWatches(c cache.Cache, serviceOf func(any) types.NamespacedName, kinds ...client.Object) *serviceWatches {
+	w := &serviceWatches{cache: c, serviceOf: serviceOf, signals: map[types.NamespacedName]map[signal]struct{}{}}
+	for _, kind := range kinds {
+		w.handlers = append(w.handlers, handler{kind, w.changed})
+	}
+	return w
+}
+
+// followService calls apply with what read finds of a Service, at once and after each change, until ctx ends. A change of another
+// kind than those of w is one that raises the signal.
+func followService[T any](
+	ctx context.Context, w *serviceWatches, service types.NamespacedName, changed signal, read func(context.Context) (T, error), apply func(T),
+) error {
+	w.add(service, changed)
+	defer w.remove(service, changed)
+	inStep, err := w.register(ctx)
+	if err != nil {
+		return err
+	}
+	if ok, err := awaitSync(ctx, w.cache, inStep...); !ok {
+		return err
+	}
+	return follow(ctx, changed, read, apply)
+}
+
+// register installs the handlers at the first watch. They stay for the life of the cache.
+func (w *serviceWatches) register(ctx context.Context) ([]toolscache.InformerSynced, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.inStep) > 0 {
+		return w.inStep, nil
+	}
+	var all []toolscache.InformerSynced
+	var undo []func()
+	for _, h := range w.handlers {
+		remove, inStep, err := onChange(ctx, w.cache, h.kind, h.changed)
+		if err != nil {
+			for _, remove := range undo {
+				remove()
+			}
+			return nil, err
+		}
+		all, undo = append(all, inStep), append(undo, remove)
+	}
+	w.inStep = all
+	return all, nil
+}
+
+func (w *serviceWatches) add(service types.NamespacedName, changed signal) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.signals[service] == nil {
+		w.signals[service] = map[signal]struct{}{}
+	}
+	w.signals[service][changed] = struct{}{}
+}
+
+func (w *serviceWatches) remove(service types.NamespacedName, changed signal) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.signals[service], changed)
+	if len(w.signals[service]) == 0 {
+		delete(w.signals, service)
+	}
+}
+
+// changed wakes the watches of the Service that an object belongs to, or belonged to.
+func (w *serviceWatches) changed(before, after any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, obj := range []any{before, after} {
+		for changed := range w.signals[w.serviceOf(obj)] {
+			changed.raise()
+		}
+	}
+}
+
+// endpointsOf finds where a port of a Service is served. Slices name ports as the Service does; the number
+// in them is the pods' own. Slices of activators are left out, and so are addresses of which isPod says no: anyone who may write
+// slices can name any. A Service of two IP families is reached by its first.
+// One that is another name for a host, which anyone may write, is served nowhere.
+func endpointsOf(
+	service *corev1.Service, items []discoveryv1.EndpointSlice, port int32, isPod func(netip.Addr) bool,
+) []routing.Endpoint {
+	portName, found := portName(service, port)
+	if !found || service.Spec.Type == corev1.ServiceTypeExternalName {
+		return nil
+	}
+	function := ownedByFunction(service)
+	byAddress := map[string]routing.Endpoint{}
+	for i := range items {
+		slice := &items[i]
+		number, served := portNumber(slice, portName)
+		if !served || !listsPods(slice) || !ofFamily(service, slice) {
+			continue
+		}
+		for j := range slice.Endpoints {
+			current, ok := endpointOf(&slice.Endpoints[j], number, isPod)
+			if !ok {
+				continue
+			}
+			current.Function = function
+			if other, twice := byAddress[current.Address]; !twice || !other.Ready { // an endpoint that moves is in two slices
+				byAddress[current.Address] = current
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(byAddress), func(a, b routing.Endpoint) int { return strings.Compare(a.Address, b.Address) })
+}
+
+// endpointOf is false for an endpoint that is no pod. Of its addresses the first counts, as for Kubernetes.
+func endpointOf(endpoint *discoveryv1.Endpoint, port int32, isPod func(netip.Addr) bool) (routing.Endpoint, bool) {
+	if len(endpoint.Addresses) == 0 {
+		return routing.Endpoint{}, false
+	}
+	ip, err := netip.ParseAddr(endpoint.Addresses[0])
+	if err != nil || !isPod(ip.Unmap()) {
+		return routing.Endpoint{}, false
+	}
+	return routing.Endpoint{
+		Address:     net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(int(port))),
+		Ready:       ptr.Deref(endpoint.Conditions.Ready, true),
+		Terminating: ptr.Deref(endpoint.Conditions.Terminating, false),
+	}, true
+}
+
+func portName(service *corev1.Service, port int32) (string, bool) {
+	for _, p := range service.Spec.Ports {
+		if p.Port == port && (p.Protocol == "" || p.Protocol == corev1.ProtocolTCP) {
+			return p.Name, true
+		}
+	}
+	return "", false
+}
+
+func portNumber(slice *discoveryv1.EndpointSlice, name string) (int32, bool) {
+	for _, p := range slice.Ports {
+		if ptr.Deref(p.Name, "") == name && p.Port != nil && ptr.Deref(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
+			return *p.Port, true
+		}
+	}
+	return 0, false
+}
+
+// listsPods is false for a slice of activators, and for one that is being deleted.
+func listsPods(slice *discoveryv1.EndpointSlice) bool {
+	return !activation.IsOurs(slice) && slice.DeletionTimestamp.IsZero()
+}
+
+func ofFamily(service *corev1.Service, slice *discoveryv1.EndpointSlice) bool {
+	if slice.AddressType == discoveryv1.AddressTypeFQDN {
+		return false
+	}
+	return len(service.Spec.IPFamilies) == 0 || string(slice.AddressType) == string(service.Spec.IPFamilies[0])
+}
+
+// ownedByFunction reports whether the Service's pods are those of a Function, whose server listens as soon as
+// it can answer.
+func ownedByFunction(service *corev1.Service) bool {
+	owner := metav1.GetControllerOf(service)
+	if owner == nil || owner.Kind != "Function" {
+		return false
+	}
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	return err == nil && version.Group == serverlessv1alpha2.GroupVersion.Group
+}
+
+const (
+	// outsiderPatience bounds how long an address may be no pod's: slices often name a pod before the pod itself is read.
+	outsiderPatience = 10 * time.Second
+	// outsiderPause is between two lines about a Service.
+	outsiderPause = 10 * time.Minute
+)
+
+// outsiders logs that a Service has addresses that no pod of its namespace has, once while it does.
+type outsiders struct {
+	log logr.Logger
+
+	mu    sync.Mutex
+	first netip.Addr
+	count int
+	timer *time.Timer // while there are some
+	quiet time.Time   // when the next line may come
+}
+
+// read calls a reading of the addresses with isPod, and notes of which isPod says no.
+func (o *outsiders) read(isPod func(netip.Addr) bool, reading func(isPod func(netip.Addr) bool) error) error {
+	var first netip.Addr
+	count := 0
+	err := reading(func(address netip.Addr) bool {
+		if isPod(address) {
+			return true
+		}
+		if count == 0 {
+			first = address
+		}
+		count++
+		return false
+	})
+	if err == nil {
+		o.note(first, count)
+	}
+	return err
+}
+
+func (o *outsiders) note(first netip.Addr, count int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.first, o.count = first, count
+	switch {
+	case count == 0 && o.timer != nil:
+		o.timer.Stop()
+		o.timer = nil
+	case count > 0 && o.timer == nil:
+		o.timer = time.AfterFunc(max(outsiderPatience, time.Until(o.quiet)), o.report)
+	}
+}
+
+func (o *outsiders) report() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.count == 0 {
+		return
+	}
+	o.quiet = time.Now().Add(outsiderPause)
+	o.log.Info("addresses of a Service are no pods' of its namespace: nothing is sent to them", "address", o.first.String(), "addresses", o.count)
+}
+
+// stop is called when the Service is followed no more.
+func (o *outsiders) stop() { o.note(netip.Addr{}, 0) }

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Routes are what the Subscriptions of the cluster mean to the data plane.
+// Routes watches the Subscriptions of the cluster, as Routes of the data plane.
 type Routes struct {
 	cache  cache.Cache
 	policy routing.Policy
@@ -74,4 +75,35 @@ func (r *Routes) read(ctx context.Context) ([]routing.Route, error) {
 		return strings.Compare(a.Subscription.String(), b.Subscription.String())
 	})
 	return routes, nil
+}
+
+var errNotSynced = errors.New("the cache of Subscriptions is not in step yet")
+
+// Subscriptions reads the Subscriptions of the cluster.
+type Subscriptions struct{ cache cache.Cache }
+
+// NewSubscriptions reads Subscriptions from c.
+func NewSubscriptions(c cache.Cache) *Subscriptions { return &Subscriptions{cache: c} }
+
+// Specs returns the specs of all Subscriptions that are not being deleted, valid or not. Callers must not
+// change them. It does not wait for the cache: before it is in step there is an error.
+func (s *Subscriptions) Specs(ctx context.Context) ([]eventingv1alpha2.SubscriptionSpec, error) {
+	informer, err := s.cache.GetInformer(ctx, &eventingv1alpha2.Subscription{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watch Subscriptions: %w", err)
+	}
+	if !informer.HasSynced() {
+		return nil, errNotSynced
+	}
+	var list eventingv1alpha2.SubscriptionList
+	if err := s.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Subscriptions: %w", err)
+	}
+	specs := make([]eventingv1alpha2.SubscriptionSpec, 0, len(list.Items))
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp.IsZero() {
+			specs = append(specs, list.Items[i].Spec)
+		}
+	}
+	return specs, nil
 }

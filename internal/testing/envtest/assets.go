@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // ErrNoAssets means that there is no kube-apiserver or no etcd to start.
@@ -94,4 +95,18 @@ func moduleDir(module string) (string, error) {
 		return "", fmt.Errorf("find module %q: %w", module, err)
 	}
 	return strings.TrimSpace(string(out)), nil
+}
+
+// Write calls write, which writes a program and closes it, while this process starts no other.
+func Write(write func() error) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return write()
+}
+
+// Script writes commands for sh to the file at path.
+func Script(path, commands string) error {
+	return Write(func() error {
+		return os.WriteFile(path, []byte("#!/bin/sh\n"+commands+"\n"), 0o700)
+	})
 }

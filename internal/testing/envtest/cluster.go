@@ -1,22 +1,30 @@
 package envtest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlenvtest "sigs.k8s.io/controller-runtime/pkg/envtest"
 	gatewayapi "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/yaml"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	gatewayv2 "github.com/rouse-run/rouse/api/gateway/v2"
@@ -24,6 +32,38 @@ import (
 	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
+
+// Option changes what a Cluster has.
+type Option func(*options)
+
+type options struct {
+	keda        bool
+	gatewayAPI  bool
+	addToScheme []func(*runtime.Scheme) error
+
+	apiServerFlags, etcdFlags map[string]string
+}
+
+// WithKEDA also installs the CRD of KEDA's ScaledObject.
+func WithKEDA() Option {
+	return func(o *options) { o.keda = true }
+}
+
+// WithGatewayAPI also installs the CRDs of Gateway API's Gateways, HTTPRoutes and ReferenceGrants.
+func WithGatewayAPI() Option {
+	return func(o *options) { o.gatewayAPI = true }
+}
+
+// WithScheme teaches the client more types. It knows those of Kubernetes, of
+// apiextensions.k8s.io and of this project.
+func WithScheme(add func(*runtime.Scheme) error) Option {
+	return func(o *options) { o.addToScheme = append(o.addToScheme, add) }
+}
+
+// WithFlags sets flags of kube-apiserver and etcd, by their names without dashes, in place of envtest's.
+func WithFlags(apiServer, etcd map[string]string) Option {
+	return func(o *options) { o.apiServerFlags, o.etcdFlags = apiServer, etcd }
+}
 
 // controlPlaneTimeout is for machines that have much else to do.
 const controlPlaneTimeout = time.Minute
@@ -170,4 +210,63 @@ func newScheme(more []func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 		}
 	}
 	return scheme, nil
+}
+
+// Object reads one YAML manifest as it is, without any types in between.
+func Object(t testing.TB, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	raw, err := yaml.YAMLToJSONStrict([]byte(manifest))
+	require.NoError(t, err)
+	object := &unstructured.Unstructured{}
+	require.NoError(t, object.UnmarshalJSON(raw))
+	return object
+}
+
+// Causes are what the kube-apiserver found wrong with an object, each as
+// "field: message". That it left out rules because of them is not one.
+func Causes(t testing.TB, err error) []string {
+	t.Helper()
+	require.Error(t, err)
+	require.True(t, apierrors.IsInvalid(err), "not refused by validation: %v", err)
+	var status apierrors.APIStatus
+	require.ErrorAs(t, err, &status)
+	var causes []string
+	for _, cause := range status.Status().Details.Causes {
+		if strings.Contains(cause.Message, "some validation rules were not checked") {
+			continue
+		}
+		causes = append(causes, cause.Field+": "+cause.Message)
+	}
+	return causes
+}
+
+// Table is what kubectl get prints for one resource of a namespace.
+func (e *Environment) Table(t testing.TB, resource schema.GroupVersionResource, namespace string) *metav1.Table {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(e.Config)
+	require.NoError(t, err)
+	path := []string{"", "apis", resource.Group, resource.Version, "namespaces", namespace, resource.Resource}
+	raw, err := clients.RESTClient().Get().AbsPath(strings.Join(path, "/")).
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
+		DoRaw(t.Context())
+	require.NoError(t, err)
+	table := &metav1.Table{}
+	require.NoError(t, json.Unmarshal(raw, table))
+	return table
+}
+
+// Resource is one resource as discovery describes it.
+func (e *Environment) Resource(t testing.TB, resource schema.GroupVersionResource) metav1.APIResource {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(e.Config)
+	require.NoError(t, err)
+	list, err := clients.Discovery().ServerResourcesForGroupVersion(resource.GroupVersion().String())
+	require.NoError(t, err)
+	for _, found := range list.APIResources {
+		if found.Name == resource.Resource {
+			return found
+		}
+	}
+	require.Fail(t, "no such resource", resource.String())
+	return metav1.APIResource{}
 }

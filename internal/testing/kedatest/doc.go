@@ -2,7 +2,7 @@
 // the way KEDA's operator does, and decides on replicas from the answers.
 //
 // It guarantees the traits of KEDA that a scaler must live with:
-//   - it asks for the metric specs until there are some, and does nothing before;
+//   - it requests the metric specs until there are some, and does nothing before;
 //   - a poll is GetMetricSpec, GetMetrics and IsActive, one after the other,
 //     without a deadline, and with one more try after an error;
 //   - the push stream acts on true only, and drops it while the metric's name is
@@ -14,5 +14,5 @@
 //   - an HPA without a behavior of its own follows the value every 15 s: at most four more replicas, or twice as many, and
 //     fewer only when nothing within 300 s wanted more.
 //
-// The rules are those of internal/kedarules. The clock is the caller's.
+// The rules come from internal/kedarules. The clock is the caller's.
 package kedatest

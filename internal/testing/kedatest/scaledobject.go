@@ -28,7 +28,7 @@ type Options struct {
 	CooldownPeriod time.Duration
 	// MaxReplicas is 100 when zero.
 	MaxReplicas int
-	// Replicas is how many there are at the start.
+	// Replicas is the number of replicas at the start.
 	Replicas int
 	// OnReplicas, when set, is called with each new number. It must not block.
 	OnReplicas func(replicas int)
@@ -143,7 +143,7 @@ func (o *ScaledObject) Streams() (opened int, waits []time.Duration) {
 	return o.streams, slices.Clone(o.backoffs)
 }
 
-// Polls is how many polls ended, the values they saw of the first metric and the errors they met.
+// Polls is the number of polls that ended, the values they saw of the first metric and the errors they met.
 func (o *ScaledObject) Polls() (ended int, values []float64, errs []error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

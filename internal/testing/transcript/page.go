@@ -3,6 +3,10 @@ package transcript
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -138,4 +142,121 @@ func output(steps []Step, line int, words, body []string) ([]Step, error) {
 	}
 	steps[len(steps)-1].Want = want
 	return steps, nil
+}
+
+// missing is the first of the wanted lines that the output does not have behind those before it, and how far the others
+// went: the output from there on has not been compared.
+func missing(output string, want []string) (line string, rest string) {
+	for _, line := range want {
+		next, found := after(output, line)
+		if !found {
+			return line, output
+		}
+		output = next
+	}
+	return "", output
+}
+
+// after is the output behind the first line that has the wanted one within it.
+func after(output, want string) (string, bool) {
+	pattern := matcher(want)
+	for output != "" {
+		line, rest, _ := strings.Cut(output, "\n")
+		if pattern.MatchString(strings.Join(strings.Fields(plain(line)), " ")) {
+			return rest, true
+		}
+		output = rest
+	}
+	return "", false
+}
+
+// changing are the parts of an output that are others with each run: points in time, durations, generated ids and ports.
+const changing = `\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?` +
+	`|\d\d:\d\d:\d\d(\.\d+)?` +
+	`|\b\d+(\.\d+)?(m\d+(\.\d+)?s| ?(µs|ms|s|min)\b)` +
+	`|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b` +
+	`|\b[0-9a-f]{32}\b` +
+	`|(127\.0\.0\.1|localhost):\d+`
+
+// matcher finds a wanted line: any white space is one blank, "..." is anything, and what changes with each run may be
+// another of its kind.
+func matcher(want string) *regexp.Regexp {
+	want = strings.Join(strings.Fields(want), " ")
+	loose := regexp.MustCompile(changing + `|\.\.\.`)
+	var pattern strings.Builder
+	for {
+		at := loose.FindStringIndex(want)
+		if at == nil {
+			pattern.WriteString(regexp.QuoteMeta(want))
+			return regexp.MustCompile(pattern.String())
+		}
+		pattern.WriteString(regexp.QuoteMeta(want[:at[0]]))
+		if want[at[0]:at[1]] == "..." {
+			pattern.WriteString(".*")
+		} else {
+			pattern.WriteString("(" + changing + ")")
+		}
+		want = want[at[1]:]
+	}
+}
+
+// plain is a line without the sequences that colour it.
+func plain(line string) string {
+	return regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]").ReplaceAllString(line, "")
+}
+
+// Checkout copies the files of a repository into a new folder, as a clone would have them: without what is hidden,
+// installed or built.
+func Checkout(from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("copy the repository: %w", err)
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return fmt.Errorf("copy the repository: %w", err)
+		}
+		target := filepath.Join(to, name)
+		switch {
+		case entry.IsDir() && path != from && made(entry.Name()):
+			return filepath.SkipDir
+		case entry.IsDir():
+			return os.MkdirAll(target, 0o755)
+		case entry.Type().IsRegular():
+			return duplicate(path, target)
+		}
+		return nil
+	})
+}
+
+// made reports whether a folder is not of the repository itself.
+func made(name string) bool {
+	return strings.HasPrefix(name, ".") || name == "node_modules" || name == "bin" || name == "__pycache__"
+}
+
+func duplicate(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return fmt.Errorf("copy a file: %w", err)
+	}
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return fmt.Errorf("copy a file: %w", err)
+	}
+	return os.WriteFile(to, content, info.Mode().Perm())
+}
+
+// Environment is that of this process, with a state folder of the page's own and without what would make it differ: the
+// cluster of the user who runs the test, and settings of the test itself.
+func Environment(state string) []string {
+	var env []string
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		switch name {
+		case "XDG_STATE_HOME", "KUBECONFIG", "MAKEFLAGS", "MAKELEVEL", "MFLAGS":
+		default:
+			env = append(env, variable)
+		}
+	}
+	return append(env, "XDG_STATE_HOME="+state)
 }

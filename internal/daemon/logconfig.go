@@ -1,0 +1,149 @@
+package daemon
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+)
+
+// LogOptions says how much is logged and in what form.
+type LogOptions struct {
+	Level  string // debug, info, warn or error
+	Format string // json or text
+}
+
+// DefaultLogOptions logs JSON from info upwards.
+func DefaultLogOptions() LogOptions { return LogOptions{Level: "info", Format: FormatJSON} }
+
+// BindFlags adds --log-level and --log-format.
+func (o *LogOptions) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Level, "log-level", o.Level, "how much is logged: debug, info, warn or error")
+	fs.StringVar(&o.Format, "log-format", o.Format, "form of a log line: json or text")
+}
+
+// Validate names the flag that cannot be used.
+func (o *LogOptions) Validate() error {
+	if _, err := ParseLevel(o.Level); err != nil {
+		return fmt.Errorf("--log-level %w", err)
+	}
+	if o.Format != FormatJSON && o.Format != FormatText {
+		return fmt.Errorf("--log-format %q: use json or text", o.Format)
+	}
+	return nil
+}
+
+// Config is the configuration of a log, from flags and settings.
+func (o *LogOptions) Config() Config {
+	return Config{Level: o.Level, Format: o.Format, DebugLines: DefaultDebugLines}
+}
+
+// NewLogger writes structured lines to w, for processes whose log stays as it is. Debug shows logr's V(1); deeper levels
+// stay hidden.
+func (o *LogOptions) NewLogger(w io.Writer) logr.Logger {
+	level, _ := ParseLevel(o.Level) // info when it cannot be read
+	return logr.FromSlogHandler(NewHandler(w, o.Format, level))
+}
+
+// Formats of a line.
+const (
+	FormatJSON = "json"
+	FormatText = "text"
+)
+
+// DefaultDebugLines limits how many lines a second the objects of one namespace may log by their annotation.
+const DefaultDebugLines = 50
+
+// debugLevel is logr's V(1), which is slog's level -1. Deeper levels stay hidden.
+const debugLevel = slog.Level(-1)
+
+// Config says how much is logged and in what form.
+type Config struct {
+	Level      string            // debug, info, warn or error
+	Format     string            // FormatJSON or FormatText
+	Components map[string]string // levels, by component
+	// DebugLines limits how many lines a second the objects of one namespace may log by their annotation; 0: none.
+	DebugLines int
+}
+
+// ParseLevel knows debug, info, warn and error, in any case.
+func ParseLevel(text string) (slog.Level, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(text)); err != nil || strings.ContainsAny(text, "+-") {
+		return 0, fmt.Errorf("%q: use debug, info, warn or error", text)
+	}
+	if level == slog.LevelDebug {
+		level = debugLevel
+	}
+	return level, nil
+}
+
+// NewHandler writes lines of a format to w.
+func NewHandler(w io.Writer, format string, level slog.Leveler) slog.Handler {
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: nameDebug}
+	if format == FormatText {
+		return slog.NewTextHandler(w, options)
+	}
+	return slog.NewJSONHandler(w, options)
+}
+
+// nameDebug prints logr's V(1) as DEBUG, where slog would say DEBUG+3.
+func nameDebug(_ []string, attr slog.Attr) slog.Attr {
+	if attr.Key != slog.LevelKey {
+		return attr
+	}
+	if level, ok := attr.Value.Any().(slog.Level); ok && level < slog.LevelInfo {
+		attr.Value = slog.StringValue(slog.LevelDebug.String())
+	}
+	return attr
+}
+
+// state is a Config as lines are judged by it.
+type state struct {
+	level      slog.Level
+	components map[string]slog.Level
+	handler    slog.Handler
+	debugLines int
+}
+
+// levelOf is that of the longest name that has one.
+func (s *state) levelOf(component string) slog.Level {
+	if len(s.components) == 0 {
+		return s.level
+	}
+	for name := component; ; {
+		if level, ok := s.components[name]; ok {
+			return level
+		}
+		cut := strings.LastIndexByte(name, '/')
+		if cut < 0 {
+			return s.level
+		}
+		name = name[:cut]
+	}
+}
+
+// DebugFor is the longest time for which an object is debugged.
+const DebugFor = time.Hour
+
+// clockSkew is by how much the clock of who writes the annotation may differ.
+const clockSkew = 5 * time.Minute
+
+// Until reads the annotation rouse.run/debug-until. A time that has passed is no error, and means never.
+func Until(annotation string, now time.Time) (time.Time, error) {
+	until, err := time.Parse(time.RFC3339, annotation)
+	switch {
+	case err != nil:
+		return time.Time{}, fmt.Errorf("it must be a time such as %s, at most one hour ahead", now.Add(DebugFor).UTC().Format(time.RFC3339))
+	case until.Sub(now) > DebugFor+clockSkew:
+		return time.Time{}, fmt.Errorf("it is more than one hour ahead: %s is the latest", now.Add(DebugFor).UTC().Format(time.RFC3339))
+	case until.Sub(now) > DebugFor:
+		return now.Add(DebugFor), nil
+	default:
+		return until, nil
+	}
+}

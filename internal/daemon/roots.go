@@ -1,3 +1,0 @@
-package daemon
-
-import _ "golang.org/x/crypto/x509roots/fallback" // the image is FROM scratch and has no CA file

@@ -1,0 +1,357 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayapi "sigs.k8s.io/gateway-api/apis/v1"
+
+	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/apirule"
+)
+
+// APIRuleSettings configure which gateways APIRules may name. Gateways and the controller need the same settings.
+type APIRuleSettings struct {
+	// Enabled is true if APIRules are served at all.
+	Enabled bool
+	// Domains are the domains of Rouse's own gateways. They count before Gateways of their names.
+	Domains map[types.NamespacedName]string
+	// GatewayAPI allows APIRules to name Gateways of Gateway API; its CRDs have to be installed.
+	GatewayAPI bool
+	// Authorizers are the names that extAuth may use.
+	Authorizers map[string]bool
+}
+
+// BindFlags lets command-line flags change the settings, but for Authorizers.
+func (s *APIRuleSettings) BindFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&s.Enabled, "apirules", s.Enabled, "serve APIRules, whose CustomResourceDefinition has to be there")
+	fs.Var(&domains{s}, "gateway-domain",
+		"gateway that APIRules may name and that Rouse itself is, with its domain: namespace/name=example.com; repeatable")
+	fs.BoolVar(&s.GatewayAPI, "gateway-api", s.GatewayAPI, "let APIRules name Gateways of gateway.networking.k8s.io/v1 too")
+}
+
+// Validate reports everything that is wrong.
+func (s *APIRuleSettings) Validate() error {
+	var problems []error
+	for _, gateway := range slices.SortedFunc(maps.Keys(s.Domains), byName) {
+		domain := s.Domains[gateway]
+		if full, ok := apirule.FullHost(v2.Host(domain), nil); !ok || strings.HasPrefix(full, "*.") {
+			problems = append(problems, fmt.Errorf("--gateway-domain %s: %q is not a domain such as example.com", gateway, domain))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func byName(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
+
+// domains is Settings.Domains as a flag.
+type domains struct{ settings *APIRuleSettings }
+
+// Set takes one gateway and its domain.
+func (d *domains) Set(text string) error {
+	name, domain, found := strings.Cut(text, "=")
+	namespace, name, qualified := strings.Cut(name, "/")
+	if !found || !qualified || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return fmt.Errorf("%q is not namespace/name=domain", text)
+	}
+	if d.settings.Domains == nil {
+		d.settings.Domains = map[types.NamespacedName]string{}
+	}
+	d.settings.Domains[types.NamespacedName{Namespace: namespace, Name: name}] = domain
+	return nil
+}
+
+// Type is how the usage text calls the value.
+func (d *domains) Type() string { return "gateway" }
+
+// String is all of them.
+func (d *domains) String() string {
+	if d.settings == nil {
+		return ""
+	}
+	texts := make([]string, 0, len(d.settings.Domains))
+	for gateway, domain := range d.settings.Domains {
+		texts = append(texts, gateway.String()+"="+domain)
+	}
+	slices.Sort(texts)
+	return strings.Join(texts, ",")
+}
+
+const (
+	// pause parts two decisions at least.
+	pause = 100 * time.Millisecond
+	// share of the time that the last one took parts them, too, so that deciding leaves time for everything else.
+	share = 3
+	// retry is how often kinds are looked for that the API server does not serve.
+	retry = 5 * time.Second
+)
+
+// APIRules calls apply with what all APIRules amount to, the oldest first, at once and after each change, until ctx ends. What it gets
+// points into the cache: it must not change it. The cache is limited by CacheObjects,
+// and best by Transform.
+func APIRules(ctx context.Context, c cache.Cache, settings APIRuleSettings, apply func([]apirule.Exposure)) error {
+	w := &watch{cache: c, settings: settings, changed: make(chan struct{}, 1), missing: []kind{
+		{"Services", &corev1.Service{}, serviceDiffers}, {"APIRules", &v2.APIRule{}, ruleDiffers},
+	}}
+	if settings.GatewayAPI {
+		w.missing = append(w.missing, kind{"Gateways", &gatewayapi.Gateway{}, gatewayDiffers})
+	}
+	defer w.end()
+	if err := w.find(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	return w.follow(ctx, func() error {
+		exposures, err := w.read(ctx)
+		if err == nil {
+			apply(exposures)
+		}
+		return err
+	})
+}
+
+// kind is one of the objects that decide.
+type kind struct {
+	name    string
+	object  client.Object
+	differs func(before, after any) bool
+}
+
+// watch is a Watch that runs.
+type watch struct {
+	cache    cache.Cache
+	settings APIRuleSettings
+	decider  apirule.Decider
+	changed  chan struct{}
+	missing  []kind // that the API server does not serve yet
+	undo     []func()
+}
+
+func (w *watch) end() {
+	for _, undo := range w.undo {
+		undo()
+	}
+}
+
+// find watches the kinds that the API server serves. The others are as if there was no object of them: gateways have more to do than
+// to wait for CustomResourceDefinitions.
+func (w *watch) find(ctx context.Context) error {
+	var missing []kind
+	var inStep []toolscache.InformerSynced
+	for _, each := range w.missing {
+		informer, err := w.cache.GetInformer(ctx, each.object, cache.BlockUntilSynced(false))
+		if meta.IsNoMatchError(err) {
+			missing = append(missing, each)
+			continue
+		}
+		if err != nil {
+			return ignoreEnd(ctx, fmt.Errorf("watch %s: %w", each.name, err))
+		}
+		registration, err := informer.AddEventHandler(onChangeOf(each.differs, w.raise))
+		if err != nil {
+			return ignoreEnd(ctx, fmt.Errorf("watch %s: %w", each.name, err))
+		}
+		w.undo = append(w.undo, func() { _ = informer.RemoveEventHandler(registration) }) // fails only when it is gone
+		inStep = append(inStep, informer.HasSynced, registration.HasSynced)
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), inStep...) {
+		return ignoreEnd(ctx, errOutOfStep)
+	}
+	w.missing = missing
+	return nil
+}
+
+// ignoreEnd is no error once the process ends.
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+func (w *watch) raise() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// follow decides at once and after each change, and looks for the kinds that are missing.
+func (w *watch) follow(ctx context.Context, decide func() error) error {
+	for {
+		began := time.Now()
+		if err := decide(); err != nil {
+			return ignoreEnd(ctx, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(max(pause, share*time.Since(began))):
+		}
+		if err := w.await(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// await waits for a change.
+func (w *watch) await(ctx context.Context) error {
+	for {
+		var again <-chan time.Time
+		if len(w.missing) > 0 {
+			again = time.After(retry)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.changed:
+			return nil
+		case <-again:
+			if err := w.find(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func onChangeOf(differs func(before, after any) bool, raise func()) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { raise() },
+		UpdateFunc: func(before, after any) {
+			if differs(before, after) {
+				raise()
+			}
+		},
+		DeleteFunc: func(any) { raise() },
+	}
+}
+
+// ruleDiffers is false for a status that was written.
+func ruleDiffers(before, after any) bool {
+	was, _ := before.(*v2.APIRule)
+	is, _ := after.(*v2.APIRule)
+	return was == nil || is == nil || was.UID != is.UID || was.Generation != is.Generation ||
+		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
+}
+
+func serviceDiffers(before, after any) bool {
+	was, _ := before.(*corev1.Service)
+	is, _ := after.(*corev1.Service)
+	return was == nil || is == nil || !reflect.DeepEqual(apirule.ServiceInfoOf(was), apirule.ServiceInfoOf(is))
+}
+
+func gatewayDiffers(before, after any) bool {
+	was, _ := before.(*gatewayapi.Gateway)
+	is, _ := after.(*gatewayapi.Gateway)
+	return was == nil || is == nil || !slices.Equal(hostsOf(was), hostsOf(is))
+}
+
+// read decides from what the cache has. What it returns points into the cache: do not change it.
+func (w *watch) read(ctx context.Context) ([]apirule.Exposure, error) {
+	rules, services, gateways := &v2.APIRuleList{}, &corev1.ServiceList{}, &gatewayapi.GatewayList{}
+	for name, list := range map[string]client.ObjectList{"APIRules": rules, "Services": services, "Gateways": gateways} {
+		if name == "Gateways" && !w.settings.GatewayAPI || slices.ContainsFunc(w.missing, func(k kind) bool { return k.name == name }) {
+			continue
+		}
+		if err := w.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list %s: %w", name, err)
+		}
+	}
+	cluster := &apirule.Objects{
+		Gateways:    make(map[types.NamespacedName]apirule.Gateway, len(gateways.Items)+len(w.settings.Domains)),
+		Services:    make(map[types.NamespacedName]apirule.ServiceInfo, len(services.Items)),
+		Authorizers: w.settings.Authorizers,
+	}
+	for i := range gateways.Items {
+		cluster.Gateways[client.ObjectKeyFromObject(&gateways.Items[i])] = apirule.Gateway{Hosts: hostsOf(&gateways.Items[i])}
+	}
+	for gateway, domain := range w.settings.Domains {
+		cluster.Gateways[gateway] = apirule.Gateway{Hosts: []string{"*." + domain}}
+	}
+	for i := range services.Items {
+		cluster.Services[client.ObjectKeyFromObject(&services.Items[i])] = apirule.ServiceInfoOf(&services.Items[i])
+	}
+	all := make([]*v2.APIRule, len(rules.Items))
+	for i := range rules.Items {
+		all[i] = &rules.Items[i]
+	}
+	return w.decider.Decide(all, cluster), nil
+}
+
+// hostsOf are the hosts of the listeners of a Gateway that take HTTP, with or without TLS. One that takes every host has an empty one.
+func hostsOf(gateway *gatewayapi.Gateway) []string {
+	var hosts []string
+	for i := range gateway.Spec.Listeners {
+		listener := &gateway.Spec.Listeners[i]
+		if listener.Protocol != gatewayapi.HTTPProtocolType && listener.Protocol != gatewayapi.HTTPSProtocolType {
+			continue
+		}
+		host := ""
+		if listener.Hostname != nil {
+			host = string(*listener.Hostname)
+		}
+		hosts = append(hosts, host)
+	}
+	return hosts
+}
+
+// APIRuleObjects limits what a cache holds of Services. Watch relies on it; make it part of the cache.Options.ByObject. It is empty when
+// APIRules are not served. Kinds of CustomResourceDefinitions are not in it: a cache cannot be made while one of those is missing.
+func APIRuleObjects(settings APIRuleSettings) map[client.Object]cache.ByObject {
+	if !settings.Enabled {
+		return nil
+	}
+	return map[client.Object]cache.ByObject{&corev1.Service{}: {Transform: withoutDetails}}
+}
+
+// TransformAPIRules limits what a cache holds of APIRules and Gateways, as its cache.Options.DefaultTransform. Other objects stay as they are.
+func TransformAPIRules(object any) (any, error) {
+	switch typed := object.(type) {
+	case *v2.APIRule:
+		typed.Annotations, typed.ManagedFields = nil, nil // their owners may fill 256 KiB
+	case *gatewayapi.Gateway:
+		onlyListeners(typed)
+	}
+	return object, nil
+}
+
+// withoutDetails keeps of a Service where it leads, and who may lead to it.
+func withoutDetails(object any) (any, error) {
+	service, ok := object.(*corev1.Service)
+	if !ok {
+		return object, nil
+	}
+	kept := v1alpha2.DebugUntil(service.Annotations)
+	if from, named := service.Annotations[apirule.AnnotationFrom]; named {
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[apirule.AnnotationFrom] = from
+	}
+	service.Annotations, service.ManagedFields, service.Status = kept, nil, corev1.ServiceStatus{}
+	return service, nil
+}
+
+// onlyListeners keeps of a Gateway which hosts it has.
+func onlyListeners(gateway *gatewayapi.Gateway) {
+	gateway.Annotations, gateway.ManagedFields = nil, nil
+	listeners := make([]gatewayapi.Listener, len(gateway.Spec.Listeners))
+	for i := range gateway.Spec.Listeners {
+		from := &gateway.Spec.Listeners[i]
+		listeners[i] = gatewayapi.Listener{Name: from.Name, Hostname: from.Hostname, Port: from.Port, Protocol: from.Protocol}
+	}
+	gateway.Spec, gateway.Status = gatewayapi.GatewaySpec{Listeners: listeners}, gatewayapi.GatewayStatus{}
+}

@@ -1,0 +1,230 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/embedded"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// Options say where spans go.
+type Options struct {
+	Endpoint    string  // URL of an OTLP collector over HTTP; empty: there are no spans
+	SampleRatio float64 // share of the traces begun here that are recorded; others are as their publisher decided
+}
+
+// DefaultOptions makes no spans, and would record all.
+func DefaultOptions() Options { return Options{SampleRatio: 1} }
+
+// BindFlags adds the --trace-* flags.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Endpoint, "trace-endpoint", o.Endpoint,
+		"URL of the OTLP collector that spans are sent to over HTTP, like http://collector:4318/v1/traces; no spans when empty")
+	fs.Float64Var(&o.SampleRatio, "trace-sample-ratio", o.SampleRatio,
+		"share of the traces begun here that are recorded, from 0 to 1; for others their publisher decided")
+}
+
+// Validate names every option that cannot work.
+func (o *Options) Validate() error {
+	var errs []error
+	if _, err := o.url(); err != nil {
+		errs = append(errs, err)
+	}
+	if !(o.SampleRatio >= 0 && o.SampleRatio <= 1) { // NaN is refused too
+		errs = append(errs, fmt.Errorf("--trace-sample-ratio must be from 0 to 1, not %v", o.SampleRatio))
+	}
+	return errors.Join(errs...)
+}
+
+// url has OTLP's own path when the endpoint has none. It is empty without an endpoint.
+func (o *Options) url() (string, error) {
+	if o.Endpoint == "" {
+		return "", nil
+	}
+	u, err := url.Parse(o.Endpoint)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return "", errors.New("--trace-endpoint must be a URL of http or https")
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/v1/traces"
+	}
+	return u.String(), nil
+}
+
+const (
+	// maxQueue spans wait to be sent; further ones are dropped.
+	maxQueue      = 4096
+	exportTimeout = 10 * time.Second
+	// closeTimeout bounds how long the last spans may take to be sent.
+	closeTimeout = 5 * time.Second
+)
+
+// Provider makes tracers whose spans go to the collector.
+type Provider struct{ *sdktrace.TracerProvider }
+
+// New makes the Provider of a service, or nil when the options name no collector. It does not wait for one.
+func New(ctx context.Context, options Options, service string, log logr.Logger) (*Provider, error) {
+	endpoint, err := options.url()
+	if err != nil || endpoint == "" {
+		return nil, err
+	}
+	exporter, err := otlptracehttp.New(ctx,
+		otlptracehttp.WithEndpointURL(endpoint),
+		otlptracehttp.WithTimeout(exportTimeout),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
+			Enabled: true, InitialInterval: time.Second, MaxInterval: 5 * time.Second, MaxElapsedTime: exportTimeout,
+		}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("make the exporter of spans: %w", err)
+	}
+	return &Provider{sdktrace.NewTracerProvider(
+		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(options.SampleRatio))),
+		sdktrace.WithResource(resource.NewSchemaless(identity(service)...)),
+		sdktrace.WithBatcher(&quietExporter{SpanExporter: exporter, log: log}, sdktrace.WithMaxQueueSize(maxQueue)),
+	)}, nil
+}
+
+func identity(service string) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{semconv.ServiceName(service)}
+	if host, err := os.Hostname(); err == nil { // which is the pod's name
+		attributes = append(attributes, semconv.ServiceInstanceID(host))
+	}
+	return attributes
+}
+
+// Close sends what is left, for a few seconds, also when ctx has ended. Spans that end later are lost. A nil Provider has
+// nothing to send.
+func (p *Provider) Close(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := p.Shutdown(ctx); err != nil {
+		return fmt.Errorf("send the last spans: %w", err)
+	}
+	return nil
+}
+
+// quietExporter loses spans that cannot be sent, and says so once per outage: the SDK would log each failure.
+type quietExporter struct {
+	sdktrace.SpanExporter
+	log logr.Logger
+
+	mu      sync.Mutex
+	failing bool
+}
+
+// ExportSpans implements sdktrace.SpanExporter.
+func (q *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := q.SpanExporter.ExportSpans(ctx, spans)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case err != nil && !q.failing:
+		q.log.Info("cannot send spans, they are lost until the collector answers", "reason", err.Error())
+	case err == nil && q.failing:
+		q.log.Info("sending spans again")
+	}
+	q.failing = err != nil
+	return nil
+}
+
+// Live makes the spans of a service whose collector may change, come and go while it runs. It is a trace.TracerProvider, and its
+// tracers stay usable.
+type Live struct {
+	embedded.TracerProvider
+
+	service string
+	log     logr.Logger
+	current atomic.Pointer[Provider] // nil without a collector
+
+	mu      sync.Mutex
+	options Options
+	closing sync.WaitGroup
+}
+
+// NewLive begins with the options' collector, or without one. It does not wait for it.
+func NewLive(ctx context.Context, options Options, service string, log logr.Logger) (*Live, error) {
+	l := &Live{service: service, log: log, options: options}
+	provider, err := New(ctx, options, service, log)
+	if err != nil {
+		return nil, err
+	}
+	l.current.Store(provider)
+	return l, nil
+}
+
+// Active reports whether there is a collector.
+func (l *Live) Active() bool { return l.current.Load() != nil }
+
+// Collect sends spans to another collector from now on, and to none when the endpoint is empty. The one before gets what has ended
+// until now, for a few seconds; meanwhile nothing waits. Nothing changes when it fails.
+func (l *Live) Collect(endpoint string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := l.options
+	if next.Endpoint = endpoint; next == l.options {
+		return nil
+	}
+	provider, err := New(context.Background(), next, l.service, l.log)
+	if err != nil {
+		return err
+	}
+	l.options = next
+	if before := l.current.Swap(provider); before != nil {
+		l.closing.Go(func() {
+			if err := before.Close(context.Background()); err != nil {
+				l.log.Info("the last spans for the collector before are lost", "reason", err.Error())
+			}
+		})
+	}
+	return nil
+}
+
+// Close sends what is left, as Provider.Close does.
+func (l *Live) Close(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.closing.Wait()
+	return l.current.Swap(nil).Close(ctx)
+}
+
+// Tracer implements trace.TracerProvider.
+func (l *Live) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
+	return &liveTracer{live: l, name: name, options: options}
+}
+
+// liveTracer asks whoever is the provider at each span.
+type liveTracer struct {
+	embedded.Tracer
+
+	live    *Live
+	name    string
+	options []trace.TracerOption
+}
+
+// Start implements trace.Tracer.
+func (t *liveTracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	provider := t.live.current.Load()
+	if provider == nil {
+		return noop.Tracer{}.Start(ctx, name, options...) //nolint:spancheck // it is the caller's to end
+	}
+	return provider.Tracer(t.name, t.options...).Start(ctx, name, options...) //nolint:spancheck // the same
+}
