@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,9 @@ const (
 	issuers      = 32
 	// kdfRounds of bcrypt take 13 s of a processor.
 	kdfRounds = 2000
-	loopType  = "hostile.loop.v1"
+	// limitMillis of a processor are what each pod of the hostile tenant may use.
+	limitMillis = 300
+	loopType    = "hostile.loop.v1"
 	// annotateEvery is how soon the next Function of the hostile tenant is to be checked at once.
 	annotateEvery = 100 * time.Millisecond
 )
@@ -43,28 +46,24 @@ var (
 	slowSource string
 )
 
-// hostile is a tenant with all rights in one namespace, who uses them against all that tenants share.
+// parts are what a hostile tenant attacks, in the order of docs/performance.md.
+var parts = []string{"controller", "gateways", "events", "registry", "admin"}
+
+// hostile is a tenant with all rights in one namespace, who uses them against what tenants share.
 type hostile struct {
 	cluster   *framework.Cluster
+	parts     []string
 	namespace string
 	stop      context.CancelFunc
 	stopped   chan struct{}
 }
 
-// attack begins everything and returns when it is under way.
-func (h *hostile) attack(ctx context.Context) (err error) {
+// begin attacks with all its parts and returns when they are under way.
+func (h *hostile) begin(ctx context.Context) (err error) {
 	if h.namespace, err = h.cluster.CreateNamespace(ctx, "hostile"); err != nil {
 		return err
 	}
-	own := h.function("own", answer("mine"))
-	own.Dependencies = `{"dependencies":{"is-number":"7.0.0"}}`
-	if err := h.cluster.ApplyYAML(ctx, h.namespace, own.YAML()); err != nil {
-		return err
-	}
-	if err := h.cluster.AwaitAnswer(ctx, h.namespace, own.Name, "mine", ended); err != nil {
-		return err
-	}
-	account, err := h.account(ctx, own.Name)
+	account, err := h.account(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,11 +77,13 @@ func (h *hostile) attack(ctx context.Context) (err error) {
 	if err := h.cluster.AwaitCondition(ctx, h.namespace, framework.FunctionGVK, "storm", "Running", "True", ended); err != nil {
 		return err
 	}
-	return h.begin(ctx, account)
+	return h.storm(ctx, account)
 }
 
-// begin returns when each kind of attack has begun.
-func (h *hostile) begin(ctx context.Context, account login) error {
+func (h *hostile) has(part string) bool { return slices.Contains(h.parts, part) }
+
+// storm returns when each kind of attack has begun.
+func (h *hostile) storm(ctx context.Context, account login) error {
 	token, err := h.cluster.Tenant(ctx, h.namespace, "admin")
 	if err != nil {
 		return err
@@ -90,9 +91,11 @@ func (h *hostile) begin(ctx context.Context, account login) error {
 	if _, err := h.send(ctx, map[string]any{"start": h.targets(account, token)}); err != nil {
 		return err
 	}
-	annotating, cancel := context.WithCancel(ctx)
-	h.stop, h.stopped = cancel, make(chan struct{})
-	go h.annotate(annotating)
+	if h.has("controller") {
+		annotating, cancel := context.WithCancel(ctx)
+		h.stop, h.stopped = cancel, make(chan struct{})
+		go h.annotate(annotating)
+	}
 	return framework.Await(ctx, ended, "the hostile tenant to be at everything", func(ctx context.Context) (bool, error) {
 		report, err := h.send(ctx, map[string]any{})
 		if err != nil {
@@ -114,7 +117,7 @@ func (h *hostile) targets(account login, token string) map[string]any {
 		waiting = append(waiting, fmt.Sprintf("http://never-%d.%s.svc.cluster.local", i, h.namespace))
 	}
 	return map[string]any{
-		"waiting": waiting, "entrance": framework.Entrance, "tokens": "tokens." + framework.OwnDomain, "host": "hostile." + framework.OwnDomain,
+		"parts": h.parts, "waiting": waiting, "entrance": framework.Entrance, "tokens": "tokens." + framework.OwnDomain, "host": "hostile." + framework.OwnDomain,
 		"publish": "http://rouse-eventbridge." + framework.System + ".svc.cluster.local/publish", "type": loopType, "source": framework.Source,
 		"registry": "http://rouse-registry." + framework.System + ".svc.cluster.local:5000", "user": account.Username, "password": account.Password,
 		"repository": account.repository, "issuer": h.issuer(0), "token": token,
@@ -123,49 +126,68 @@ func (h *hostile) targets(account login, token string) map[string]any {
 }
 
 func (h *hostile) manifest() (string, error) {
+	documents := []string{limited("slow", slowSource).YAML(), h.slowService(), limited("storm", stormSource).YAML()}
+	if h.has("controller") {
+		against, err := h.againstController()
+		if err != nil {
+			return "", err
+		}
+		documents = append(documents, against...)
+	}
+	if h.has("gateways") || h.has("events") {
+		documents = append(documents, limited("echo", echoSource).YAML())
+	}
+	if h.has("gateways") {
+		documents = append(documents,
+			framework.APIRule{Name: "hostile", Host: "hostile", Service: "echo", Gateway: framework.OwnGateway}.YAML(),
+			framework.APIRule{Name: "tokens", Host: "tokens", Service: "echo", Gateway: framework.OwnGateway, JWT: h.jwt()}.YAML())
+		for i := range neverStart {
+			never := limited(fmt.Sprintf("never-%d", i), "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)")
+			never.Asleep = true
+			documents = append(documents, never.YAML())
+		}
+	}
+	if h.has("events") {
+		documents = append(documents, h.subscription("echo-1"), h.subscription("echo-2"))
+	}
+	return strings.Join(documents, "---\n"), nil
+}
+
+func (h *hostile) againstController() ([]string, error) {
 	key, err := costlyKey()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	documents := []string{
-		h.function("slow", slowSource).YAML(), h.slowService(), h.function("storm", stormSource).YAML(),
-		h.function("echo", echoSource).YAML(), h.subscription("echo-1"), h.subscription("echo-2"),
-		framework.APIRule{Name: "hostile", Host: "hostile", Service: "echo", Gateway: framework.OwnGateway}.YAML(),
-		framework.APIRule{Name: "tokens", Host: "tokens", Service: "echo", Gateway: framework.OwnGateway, JWT: h.jwt()}.YAML(),
 		framework.Secret("costly-key", nil, map[string]string{"key": key, "password": "wrong"}),
 		framework.Secret("serverless-registry-config", map[string]string{"serverless.kyma-project.io/remote-registry": "config"},
 			map[string]string{"registryAddress": h.slowHost(), "insecure": "true", "username": "me", "password": "mine"}),
 	}
-	for i := range neverStart {
-		never := h.function(fmt.Sprintf("never-%d", i), "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)")
-		never.Asleep = true
-		documents = append(documents, never.YAML())
-	}
 	for i := range slowGit {
-		function := h.function(fmt.Sprintf("git-%d", i), "")
+		function := limited(fmt.Sprintf("git-%d", i), "")
 		function.Git = &framework.Git{URL: "http://" + h.slowHost() + "/" + function.Name + ".git", Reference: "main", BaseDir: "/"}
 		documents = append(documents, function.YAML())
 	}
 	for i := range costlyKeys {
-		function := h.function(fmt.Sprintf("key-%d", i), "")
+		function := limited(fmt.Sprintf("key-%d", i), "")
 		function.Git = &framework.Git{
 			URL: fmt.Sprintf("ssh://git@%s:22/%d.git", h.slowHost(), i), Reference: "main", BaseDir: "/", AuthType: "key", Secret: "costly-key",
 		}
 		documents = append(documents, function.YAML())
 	}
 	for i := range slowRegistry {
-		function := h.function(fmt.Sprintf("registry-%d", i), answer("never"))
+		function := limited(fmt.Sprintf("registry-%d", i), answer("never"))
 		function.Dependencies = fmt.Sprintf(`{"name":"hostile-%d","dependencies":{"is-number":"7.0.0"}}`, i)
 		documents = append(documents, function.YAML())
 	}
-	return strings.Join(documents, "---\n"), nil
+	return documents, nil
 }
 
-// function has a limit on its CPU, as an operator's quota would have: what is measured is Rouse, and not a node without processors.
-func (h *hostile) function(name, source string) framework.Function {
+// limited is a Function with a limit on its CPU, as an operator's quota would have: what is measured is Rouse, and not a node without processors.
+func limited(name, source string) framework.Function {
 	return framework.Function{Name: name, Runtime: nodeJS, Source: source, Spec: map[string]any{"resourceConfiguration": map[string]any{
 		"function": map[string]any{"resources": map[string]any{
-			"requests": map[string]any{"cpu": "10m", "memory": "32Mi"}, "limits": map[string]any{"cpu": "300m", "memory": "512Mi"},
+			"requests": map[string]any{"cpu": "10m", "memory": "32Mi"}, "limits": map[string]any{"cpu": fmt.Sprintf("%dm", limitMillis), "memory": "512Mi"},
 		}},
 	}}}
 }
@@ -227,7 +249,20 @@ func costlyKey() (string, error) {
 // login is the account by which the images of a Function are pushed and pulled.
 type login struct{ Username, Password, repository string }
 
-func (h *hostile) account(ctx context.Context, function string) (login, error) {
+// account is that of the hostile tenant's one build, before its registry is a slow one; empty when the registry is not attacked.
+func (h *hostile) account(ctx context.Context) (login, error) {
+	if !h.has("registry") {
+		return login{}, nil
+	}
+	const function = "own"
+	own := limited(function, answer("mine"))
+	own.Dependencies = `{"dependencies":{"is-number":"7.0.0"}}`
+	if err := h.cluster.ApplyYAML(ctx, h.namespace, own.YAML()); err != nil {
+		return login{}, err
+	}
+	if err := h.cluster.AwaitAnswer(ctx, h.namespace, function, "mine", ended); err != nil {
+		return login{}, err
+	}
 	secret := &corev1.Secret{}
 	if err := h.cluster.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: "rouse-registry-" + function}, secret); err != nil {
 		return login{}, fmt.Errorf("read an account of the registry: %w", err)

@@ -1,5 +1,6 @@
 // Command tenants measures what one tenant notices of another one that attacks all that they share: how long an apply, an event, a
-// request to a Function that sleeps, a deploy from Git and a build take beside a hostile tenant, and alone, in the same run.
+// request to a Function that sleeps, a deploy from Git and a build take alone, beside a hostile tenant, and, as a control, beside one
+// that only computes, as much as the hostile one and all that it sets to work, in the same run.
 package main
 
 import (
@@ -8,6 +9,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -18,66 +21,162 @@ import (
 	"github.com/rouse-run/rouse/e2e/rig"
 )
 
-func main() {
-	rounds := flag.Int("rounds", 5, "how often the quiet tenant does everything, alone and beside the hostile one")
-	events := flag.Int("events", 200, "how many events of a round are measured")
-	flag.Parse()
-	framework.Main("bench-tenants", func(ctx context.Context) error { return run(ctx, *rounds, *events) })
+type settings struct {
+	rounds, events int
+	kinds, hostile []string
+	each           bool
 }
 
-func run(ctx context.Context, rounds, events int) (err error) {
+func main() {
+	var s settings
+	flag.IntVar(&s.rounds, "rounds", 5, "how often the quiet tenant does everything in each phase")
+	flag.IntVar(&s.events, "events", 200, "how many events of a round are measured")
+	does := flag.String("quiet", strings.Join(kinds, ","), "what the quiet tenant does")
+	attacks := flag.String("hostile", strings.Join(parts, ","), "what the hostile tenant attacks")
+	flag.BoolVar(&s.each, "each", false, "attack each of these alone before all at the same time")
+	flag.Parse()
+	framework.Main("bench-tenants", func(ctx context.Context) (err error) {
+		if s.kinds, err = choice("-quiet", *does, kinds); err != nil {
+			return err
+		}
+		if s.hostile, err = choice("-hostile", *attacks, parts); err != nil {
+			return err
+		}
+		return run(ctx, s)
+	})
+}
+
+// choice are those of a list that all has.
+func choice(name, list string, all []string) ([]string, error) {
+	chosen := strings.Split(list, ",")
+	for _, one := range chosen {
+		if !slices.Contains(all, one) {
+			return nil, fmt.Errorf("%s: %q is not one of %s", name, one, strings.Join(all, ","))
+		}
+	}
+	return chosen, nil
+}
+
+// neighbour is who is there beside the quiet tenant in a phase.
+type neighbour interface {
+	begin(ctx context.Context) error
+	end(ctx context.Context) error
+}
+
+// phase is what the quiet tenant had in one company.
+type phase struct {
+	name  string
+	took  measured
+	cores map[string]float64
+}
+
+type bench struct {
+	settings
+	cluster *framework.Cluster
+	quiet   *quiet
+	phases  []phase
+}
+
+func run(ctx context.Context, s settings) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Minute)
 	defer cancel()
 	cluster, err := framework.Connect()
 	if err != nil {
 		return err
 	}
-	quiet, hostile := &quiet{cluster: cluster, events: events}, &hostile{cluster: cluster}
+	b := &bench{settings: s, cluster: cluster, quiet: &quiet{cluster: cluster, kinds: s.kinds, events: s.events}}
 	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
+		ending, cancel := ending(ctx)
 		defer cancel()
-		if err != nil && quiet.namespace != "" {
-			cluster.Dump(ending, os.Stderr, quiet.namespace)
+		if err != nil && b.quiet.namespace != "" {
+			cluster.Dump(ending, os.Stderr, b.quiet.namespace)
 		}
-		err = errors.Join(err, hostile.end(ending), quiet.end(ending))
+		err = errors.Join(err, b.quiet.end(ending))
 	}()
-	fmt.Println("setting up a quiet tenant ...")
-	if err := quiet.prepare(ctx); err != nil {
-		return err
-	}
-	if _, err := quiet.measure(ctx, "warm-up", 1); err != nil {
-		return err
-	}
-	alone, err := quiet.measure(ctx, "alone", rounds)
-	if err != nil {
-		return err
-	}
 	before, err := restarts(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	fmt.Println("setting up a hostile tenant ...")
-	if err := hostile.attack(ctx); err != nil {
+	if err := b.measure(ctx); err != nil {
 		return err
 	}
-	beside, err := quiet.measure(ctx, "beside", rounds)
-	if err != nil {
-		return err
-	}
-	report, err := hostile.report(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Println("meanwhile the hostile tenant had:", report)
 	after, err := restarts(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	explain(alone, beside)
-	fmt.Printf("tenants quiet_apply_ratio=%.2f quiet_event_p99_ratio=%.2f quiet_wake_ratio=%.2f quiet_git_ratio=%.2f quiet_build_ratio=%.2f restarts=%d\n",
-		ratio(alone, beside, "apply"), ratio(alone, beside, "event"), ratio(alone, beside, "wake"), ratio(alone, beside, "git"),
-		ratio(alone, beside, "build"), after-before)
+	b.explain()
+	fmt.Println("control", b.ratios("control", "control"))
+	fmt.Println("tenants", b.ratios("quiet", "hostile"), fmt.Sprintf("restarts=%d", after-before))
 	return nil
+}
+
+func ending(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
+}
+
+func (b *bench) measure(ctx context.Context) error {
+	fmt.Println("setting up a quiet tenant ...")
+	if err := b.quiet.prepare(ctx); err != nil {
+		return err
+	}
+	if _, err := b.quiet.measure(ctx, "warm-up", 1); err != nil {
+		return err
+	}
+	if err := b.phase(ctx, "alone", nil); err != nil {
+		return err
+	}
+	if b.each {
+		for _, part := range b.hostile {
+			if err := b.phase(ctx, part, &hostile{cluster: b.cluster, parts: []string{part}}); err != nil {
+				return err
+			}
+		}
+	}
+	if err := b.phase(ctx, "hostile", &hostile{cluster: b.cluster, parts: b.hostile}); err != nil {
+		return err
+	}
+	return b.phase(ctx, "control", &busy{cluster: b.cluster, cores: b.named("hostile").cores["all"] - b.named("alone").cores["all"]})
+}
+
+func (b *bench) phase(ctx context.Context, name string, beside neighbour) (err error) {
+	if beside != nil {
+		defer func() {
+			ending, cancel := ending(ctx)
+			defer cancel()
+			err = errors.Join(err, beside.end(ending))
+		}()
+		fmt.Printf("setting up its neighbour, %s ...\n", name)
+		if err := beside.begin(ctx); err != nil {
+			return err
+		}
+	}
+	processors := &processors{cluster: b.cluster}
+	end, err := processors.watch(ctx)
+	if err != nil {
+		return err
+	}
+	took, err := b.quiet.measure(ctx, name, b.rounds)
+	if err != nil {
+		return err
+	}
+	cores, err := end()
+	if err != nil {
+		return err
+	}
+	b.phases = append(b.phases, phase{name: name, took: took, cores: cores})
+	if beside, ok := beside.(*hostile); ok {
+		report, err := beside.report(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Println("meanwhile the hostile tenant had:", report)
+	}
+	fmt.Println("attempts to publish that were refused so far:", b.quiet.refused)
+	return nil
+}
+
+func (b *bench) named(name string) phase {
+	return b.phases[slices.IndexFunc(b.phases, func(p phase) bool { return p.name == name })]
 }
 
 // restarts counts those of all of Rouse's containers. A container that was out of memory has restarted.
@@ -96,22 +195,45 @@ func restarts(ctx context.Context, cluster *framework.Cluster) (count int32, err
 
 // typical is the 99th percentile of events, of which there are many, and the median of what is done once a round.
 func typical(of measured, what string) float64 {
-	if what == "event" {
+	if what == eventKind {
 		return rig.Milliseconds(of[what], 99)
 	}
 	return rig.Milliseconds(of[what], 50)
 }
 
-func ratio(alone, beside measured, what string) float64 {
-	return typical(beside, what) / typical(alone, what)
+// ratios are those of a phase to the quiet tenant alone.
+func (b *bench) ratios(prefix, name string) string {
+	var fields []string
+	for _, what := range b.kinds {
+		title := what
+		if what == eventKind {
+			title = "event_p99"
+		}
+		fields = append(fields, fmt.Sprintf("%s_%s_ratio=%.2f", prefix, title, typical(b.named(name).took, what)/typical(b.named("alone").took, what)))
+	}
+	return strings.Join(fields, " ")
 }
 
-func explain(alone, beside measured) {
+// explain prints what took how long in each phase, and who used how many processors meanwhile.
+func (b *bench) explain() {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(table, "\talone ms\tbeside ms\tslowest beside ms\tratio\t")
-	for _, what := range kinds {
-		_, _ = fmt.Fprintf(table, "%s\t%.0f\t%.0f\t%.0f\t%.2f\t\n", what, typical(alone, what), typical(beside, what),
-			rig.Milliseconds(beside[what], 100), ratio(alone, beside, what))
+	row := func(name string, cell func(phase) string) {
+		_, _ = fmt.Fprint(table, name, "\t")
+		for _, one := range b.phases {
+			_, _ = fmt.Fprint(table, cell(one), "\t")
+		}
+		_, _ = fmt.Fprintln(table)
+	}
+	row("", func(p phase) string { return p.name })
+	for _, what := range b.kinds {
+		row(what+" ms", func(p phase) string { return fmt.Sprintf("%.0f", typical(p.took, what)) })
+		if what == eventKind {
+			row("event p50 ms", func(p phase) string { return fmt.Sprintf("%.0f", rig.Milliseconds(p.took[what], 50)) })
+		}
+		row(what+" slowest ms", func(p phase) string { return fmt.Sprintf("%.0f", rig.Milliseconds(p.took[what], 100)) })
+	}
+	for _, user := range users {
+		row("processors: "+user, func(p phase) string { return fmt.Sprintf("%.2f", p.cores[user]) })
 	}
 	_ = table.Flush()
 }
