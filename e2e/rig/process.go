@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,31 +26,36 @@ const (
 	stopBound  = 45 * time.Second
 )
 
-// Main runs the role that the arguments name, and else the tool. It exits with 1 when that fails.
+// Main is the main function of a program that is one tool. It exits with 1 when the tool fails.
 func Main(tool func(ctx context.Context, r *Rig) error, roles map[string]Role) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := run(ctx, tool, roles)
+	err := Run(ctx, "", os.Args[1:], tool, roles)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1) //nolint:gocritic // stop only matters to a process that goes on
 	}
 }
 
-func run(ctx context.Context, tool func(context.Context, *Rig) error, roles map[string]Role) error {
-	if len(os.Args) > 2 && os.Args[1] == roleFlag {
-		role, ok := roles[os.Args[2]]
+// Run runs the role that args name, and the tool when they name none. The program starts its roles as itself: subcommand is the
+// argument that selects this tool among those of the program, and empty in a program that is one tool.
+func Run(ctx context.Context, subcommand string, args []string, tool func(context.Context, *Rig) error, roles map[string]Role) error {
+	if len(args) > 1 && args[0] == roleFlag {
+		role, ok := roles[args[1]]
 		if !ok {
-			role, ok = ownRoles()[os.Args[2]]
+			role, ok = ownRoles()[args[1]]
 		}
 		if !ok {
-			return fmt.Errorf("there is no role %q", os.Args[2])
+			return fmt.Errorf("there is no role %q", args[1])
 		}
-		return role(ctx, func(where string) { fmt.Println(readyWord + where) }, os.Args[3:])
+		return role(ctx, func(where string) { fmt.Println(readyWord + where) }, args[2:])
 	}
 	r, err := newRig()
 	if err != nil {
 		return err
+	}
+	if subcommand != "" {
+		r.self = []string{subcommand}
 	}
 	return errors.Join(tool(ctx, r), r.Close())
 }
@@ -59,6 +65,7 @@ func ownRoles() map[string]Role { return map[string]Role{"nats": natsRole, "brid
 // Rig owns the processes and files of one run of a tool.
 type Rig struct {
 	dir   string
+	self  []string // arguments of this program before those of a role
 	limit int64 // bytes of memory of a bridge, 0 for any
 
 	mu        sync.Mutex
@@ -107,7 +114,7 @@ func (r *Rig) Start(role string, args ...string) (*Process, error) { return r.st
 
 // start is Start in a control group, nil for that of the tool.
 func (r *Rig) start(group *cgroup, role string, args []string) (*Process, error) {
-	cmd := exec.Command("/proc/self/exe", append([]string{roleFlag, role}, args...)...) //nolint:noctx // Stop and Kill end it
+	cmd := exec.Command("/proc/self/exe", slices.Concat(r.self, []string{roleFlag, role}, args)...) //nolint:noctx // Stop and Kill end it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if group != nil {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(group.dir.Fd())
