@@ -177,11 +177,11 @@ soak-http: cluster ## Put a Function to sleep and wake it a hundred times under 
 ##@ Measure it
 .PHONY: bench-wake
 bench-wake: cluster ## 20 wakes beside 20 bare scale-ups of the same pod, on the local cluster (RUNTIME)
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench wake $(if $(RUNTIME),-runtime $(RUNTIME))
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster wake $(if $(RUNTIME),-runtime $(RUNTIME))
 
 .PHONY: bench-http
 bench-http: cluster ## 20 wakes by a request beside 20 bare scale-ups of the same pod, and a warm Function with waking on beside off
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench http
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster http
 
 .PHONY: bench-local
 bench-local: bin/rouse ## 20 wakes of a Function of each language in local mode, beside bare servers
@@ -189,11 +189,11 @@ bench-local: bin/rouse ## 20 wakes of a Function of each language in local mode,
 
 .PHONY: bench-build
 bench-build: cluster ## From apply to Running: inline, first build, same dependencies again, on the local cluster
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench build
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster build
 
 .PHONY: bench-tenants
 bench-tenants: cluster ## What a quiet tenant notices of a hostile one that attacks all that they share, on the local cluster (ROUNDS)
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench tenants $(if $(ROUNDS),-rounds $(ROUNDS))
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster tenants $(if $(ROUNDS),-rounds $(ROUNDS))
 
 .PHONY: bench-dispatch
 bench-dispatch: ## 100,000 stored events to a sink, beside the simplest loop that can do it (EVENTS, ROUNDS)
@@ -218,7 +218,7 @@ bench-subscriptions: ## 10,000 Subscriptions on one bridge, idle and with 1 % ac
 .PHONY: bench-controller
 bench-controller: packages ## 10,000 Functions and Subscriptions in a real kube-apiserver without nodes: applied, a restart, and at rest (N, IDLE)
 	@assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH" && \
-	  $(GO) run ./e2e/bench controller $(if $(N),-n $(N)) $(if $(IDLE),-idle $(IDLE))
+	  $(GO) run ./e2e/bench/cluster controller $(if $(N),-n $(N)) $(if $(IDLE),-idle $(IDLE))
 
 .PHONY: bench-memory
 bench-memory: ## Hostile loads that could make a bridge take unbounded memory, beside the chart's limit (SHAPE_SECONDS, SCALE_PERCENT)

@@ -196,22 +196,8 @@ func (h *hostile) publish(ctx context.Context, a attack) {
 }
 
 func (h *hostile) send(ctx context.Context, client *http.Client, port, name string, number int, data string) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:"+port+"/publish", strings.NewReader(data))
-	if err != nil {
-		return
-	}
-	for header, value := range map[string]string{
-		"Ce-Specversion": "1.0", "Ce-Id": name + "-" + strconv.Itoa(number), "Ce-Source": hostileSource,
-		"Ce-Type": name + ".v1", "Content-Type": "application/json",
-	} {
-		request.Header.Set(header, value)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return // failed events do not matter to it
-	}
-	_, _ = io.Copy(io.Discard, response.Body)
-	_ = response.Body.Close()
+	event := rig.Event{ID: name + "-" + strconv.Itoa(number), Source: hostileSource, Type: name + ".v1", Data: data}
+	_, _, _ = event.Publish(ctx, client, "http://127.0.0.1:"+port+"/publish") // failed events do not matter to it
 }
 
 // hold sends a text on a connection, again and again up to mostHeld bytes, reads nothing, and begins again when the

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -96,29 +95,15 @@ func (s *stage) publishOne(ctx context.Context, client *http.Client, id int) err
 
 func (s *stage) attempt(ctx context.Context, client *http.Client, id, port int) error {
 	b := scenario()[id%len(scenario())]
-	url := "http://127.0.0.1:" + strconv.Itoa(port) + "/publish"
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"number":`+strconv.Itoa(id)+`}`))
-	if err != nil {
-		return err
-	}
-	for name, value := range map[string]string{
-		"Ce-Specversion": "1.0", "Ce-Id": strconv.Itoa(id), "Ce-Source": source, "Ce-Type": b.eventType(), "Content-Type": "application/json",
-	} {
-		request.Header.Set(name, value)
-	}
+	event := rig.Event{ID: strconv.Itoa(id), Source: source, Type: b.eventType(), Data: `{"number":` + strconv.Itoa(id) + `}`}
 	if at, ordered := orderedEventOf(id); ordered {
-		request.Header.Set("Ce-"+keyAttribute, strconv.Itoa(at.key))
+		event.Header = map[string]string{"Ce-" + keyAttribute: strconv.Itoa(at.key)}
 	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
+	status, answer, err := event.Publish(ctx, client, "http://127.0.0.1:"+strconv.Itoa(port)+"/publish")
+	if err == nil && status != http.StatusNoContent {
+		err = fmt.Errorf("%d: %s", status, answer)
 	}
-	defer func() { _ = response.Body.Close() }()
-	text, _ := io.ReadAll(response.Body) // only for the error
-	if response.StatusCode != http.StatusNoContent {
-		return fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(text)))
-	}
-	return nil
+	return err
 }
 
 // sink records the id of each event in its journal before it answers 204, so that no kill makes it forget one.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -96,21 +95,8 @@ func newCrowd(ctx context.Context, url string) *crowd {
 
 // publish records the event if it is confirmed. Others may be stored or not.
 func (c *crowd) publish(ctx context.Context, url, id string) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"number":1}`))
-	if err != nil {
-		return
-	}
-	for name, value := range map[string]string{
-		"Ce-Specversion": "1.0", "Ce-Id": id, "Ce-Source": eventSource, "Ce-Type": eventType, "Content-Type": "application/json",
-	} {
-		request.Header.Set(name, value)
-	}
-	response, err := c.client.Do(request)
-	if err != nil {
-		return
-	}
-	_ = response.Body.Close()
-	if response.StatusCode == http.StatusNoContent {
+	status, _, err := rig.Event{ID: id, Source: eventSource, Type: eventType, Data: `{"number":1}`}.Publish(ctx, &c.client, url)
+	if err == nil && status == http.StatusNoContent {
 		c.mu.Lock()
 		c.ids = append(c.ids, id)
 		c.mu.Unlock()

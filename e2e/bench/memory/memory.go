@@ -252,20 +252,9 @@ func publish(ctx context.Context, where string) (stored, refused int) {
 }
 
 func publishOne(ctx context.Context, client *http.Client, where string, id int) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, where+"/publish", strings.NewReader(strings.Repeat("x", 1<<10)))
-	if err != nil {
-		return false
-	}
-	for name, value := range map[string]string{
-		"Ce-Specversion": "1.0", "Ce-Id": fmt.Sprintf("honest-%d", id), "Ce-Source": source, "Ce-Type": "quiet.v1", "Content-Type": "text/plain",
-		"Authorization": "Bearer shop/checkout",
-	} {
-		request.Header.Set(name, value)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return false
-	}
-	_ = response.Body.Close()
-	return response.StatusCode == http.StatusNoContent
+	status, _, err := rig.Event{
+		ID: fmt.Sprintf("honest-%d", id), Source: source, Type: "quiet.v1", Data: strings.Repeat("x", 1<<10),
+		Header: map[string]string{"Content-Type": "text/plain", "Authorization": "Bearer shop/checkout"},
+	}.Publish(ctx, client, where+"/publish")
+	return err == nil && status == http.StatusNoContent
 }

@@ -11,9 +11,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/e2e/framework"
@@ -59,7 +57,7 @@ func runHTTP(ctx context.Context, r *rig.Rig, rounds, warmRounds int) error {
 	}
 	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
 
-	b := &httpBench{cluster: cluster, namespace: namespace}
+	b := &httpBench{bareTwin: bareTwin{cluster, namespace}}
 	fmt.Println("preparing a Function that sleeps, the same pod without Rouse, and a Function that is warm ...")
 	if err := b.prepare(ctx); err != nil {
 		return err
@@ -85,7 +83,6 @@ func runHTTP(ctx context.Context, r *rig.Rig, rounds, warmRounds int) error {
 
 const (
 	sleeping = "sleeping"
-	bareName = "bare"
 	warm     = "warm"
 
 	hello = "module.exports.main = function () { return 'hello' }"
@@ -96,10 +93,9 @@ const (
 )
 
 type httpBench struct {
-	cluster   *framework.Cluster
-	namespace string
-	urls      map[string]string
-	errors    int
+	bareTwin
+	urls   map[string]string
+	errors int
 }
 
 // prepare makes all Functions, and a Deployment with the very pod of the one that sleeps.
@@ -129,22 +125,7 @@ func (b *httpBench) prepare(ctx context.Context) error {
 	if err := b.cluster.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: sleeping}, original); err != nil {
 		return err
 	}
-	return b.cluster.Create(ctx, bareTwin(original))
-}
-
-// bareTwin is the same pod under labels that no other object selects.
-func bareTwin(original *appsv1.Deployment) *appsv1.Deployment {
-	labels := map[string]string{"app": bareName}
-	twin := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: bareName, Namespace: original.Namespace},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(0)),
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: *original.Spec.Template.DeepCopy(),
-		},
-	}
-	twin.Spec.Template.Labels = labels
-	return twin
+	return b.create(ctx, original)
 }
 
 // wake asks the Function at zero and returns when it began, and the time until the first byte of its answer.
@@ -226,26 +207,6 @@ func (b *httpBench) bare(ctx context.Context) (accepted, answered time.Duration,
 		return 0, 0, err
 	}
 	return accepted, answered, b.awaitNoPods(ctx, client.MatchingLabels{"app": bareName})
-}
-
-func (b *httpBench) scale(ctx context.Context, replicas int32) error {
-	scale := &autoscalingv1.Scale{
-		ObjectMeta: metav1.ObjectMeta{Name: bareName, Namespace: b.namespace},
-		Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
-	}
-	_, err := b.cluster.Kube.AppsV1().Deployments(b.namespace).UpdateScale(ctx, bareName, scale, metav1.UpdateOptions{})
-	if err != nil {
-		return fmt.Errorf("scale the bare Deployment to %d: %w", replicas, err)
-	}
-	return nil
-}
-
-func (b *httpBench) awaitNoPods(ctx context.Context, labels client.MatchingLabels) error {
-	return framework.Await(ctx, 2*time.Minute, "all pods to be gone", func(ctx context.Context) (bool, error) {
-		pods := &corev1.PodList{}
-		err := b.cluster.List(ctx, pods, client.InNamespace(b.namespace), labels)
-		return err == nil && len(pods.Items) == 0, err
-	})
 }
 
 // wakes are the times of all rounds.

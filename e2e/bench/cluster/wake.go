@@ -7,9 +7,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/e2e/framework"
@@ -43,7 +40,7 @@ func runWake(ctx context.Context, runtime string, rounds int) error {
 	}
 	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
 
-	b := &wakeBench{cluster: cluster, namespace: namespace, runtime: runtime, source: source}
+	b := &wakeBench{bareTwin: bareTwin{cluster, namespace}, runtime: runtime, source: source}
 	fmt.Println("preparing a Function of " + runtime + ", the same pod without Rouse, and a ledger ...")
 	if err := b.prepare(ctx); err != nil {
 		return err
@@ -68,9 +65,8 @@ func runWake(ctx context.Context, runtime string, rounds int) error {
 }
 
 const (
-	wokenName    = "woken"
-	wakeBareName = "bare"
-	wakeType     = "bench.wake.v1"
+	wokenName = "woken"
+	wakeType  = "bench.wake.v1"
 
 	nodeRuntime = "nodejs22"
 	goRuntime   = "go126"
@@ -80,10 +76,9 @@ const (
 var sources = map[string]string{nodeRuntime: framework.ReportingHandler(""), goRuntime: framework.ReportingHandlerInGo}
 
 type wakeBench struct {
-	cluster   *framework.Cluster
-	namespace string
-	runtime   string
-	source    string
+	bareTwin
+	runtime string
+	source  string
 }
 
 // prepare makes the Function and a Deployment with the very same pod, both at zero.
@@ -110,22 +105,7 @@ func (b *wakeBench) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.cluster.Create(ctx, wakeBareTwin(original))
-}
-
-// wakeBareTwin is the same pod under labels that no other object selects.
-func wakeBareTwin(original *appsv1.Deployment) *appsv1.Deployment {
-	labels := map[string]string{"app": wakeBareName}
-	twin := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: wakeBareName, Namespace: original.Namespace},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(0)),
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: *original.Spec.Template.DeepCopy(),
-		},
-	}
-	twin.Spec.Template.Labels = labels
-	return twin
+	return b.create(ctx, original)
 }
 
 // wake publishes one event at zero and returns the time until the handler saw it.
@@ -152,7 +132,7 @@ func (b *wakeBench) bare(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ready := make(chan time.Time, 1)
-	if err := b.cluster.RecordReady(ctx, b.namespace, client.MatchingLabels{"app": wakeBareName}, ready); err != nil {
+	if err := b.cluster.RecordReady(ctx, b.namespace, client.MatchingLabels{"app": bareName}, ready); err != nil {
 		return 0, err
 	}
 	started := time.Now()
@@ -171,25 +151,5 @@ func (b *wakeBench) bare(ctx context.Context) (time.Duration, error) {
 	if err := b.scale(ctx, 0); err != nil {
 		return 0, err
 	}
-	return took, b.awaitNoPods(ctx, client.MatchingLabels{"app": wakeBareName})
-}
-
-func (b *wakeBench) scale(ctx context.Context, replicas int32) error {
-	scale := &autoscalingv1.Scale{
-		ObjectMeta: metav1.ObjectMeta{Name: wakeBareName, Namespace: b.namespace},
-		Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
-	}
-	_, err := b.cluster.Kube.AppsV1().Deployments(b.namespace).UpdateScale(ctx, wakeBareName, scale, metav1.UpdateOptions{})
-	if err != nil {
-		return fmt.Errorf("scale the bare Deployment to %d: %w", replicas, err)
-	}
-	return nil
-}
-
-func (b *wakeBench) awaitNoPods(ctx context.Context, labels client.MatchingLabels) error {
-	return framework.Await(ctx, 2*time.Minute, "all pods to be gone", func(ctx context.Context) (bool, error) {
-		pods := &corev1.PodList{}
-		err := b.cluster.List(ctx, pods, client.InNamespace(b.namespace), labels)
-		return err == nil && len(pods.Items) == 0, err
-	})
+	return took, b.awaitNoPods(ctx, client.MatchingLabels{"app": bareName})
 }
