@@ -16,6 +16,8 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
+// The baselines of the benchmarks are the simplest programs that can do a bridge's work, as roles of a rig.
+
 // bareMaxPending is more than any benchmark has connections, so that no request waits for it.
 const bareMaxPending = 4096
 

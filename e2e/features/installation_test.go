@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,17 +35,7 @@ func connect(t *testing.T) (*framework.Cluster, string) {
 	t.Helper()
 	cluster, err := framework.Connect()
 	require.NoError(t, err)
-	namespace, err := cluster.CreateNamespace(t.Context(), "e2e")
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
-		defer cancel()
-		if t.Failed() {
-			cluster.Dump(ctx, os.Stdout, namespace)
-		}
-		require.NoError(t, cluster.DeleteNamespace(ctx, namespace))
-	})
-	return cluster, namespace
+	return cluster, cluster.TestNamespace(t, "e2e")
 }
 
 // sleeper applies a Function that sleeps at zero with its Subscription, and waits until both are ready and

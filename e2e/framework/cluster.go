@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,6 +99,26 @@ func (c *Cluster) ApplyYAML(ctx context.Context, namespace, manifest string) err
 		}
 	}
 	return nil
+}
+
+// TestNamespace makes a namespace for a test, dumps it when the test fails, and deletes it after the test.
+func (c *Cluster) TestNamespace(t testing.TB, prefix string) string {
+	t.Helper()
+	namespace, err := c.CreateNamespace(t.Context(), prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
+		defer cancel()
+		if t.Failed() {
+			c.Dump(ctx, os.Stdout, namespace)
+		}
+		if err := c.DeleteNamespace(ctx, namespace); err != nil {
+			t.Error(err)
+		}
+	})
+	return namespace
 }
 
 // CreateNamespace makes a namespace with a generated name, under Pod Security "restricted".

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"sync"
 	"testing"
@@ -37,22 +36,7 @@ func start(t *testing.T) (*framework.Cluster, *framework.Outside, string) {
 	require.NoError(t, err)
 	out, err := serveAPIRules()
 	require.NoError(t, err, out)
-	return cluster, outside, newNamespace(t, cluster)
-}
-
-func newNamespace(t *testing.T, cluster *framework.Cluster) string {
-	t.Helper()
-	namespace, err := cluster.CreateNamespace(t.Context(), "gateway")
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
-		defer cancel()
-		if t.Failed() {
-			cluster.Dump(ctx, os.Stdout, namespace)
-		}
-		require.NoError(t, cluster.DeleteNamespace(ctx, namespace))
-	})
-	return namespace
+	return cluster, outside, cluster.TestNamespace(t, "gateway")
 }
 
 const (
@@ -108,7 +92,7 @@ func TestOnlyAValidTokenWakesASleepingFunctionFromOutside(t *testing.T) {
 func TestAHostBelongsToTheAPIRuleThatWasThereFirst(t *testing.T) {
 	t.Parallel()
 	cluster, outside, first := start(t)
-	second := newNamespace(t, cluster)
+	second := cluster.TestNamespace(t, "gateway")
 	host := "taken-" + first
 	for namespace, answer := range map[string]string{first: "first", second: "second"} {
 		function := framework.Function{Name: "here", Runtime: "nodejs22", Source: fmt.Sprintf("module.exports.main = () => %q", answer)}

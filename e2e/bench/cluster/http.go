@@ -139,7 +139,7 @@ func (b *httpBench) wake(ctx context.Context) (began time.Time, took time.Durati
 	return began, first.Sub(began), err
 }
 
-// requestOnce makes a request over a new connection, and returns when the first byte of its answer came.
+// ask makes a request over a new connection, and returns when the first byte of its answer came.
 func (b *httpBench) ask(ctx context.Context, url string) (time.Time, error) {
 	var first time.Time
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { first = time.Now() }})
