@@ -213,27 +213,27 @@ soak-http: cluster ## Put a Function to sleep and wake it a hundred times under 
 ##@ Measure it
 .PHONY: bench-wake
 bench-wake: cluster ## 20 wakes beside 20 bare scale-ups of the same pod, on the local cluster (RUNTIME)
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/wake $(if $(RUNTIME),-runtime $(RUNTIME))
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster wake $(if $(RUNTIME),-runtime $(RUNTIME))
 
 .PHONY: bench-http
 bench-http: cluster ## 20 wakes by a request beside 20 bare scale-ups of the same pod, and a warm Function with waking on beside off
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/http
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster http
 
 .PHONY: bench-local
 bench-local: bin/rouse ## 20 wakes of a Function of each language in local mode, beside bare servers
-	@$(GO) run ./e2e/bench/local
+	@$(GO) run ./e2e/bench local
 
 .PHONY: bench-build
 bench-build: cluster ## From apply to Running: inline, first build, same dependencies again, on the local cluster
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/build
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster build
 
 .PHONY: bench-tenants
 bench-tenants: cluster ## What a quiet tenant notices of a hostile one that attacks all that they share, on the local cluster (ROUNDS)
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/tenants $(if $(ROUNDS),-rounds $(ROUNDS))
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster tenants $(if $(ROUNDS),-rounds $(ROUNDS))
 
 .PHONY: bench-dispatch
 bench-dispatch: ## 100,000 stored events to a sink, beside the simplest loop that can do it (EVENTS, ROUNDS)
-	@$(GO) run ./e2e/bench/dispatch
+	@$(GO) run ./e2e/bench dispatch
 
 .PHONY: bench-own
 bench-own: ## CPU of our own client, codec and pull client beside the libraries for each (JOB, ROUNDS, ROUND_SECONDS)
@@ -241,32 +241,32 @@ bench-own: ## CPU of our own client, codec and pull client beside the libraries 
 
 .PHONY: bench-ingress
 bench-ingress: ## Publishing over 32 and 128 connections, beside the simplest handler that can do it (ROUND_SECONDS, ROUNDS)
-	@$(GO) run ./e2e/bench/ingress
+	@$(GO) run ./e2e/bench ingress
 
 .PHONY: bench-latency
 bench-latency: ## 200 and 2,000 events/s from publisher to sink, beside the bare pair (ROUND_SECONDS, ROUNDS)
-	@$(GO) run ./e2e/bench/latency
+	@$(GO) run ./e2e/bench latency
 
 .PHONY: bench-subscriptions
 bench-subscriptions: ## 10,000 Subscriptions on one bridge, idle and with 1 % active (SUBSCRIPTIONS, ROUND_SECONDS)
-	@$(GO) run ./e2e/bench/subscriptions
+	@$(GO) run ./e2e/bench subscriptions
 
 .PHONY: bench-controller
 bench-controller: packages ## 10,000 Functions and Subscriptions in a real kube-apiserver without nodes: applied, a restart, and at rest (N, IDLE)
 	@$(ASSETS) && \
-	  $(GO) run ./e2e/bench/controller $(if $(N),-n $(N)) $(if $(IDLE),-idle $(IDLE))
+	  $(GO) run ./e2e/bench/cluster controller $(if $(N),-n $(N)) $(if $(IDLE),-idle $(IDLE))
 
 .PHONY: bench-memory
 bench-memory: ## Hostile loads that could make a bridge take unbounded memory, beside the chart's limit (SHAPE_SECONDS, SCALE_PERCENT)
-	@$(GO) run ./e2e/bench/memory
+	@$(GO) run ./e2e/bench memory
 
 .PHONY: bench-retries
 bench-retries: ## Retries of one Subscription while 1,000,000 of others wait (RETRIES, ROUND_SECONDS)
-	@$(GO) run ./e2e/bench/retries
+	@$(GO) run ./e2e/bench retries
 
 .PHONY: bench-runtime
 bench-runtime: packages ## Hello world on one core beside the bare HTTP server of each language
-	@$(GO) run ./e2e/bench/runtime
+	@$(GO) run ./e2e/bench runtime
 
 .PHONY: powercut
 powercut: ## Cut the power of a nats-server's disk under load: confirmed events must be there (CUTS; root)

@@ -9,9 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rouse-run/rouse/e2e/rig"
+	"github.com/rouse-run/rouse/internal/routing"
 )
 
 const (
@@ -95,4 +99,177 @@ func act(ctx context.Context, r *rig.Rig, name string, events int, hostile bool)
 	}
 	o.latency = s.latency()
 	return o, nil
+}
+
+const (
+	namespace   = "chaos"
+	source      = "chaos"
+	maxInFlight = 20
+	// keyAttribute keeps the events of an ordered Subscription in order.
+	keyAttribute = "key"
+)
+
+// behaviour is what a sink does until it is healed.
+type behaviour struct {
+	name        string
+	fail        int           // percent of the deliveries that get 500
+	hang        int           // percent of the deliveries that get no answer
+	refuseEvery int           // one in so many events gets 422, always
+	slow        time.Duration // what an answer takes at most
+	restarts    bool
+	keys        int              // values of the attribute that keeps events in order, 0 for no order
+	delivery    routing.Delivery // of the Subscription
+}
+
+// scenario has one Subscription for each behaviour. The events go to them in turn.
+func scenario() []behaviour {
+	return []behaviour{
+		{name: "well"},
+		{name: "failing", fail: 20},
+		{name: "hanging", hang: 1, delivery: routing.Delivery{Timeout: 2 * time.Second}},
+		{name: "restarting", restarts: true},
+		{name: "refusing", refuseEvery: 50},
+		{name: "impatient", fail: 20, delivery: routing.Delivery{MaxAttempts: 2, Backoff: routing.Backoff{Delay: 100 * time.Millisecond}}},
+		{name: "ordered", fail: 10, slow: 50 * time.Millisecond, keys: 16, delivery: routing.Delivery{OrderedBy: keyAttribute, MaxAttempts: 1000}},
+	}
+}
+
+func (b behaviour) eventType() string { return b.name + ".v1" }
+
+func (b behaviour) route() routing.Route {
+	route := rig.Route(namespace, b.name, source, b.eventType(), maxInFlight)
+	route.Delivery = b.delivery
+	return route
+}
+
+func (b behaviour) arguments(port int, journal string) []string {
+	return []string{
+		"-port", strconv.Itoa(port), "-journal", journal, "-fail", strconv.Itoa(b.fail),
+		"-hang", strconv.Itoa(b.hang), "-refuse-every", strconv.Itoa(b.refuseEvery), "-slow", b.slow.String(),
+	}
+}
+
+// bridgeFlags make a bridge that was killed and sinks that failed cost seconds instead of minutes.
+func bridgeFlags() []string {
+	return []string{fmt.Sprintf("--delivery-ack-wait=%s", ackWait), "--delivery-backoff=100ms", "--delivery-backoff-max=2s"}
+}
+
+const ackWait = 5 * time.Second
+
+// orderedEvent is the position of an event among those of its key, which are published one after the other.
+type orderedEvent struct{ key, position, before int }
+
+// orderedEventOf is false for events of an unordered Subscription. The first event of a key has a negative id before it.
+func orderedEventOf(id int) (orderedEvent, bool) {
+	all := scenario()
+	keys := all[id%len(all)].keys
+	if keys == 0 {
+		return orderedEvent{}, false
+	}
+	number := id / len(all)
+	return orderedEvent{key: number % keys, position: number / keys, before: id - keys*len(all)}, true
+}
+
+// order is what a sink's journal says about the order of its events.
+type order struct {
+	last      map[int]int // position of the latest event of each key that was taken
+	overtaken int         // how many events were taken after a later one
+}
+
+// note adds the next id that the sink recorded, repeats left out.
+func (o *order) note(id int) {
+	at, ordered := orderedEventOf(id)
+	if !ordered {
+		return
+	}
+	if last, some := o.last[at.key]; some && at.position < last {
+		o.overtaken++
+		return
+	}
+	o.last[at.key] = at.position
+}
+
+// fault ends one victim after the other and starts each again.
+type fault struct {
+	victims            []*victim
+	first, every, down time.Duration
+	end                func(*rig.Process) error
+}
+
+func kill(p *rig.Process) error {
+	p.Kill()
+	return nil
+}
+
+func (s *stage) faults() []fault {
+	all := []fault{
+		{s.bridges, 2 * time.Second, 3 * time.Second, 500 * time.Millisecond, kill},
+		{s.nats, 6 * time.Second, 16 * time.Second, 4 * time.Second, (*rig.Process).Stop},
+	}
+	for i, b := range scenario() {
+		if b.restarts {
+			all = append(all, fault{s.sinks[i : i+1], 4 * time.Second, 6 * time.Second, time.Second, kill})
+		}
+	}
+	return all
+}
+
+// perform publishes all events within about the given time and injects faults until that is done.
+func (s *stage) perform(ctx context.Context, spread time.Duration, logf func(string, ...any)) error {
+	group, ctx := errgroup.WithContext(ctx)
+	troubled, published := context.WithCancel(ctx)
+	defer published()
+	progress := make(chan int, len(s.events))
+	group.Go(func() error {
+		defer published()
+		return s.publish(ctx, spread, progress)
+	})
+	for _, t := range s.faults() {
+		group.Go(func() error { return t.make(troubled) })
+	}
+	group.Go(func() error { return s.deleteByHand(troubled, logf) })
+	group.Go(func() error {
+		for troubled.Err() == nil {
+			pause(troubled, 5*time.Second)
+			logf("published %6d   taken by sinks %6d   killed bridges %3d   stopped nats-servers %2d",
+				len(progress), s.delivered(), ended(s.bridges), ended(s.nats))
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// make returns when all victims run.
+func (t fault) make(ctx context.Context) error {
+	pause(ctx, t.first)
+	for i := 0; ctx.Err() == nil; i++ {
+		v := t.victims[i%len(t.victims)]
+		if err := t.end(v.process); err != nil {
+			return fmt.Errorf("end %s: %w", v.name, err)
+		}
+		v.ended++
+		pause(ctx, t.down)
+		if err := v.run(); err != nil {
+			return err
+		}
+		pause(ctx, t.every)
+	}
+	return nil
+}
+
+func ended(victims []*victim) (count int) {
+	for _, v := range victims {
+		count += v.ended
+	}
+	return count
+}
+
+// delivered counts the entries of all journals, repeats included.
+func (s *stage) delivered() (count int) {
+	for _, j := range s.journals {
+		if j.read() == nil { // else it is read the next time
+			count += j.total
+		}
+	}
+	return count
 }

@@ -1,15 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
+	"os"
 	"strconv"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/rouse-run/rouse/e2e/rig"
 )
 
 const (
@@ -89,27 +95,132 @@ func (s *stage) publishOne(ctx context.Context, client *http.Client, id int) err
 
 func (s *stage) attempt(ctx context.Context, client *http.Client, id, port int) error {
 	b := scenario()[id%len(scenario())]
-	url := "http://127.0.0.1:" + strconv.Itoa(port) + "/publish"
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"number":`+strconv.Itoa(id)+`}`))
-	if err != nil {
-		return err
-	}
-	for name, value := range map[string]string{
-		"Ce-Specversion": "1.0", "Ce-Id": strconv.Itoa(id), "Ce-Source": source, "Ce-Type": b.eventType(), "Content-Type": "application/json",
-	} {
-		request.Header.Set(name, value)
-	}
+	event := rig.Event{ID: strconv.Itoa(id), Source: source, Type: b.eventType(), Data: `{"number":` + strconv.Itoa(id) + `}`}
 	if at, ordered := orderedEventOf(id); ordered {
-		request.Header.Set("Ce-"+keyAttribute, strconv.Itoa(at.key))
+		event.Header = map[string]string{"Ce-" + keyAttribute: strconv.Itoa(at.key)}
 	}
-	response, err := client.Do(request)
-	if err != nil {
+	status, answer, err := event.Publish(ctx, client, "http://127.0.0.1:"+strconv.Itoa(port)+"/publish")
+	if err == nil && status != http.StatusNoContent {
+		err = fmt.Errorf("%d: %s", status, answer)
+	}
+	return err
+}
+
+// sink records the id of each event in its journal before it answers 204, so that no kill makes it forget one.
+type sink struct {
+	journal     *os.File
+	fail, hang  int
+	refuseEvery int
+	slow        time.Duration
+	healed      atomic.Bool
+	healing     chan struct{} // closed with healed
+}
+
+func sinkRole(ctx context.Context, ready func(string), args []string) error {
+	s := &sink{healing: make(chan struct{})}
+	flags := flag.NewFlagSet("sink", flag.ContinueOnError)
+	port := flags.Int("port", 0, "")
+	path := flags.String("journal", "", "")
+	flags.IntVar(&s.fail, "fail", 0, "")
+	flags.IntVar(&s.hang, "hang", 0, "")
+	flags.IntVar(&s.refuseEvery, "refuse-every", 0, "")
+	flags.DurationVar(&s.slow, "slow", 0, "")
+	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }()
-	text, _ := io.ReadAll(response.Body) // only for the error
-	if response.StatusCode != http.StatusNoContent {
-		return fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(text)))
+	var err error
+	if s.journal, err = os.OpenFile(*path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+		return fmt.Errorf("open the journal: %w", err)
 	}
-	return nil
+	defer func() { _ = s.journal.Close() }()
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /", s.receive)
+	mux.HandleFunc("GET /heal", func(http.ResponseWriter, *http.Request) {
+		if s.healed.CompareAndSwap(false, true) {
+			close(s.healing)
+		}
+	})
+	return rig.Serve(ctx, *port, ready, mux)
+}
+
+func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	id := r.Header.Get("Ce-Id")
+	time.Sleep(time.Duration(rand.Float64() * float64(s.slow)))
+	if !s.healed.Load() {
+		switch dice := rand.IntN(100); {
+		case dice < s.fail:
+			http.Error(w, "it does not work", http.StatusInternalServerError)
+			return
+		case dice < s.fail+s.hang:
+			select {
+			case <-r.Context().Done():
+				return
+			case <-s.healing: // it goes on: to return here would be an answer of 200
+			}
+		}
+		if s.refuses(id) {
+			http.Error(w, "not this one", http.StatusUnprocessableEntity)
+			return
+		}
+	}
+	// One write of a short line to a file that is appended to is never mixed with another.
+	if _, err := fmt.Fprintln(s.journal, id, time.Now().UnixNano()); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *sink) refuses(id string) bool {
+	number, err := strconv.Atoi(id)
+	return err == nil && s.refuseEvery > 0 && number/len(scenario())%s.refuseEvery == 0
+}
+
+// journal reads the file in which a sink records the events that it accepted.
+type journal struct {
+	path   string
+	offset int64
+	times  map[int]int       // how often each event was taken
+	first  map[int]time.Time // when each was taken first
+	total  int
+	order  order
+}
+
+func newJournal(path string) *journal {
+	return &journal{path: path, times: map[int]int{}, first: map[int]time.Time{}, order: order{last: map[int]int{}}}
+}
+
+// read reads the entries that were added since the last time.
+func (j *journal) read() error {
+	file, err := os.Open(j.path)
+	if err != nil {
+		return fmt.Errorf("read a journal: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := file.Seek(j.offset, io.SeekStart); err != nil {
+		return fmt.Errorf("read a journal: %w", err)
+	}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return fmt.Errorf("read a journal: %w", err)
+	}
+	for {
+		line, rest, whole := bytes.Cut(text, []byte("\n"))
+		if !whole {
+			return nil
+		}
+		var id int
+		var taken int64
+		if _, err := fmt.Sscan(string(line), &id, &taken); err != nil {
+			return fmt.Errorf("read a journal: %w", err)
+		}
+		if j.times[id]++; j.times[id] == 1 {
+			j.first[id] = time.Unix(0, taken)
+			j.order.note(id)
+		}
+		j.total++
+		j.offset += int64(len(line)) + 1
+		text = rest
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 	"github.com/rouse-run/rouse/e2e/orders"
 	"github.com/rouse-run/rouse/e2e/verbs"
+	"github.com/rouse-run/rouse/internal/testing/transcript"
 )
 
 // The order chain, exactly as samples/orders has it, and by the same proof as in local mode.
@@ -75,4 +77,99 @@ func requireNothingLeft(t *testing.T, cluster *framework.Cluster, chain framewor
 		require.NoError(t, err)
 		require.Equal(t, framework.Balance{}, balance, subscription)
 	}
+}
+
+// Every command of docs/tutorial.md, as a reader runs them: first those on this machine, then those that take the same
+// folder to the cluster.
+func TestTheTutorialEndsInACluster(t *testing.T) {
+	t.Parallel()
+	cluster, err := framework.Connect()
+	require.NoError(t, err)
+	docs := filepath.Join("..", "..", "docs")
+	page, err := os.ReadFile(filepath.Join(docs, "tutorial.md"))
+	require.NoError(t, err)
+	steps, err := transcript.Parse(string(page), "cluster")
+	require.NoError(t, err)
+
+	const namespace = "orders" // that of samples/orders
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
+		defer cancel()
+		if t.Failed() {
+			cluster.Dump(ctx, os.Stdout, namespace)
+		}
+		require.NoError(t, cluster.DeleteNamespace(ctx, namespace))
+	})
+	root := filepath.Join(t.TempDir(), "rouse")
+	require.NoError(t, transcript.Checkout(filepath.Dir(docs), root))
+	require.NoError(t, transcript.Play(t.Context(), steps, transcript.Options{
+		Name: "docs/tutorial.md", Dir: root, Timeout: 8 * time.Minute,
+		Env:      append(transcript.Environment(t.TempDir()), "KUBECONFIG="+os.Getenv("KUBECONFIG")),
+		Progress: func(s transcript.Step) { t.Logf("docs/tutorial.md:%d", s.Line) },
+	}))
+}
+
+// buildRouse makes the command rouse, which acts on a namespace of the cluster.
+func buildRouse(t *testing.T, namespace string) func(args ...string) (out string) {
+	t.Helper()
+	program, err := verbs.Build(t.Context(), filepath.Join("..", ".."), t.TempDir())
+	require.NoError(t, err)
+	command := verbs.Rouse{Program: program, Where: []string{"--kubeconfig", os.Getenv("KUBECONFIG"), "-n", namespace}}
+	return func(args ...string) string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		out, err := command.Run(ctx, args...)
+		require.NoError(t, err)
+		return string(out)
+	}
+}
+
+func TestInvokeWakesASleepingFunctionFromOutside(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	httpSleepers(t, cluster, namespace, framework.Function{Name: "outside", Runtime: "nodejs22", Source: `
+module.exports.main = (event) => {
+  const { 'rouse-via': via, authorization } = event.extensions.request.headers
+  return [via, authorization, event.data].join(', ')
+}`})
+	rouse := buildRouse(t, namespace)
+	for _, state := range []string{"asleep", "awake"} {
+		got := rouse("invoke", "outside", "-d", "order", "-H", "content-type: text/plain", "-H", "authorization: Bearer mine")
+		require.Equal(t, "gateway, Bearer mine, order", strings.TrimSpace(got), state)
+	}
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "outside", 0, asleep), "it sleeps again")
+}
+
+func TestTheVerbsOfRouseActOnACluster(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	sleeper(t, cluster, namespace, "verbs.sent.v1", framework.Function{
+		Name: "verbs", Max: 1,
+		Source: `
+module.exports.main = (event) => {
+  console.log('the handler ran')
+  if (event.data?.bad) event.setResponseStatus(400)
+  return 'answered'
+}`,
+	})
+	rouse := buildRouse(t, namespace)
+	id := namespace + "-1"
+	require.Equal(t, id+"\n", rouse("publish", "--type", "verbs.sent.v1", "--source", framework.Source, "--id", id, "--data", "{}"))
+	require.Contains(t, rouse("events", "tail", "--id", id, "--kind", "delivered", "--since", "5m", "--limit", "1"), "delivered")
+	require.Contains(t, rouse("trace", id), namespace+"/verbs")
+	require.Equal(t, "answered", strings.TrimSpace(rouse("invoke", "verbs")))
+	require.Contains(t, rouse("logs", "verbs"), "the handler ran")
+	require.Contains(t, rouse("functions"), "verbs")
+	require.Empty(t, rouse("dlq", "list"))
+
+	bad := namespace + "-2"
+	rouse("publish", "--type", "verbs.sent.v1", "--source", framework.Source, "--id", bad, "--data", `{"bad": true}`)
+	rouse("events", "tail", "--id", bad, "--kind", "deadlettered", "--limit", "1", "--since", "5m")
+	sequence := strings.TrimSpace(rouse("dlq", "list", "-o", "name"))
+	require.Contains(t, rouse("dlq", "show", sequence), bad)
+	require.Contains(t, rouse("dlq", "redrive", sequence), "redriven 1")
+	require.Contains(t, rouse("trace", bad, "--wait", "1m"), "dead letter", "it is one again")
+	require.Contains(t, rouse("dlq", "purge", "--all", "--yes"), "purged 1")
+	require.Empty(t, rouse("dlq", "list"))
 }

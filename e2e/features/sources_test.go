@@ -4,14 +4,26 @@ package features
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/e2e/framework"
 	"github.com/rouse-run/rouse/e2e/framework/sources"
+	"github.com/rouse-run/rouse/internal/testing/gitops"
 )
 
 // noticed is how long a moved branch may stay unseen: 30 seconds, their jitter, and what the look itself takes.
@@ -160,4 +172,252 @@ func TestPrivatePackagesNeedThePasswordOfTheirRegistry(t *testing.T) {
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, config(server.NPMRC(), server.PipConf())))
 	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "private-npm", "hello from npm", built))
 	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "private-wheel", "hello from a wheel", built))
+}
+
+func TestACommitIsReadyByKubectlWaitAndNeverDrifts(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	function := framework.Function{
+		Name: "committed", Runtime: "nodejs22", Asleep: true, Max: 1, Annotations: framework.Fast(), Source: `module.exports.main = () => 'committed'`,
+	}
+	subscription := framework.Subscription{Name: "committed", Namespace: namespace, Type: "commit.made.v1", Sink: "committed"}
+	commit := gitops.NewCommit(t, namespace, function.YAML(), subscription.YAML())
+	require.NoError(t, commit.Apply(t.Context(), cluster.WithWatch))
+	kubectlWait(t, namespace, "--for=condition=Ready", "function/committed", "subscription/committed")
+	requireHealthy(t, cluster, commit)
+
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "committed", 0, asleep))
+	kubectlWait(t, namespace, "--for=condition=Ready", "function/committed")
+	commit.RequireNoDrift(t, cluster.WithWatch, 6, time.Second, func(round int) {
+		if round == 1 { // it wakes and falls asleep meanwhile
+			publishMany(t, cluster, "commit.made.v1", "commit", 1)
+		}
+	})
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "committed", 0, asleep))
+	commit.RequireQuiet(t, cluster.WithWatch, 4, time.Second)
+
+	function.Dependencies, subscription.Type = `{"dependencies": {"lodash" "4.17.21"}}`, "one"
+	broken := gitops.NewCommit(t, namespace, function.YAML(), subscription.YAML())
+	require.NoError(t, broken.Apply(t.Context(), cluster.WithWatch))
+	kubectlWait(t, namespace, "--for=condition=Stalled", "function/committed", "subscription/committed")
+	kubectlWait(t, namespace, "--for=condition=Ready=false", "function/committed", "subscription/committed")
+	for i, says := range []string{"It has to be a package.json", "must have minimum 2 segments"} {
+		health, message := healthOf(t, cluster, broken[i])
+		require.Equal(t, gitops.Health{Kstatus: "Failed", Argo: "Degraded"}, health)
+		require.Contains(t, message, says, "it says what to correct")
+	}
+
+	require.NoError(t, commit.Apply(t.Context(), cluster.WithWatch))
+	kubectlWait(t, namespace, "--for=condition=Ready", "function/committed", "subscription/committed")
+	requireHealthy(t, cluster, commit)
+}
+
+// kubectlWait does what a pipeline does.
+func kubectlWait(t *testing.T, namespace string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 7*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "kubectl", append([]string{"wait", "--namespace", namespace, "--timeout=6m"}, args...)...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	t.Logf("%s", out)
+}
+
+func requireHealthy(t *testing.T, cluster *framework.Cluster, commit gitops.Commit) {
+	t.Helper()
+	for _, object := range commit {
+		health, message := healthOf(t, cluster, object)
+		require.Equal(t, gitops.Health{Kstatus: "Current", Argo: "Healthy"}, health, message)
+	}
+}
+
+func healthOf(t *testing.T, cluster *framework.Cluster, object *unstructured.Unstructured) (health gitops.Health, message string) {
+	t.Helper()
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(object.GroupVersionKind())
+	require.NoError(t, cluster.Get(t.Context(), client.ObjectKeyFromObject(object), live))
+	return gitops.HealthOf(t, live)
+}
+
+// renewed is how long the kubelet may take to renew the files of a Secret.
+const renewed = 2 * time.Minute
+
+// A Secret as the BTP service operator writes it, mounted by the Function.
+func TestASecretOfAServiceReachesItsFunctionAlsoWhenItIsRotated(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	function := framework.Function{
+		Name: "paying", Runtime: "nodejs22",
+		Source: `const fs = require('fs')
+const root = process.env.SERVICE_BINDING_ROOT
+const read = key => fs.readFileSync(root + '/bank/' + key, 'utf8')
+const atStart = read('password')
+module.exports.main = () => [root, JSON.parse(read('.metadata')).credentialProperties[0].name, atStart, read('password')].join(' ')`,
+		Spec: map[string]any{"secretMounts": []any{map[string]any{"secretName": "bank", "mountPath": "/bindings/bank"}}},
+	}
+	rotate := func(password string) {
+		t.Helper()
+		require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, framework.Secret("bank", nil, map[string]string{
+			"password": password, "type": "payment", "label": "payment", "plan": "free",
+			".metadata": `{"metaDataProperties":[{"name":"type","format":"text"}],"credentialProperties":[{"name":"password","format":"text"}]}`,
+		})))
+	}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
+	missing, err := cluster.AwaitMessage(t.Context(), namespace, "paying", "Running", "Unknown", time.Minute,
+		"a pod starts once the Secrets of spec.secretMounts exist. Missing: bank")
+	require.NoError(t, err)
+	t.Log(missing)
+
+	rotate("one")
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "paying", "/bindings password one one", 3*time.Minute))
+	pods := podsOf(t, cluster, namespace, "paying")
+
+	began := time.Now()
+	rotate("two")
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "paying", "/bindings password one two", renewed))
+	t.Logf("the file was renewed after %s", time.Since(began).Round(time.Second))
+	require.Equal(t, pods, podsOf(t, cluster, namespace, "paying"), "nothing restarts by itself")
+
+	require.NoError(t, cluster.Annotate(t.Context(), namespace, "paying", map[string]string{"rouse.run/restart-on-change": "true"}))
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "paying", "/bindings password two two", time.Minute))
+	began = time.Now()
+	rotate("three")
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "paying", "/bindings password three three", time.Minute))
+	t.Logf("new pods had the Secret after %s", time.Since(began).Round(time.Second))
+}
+
+// The projector of servicebinding.io's runtime writes into the Deployment of a Function that sleeps, is changed and
+// wakes.
+func TestAServiceBindingStaysInTheFunctionItIsMadeFor(t *testing.T) {
+	t.Parallel()
+	for name, webhook := range map[string]bool{"by updates": false, "by updates and its webhook": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster, namespace := connect(t)
+			runtime, err := cluster.StartBindingRuntime(t.Context(), t.TempDir(), namespace, webhook)
+			require.NoError(t, err)
+			if webhook && !runtime.Hooked {
+				t.Skip("the API server of this cluster cannot reach a webhook of this machine")
+			}
+			bindWhileItSleepsAndChanges(t, cluster, namespace)
+		})
+	}
+}
+
+func bindWhileItSleepsAndChanges(t *testing.T, cluster *framework.Cluster, namespace string) {
+	t.Helper()
+	function := framework.Function{Name: "bound", Runtime: "nodejs22"}
+	source := func(version string) string {
+		return fmt.Sprintf(`const fs = require('fs')
+const file = process.env.SERVICE_BINDING_ROOT + '/bank/user'
+module.exports.main = () => ['%s', fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : 'unbound', process.env.BANK_PASSWORD ?? 'none'].join(' ')`, version)
+	}
+	function.Source = source("v1")
+	kind := "rouse.e2e.bound." + namespace
+	sleeper(t, cluster, namespace, kind, function)
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace,
+		framework.Secret("bank", nil, map[string]string{"user": "clerk", "password": "sesame"})+"---\n"+serviceBinding))
+	require.NoError(t, awaitBound(t.Context(), cluster, namespace, true))
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "bound", 0, time.Minute), "a binding wakes nothing")
+	requireQuiet(t, cluster, namespace)
+
+	require.NoError(t, cluster.Annotate(t.Context(), namespace, "bound", map[string]string{"rouse.run/cooldown-period": "600"}))
+	publishMany(t, cluster, kind, "wake", 1)
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "bound", "v1 clerk sesame", time.Minute))
+
+	function.Annotations = map[string]string{"rouse.run/polling-interval": "1", "rouse.run/cooldown-period": "600"}
+	function.Source, function.Asleep = source("v2"), true
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "bound", "v2 clerk sesame", time.Minute))
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "bound", "Running", "True", time.Minute))
+	requireQuiet(t, cluster, namespace)
+
+	claiming := function
+	claiming.Spec = map[string]any{"env": []any{map[string]any{
+		"name": "OWN", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "bank", "key": "password"}},
+	}}}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, claiming.YAML()))
+	refused, err := cluster.AwaitMessage(t.Context(), namespace, "bound", "ConfigurationReady", "False", time.Minute,
+		"The variable OWN takes a key of the Secret bank, which a ServiceBinding projects")
+	require.NoError(t, err)
+	t.Log(refused)
+	requireQuiet(t, cluster, namespace)
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "bound", "ConfigurationReady", "True", time.Minute))
+
+	binding := &unstructured.Unstructured{}
+	binding.SetGroupVersionKind(schema.GroupVersionKind{Group: "servicebinding.io", Version: "v1", Kind: "ServiceBinding"})
+	binding.SetNamespace(namespace)
+	binding.SetName("bank")
+	require.NoError(t, cluster.Delete(t.Context(), binding))
+	require.NoError(t, awaitBound(t.Context(), cluster, namespace, false))
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "bound", "v2 unbound none", time.Minute))
+	requireQuiet(t, cluster, namespace)
+	require.NoError(t, framework.Await(t.Context(), time.Minute, "the ServiceBinding to be gone", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, client.ObjectKeyFromObject(binding), binding)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}))
+}
+
+const serviceBinding = `
+apiVersion: servicebinding.io/v1
+kind: ServiceBinding
+metadata:
+  name: bank
+spec:
+  service: {apiVersion: v1, kind: Secret, name: bank}
+  workload: {apiVersion: apps/v1, kind: Deployment, name: bound, containers: [function]}
+  env:
+    - {name: BANK_PASSWORD, key: password}
+`
+
+// awaitBound waits until the Deployment of the Function has all of the binding, or nothing.
+func awaitBound(ctx context.Context, cluster *framework.Cluster, namespace string, want bool) error {
+	return framework.Await(ctx, time.Minute, fmt.Sprintf("the Deployment to be bound: %t", want), func(ctx context.Context) (bool, error) {
+		deployment := &appsv1.Deployment{}
+		if err := cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "bound"}, deployment); err != nil {
+			return false, err
+		}
+		pod := deployment.Spec.Template.Spec
+		ofBinding := func(name string) bool { return strings.HasPrefix(name, "servicebinding-") }
+		parts := []bool{
+			slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return ofBinding(v.Name) }),
+			slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return ofBinding(m.Name) }),
+			slices.ContainsFunc(pod.Containers[0].Env, func(v corev1.EnvVar) bool { return v.Name == "BANK_PASSWORD" }),
+		}
+		if slices.Contains(parts, !want) {
+			return false, errors.New("volume, mount, variable: " + fmt.Sprint(parts))
+		}
+		return true, nil
+	})
+}
+
+// requireQuiet makes sure for four seconds that neither controller goes on writing to the Deployment. It asks itself: a question of
+// require.Never may still be under way when the test has ended, and fails it then.
+func requireQuiet(t *testing.T, cluster *framework.Cluster, namespace string) {
+	t.Helper()
+	read := func() *appsv1.Deployment {
+		deployment := &appsv1.Deployment{}
+		require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "bound"}, deployment))
+		return deployment
+	}
+	before := read()
+	for range 8 {
+		time.Sleep(500 * time.Millisecond)
+		after := read()
+		require.Equal(t, before.Spec, after.Spec, "the Deployment was written to")
+		require.Equal(t, before.Generation, after.Generation, "the Deployment was written to and back, or its annotations were")
+	}
+}
+
+// podsOf are the UIDs of the Function's pods.
+func podsOf(t *testing.T, cluster *framework.Cluster, namespace, function string) []string {
+	t.Helper()
+	pods := &corev1.PodList{}
+	require.NoError(t, cluster.List(t.Context(), pods, client.InNamespace(namespace), client.MatchingLabels{framework.FunctionLabel: function}))
+	var found []string
+	for i := range pods.Items {
+		found = append(found, string(pods.Items[i].UID))
+	}
+	slices.Sort(found)
+	return found
 }

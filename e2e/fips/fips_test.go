@@ -5,7 +5,6 @@ package fips
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -30,7 +29,7 @@ func TestAReleaseInFIPSModeBuildsWakesAndRefuses(t *testing.T) {
 	for _, mode := range []string{"on", "only"} {
 		t.Run(mode, func(t *testing.T) {
 			upgrade(t, mode)
-			namespace := start(t, cluster)
+			namespace := cluster.TestNamespace(t, "fips")
 			requireMode(t, cluster, mode)
 
 			require.NoError(t, cluster.StartLedger(t.Context(), namespace))
@@ -58,21 +57,6 @@ func upgrade(t *testing.T, mode string) {
 	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "helm", "upgrade", "rouse", "../../charts/rouse", "--namespace", framework.System,
 		"--reuse-values", "--set", "fips.mode="+mode, "--wait", "--timeout", "3m").CombinedOutput()
 	require.NoError(t, err, string(out))
-}
-
-func start(t *testing.T, cluster *framework.Cluster) string {
-	t.Helper()
-	namespace, err := cluster.CreateNamespace(t.Context(), "fips")
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
-		defer cancel()
-		if t.Failed() {
-			cluster.Dump(ctx, os.Stdout, namespace)
-		}
-		require.NoError(t, cluster.DeleteNamespace(ctx, namespace))
-	})
-	return namespace
 }
 
 // requireMode reads what each process says of itself when it starts.

@@ -1,10 +1,18 @@
 package framework
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,13 +20,30 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport/spdy"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
+
+// Main is the main function of a program that works against the cluster: it runs until run returns or the user
+// interrupts it, and exits with 1 when run fails.
+func Main(name string, run func(ctx context.Context) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, name+":", err)
+		os.Exit(1)
+	}
+}
 
 // System is the namespace that Rouse is installed in.
 const System = "rouse-system"
@@ -76,6 +101,26 @@ func (c *Cluster) ApplyYAML(ctx context.Context, namespace, manifest string) err
 	return nil
 }
 
+// TestNamespace makes a namespace for a test, dumps it when the test fails, and deletes it after the test.
+func (c *Cluster) TestNamespace(t testing.TB, prefix string) string {
+	t.Helper()
+	namespace, err := c.CreateNamespace(t.Context(), prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
+		defer cancel()
+		if t.Failed() {
+			c.Dump(ctx, os.Stdout, namespace)
+		}
+		if err := c.DeleteNamespace(ctx, namespace); err != nil {
+			t.Error(err)
+		}
+	})
+	return namespace
+}
+
 // CreateNamespace makes a namespace with a generated name, under Pod Security "restricted".
 func (c *Cluster) CreateNamespace(ctx context.Context, prefix string) (string, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -130,4 +175,130 @@ func Await(ctx context.Context, timeout time.Duration, what string, condition wa
 		return errors.Join(fmt.Errorf("waited %s for %s: %w", timeout, what, err), last)
 	}
 	return nil
+}
+
+// Forward opens a port of a pod on loopback until ctx ends, and returns the local port.
+func (c *Cluster) Forward(ctx context.Context, pod *corev1.Pod, port int) (uint16, error) {
+	transport, upgrader, err := spdy.RoundTripperFor(c.Config)
+	if err != nil {
+		return 0, fmt.Errorf("make a transport: %w", err)
+	}
+	url := c.Kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	ready := make(chan struct{})
+	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)},
+		ctx.Done(), ready, io.Discard, io.Discard)
+	if err != nil {
+		return 0, fmt.Errorf("forward port %d of %s: %w", port, pod.Name, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- forwarder.ForwardPorts() }()
+	select {
+	case <-ready:
+	case err := <-ended:
+		return 0, errors.Join(fmt.Errorf("forward port %d of %s ended", port, pod.Name), err)
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	ports, err := forwarder.GetPorts()
+	if err != nil {
+		return 0, fmt.Errorf("forward port %d of %s: %w", port, pod.Name, err)
+	}
+	return ports[0].Local, nil
+}
+
+// Exec runs a command in a container and returns its output. Stdin may be nil.
+func (c *Cluster) Exec(ctx context.Context, namespace, pod, container string, stdin io.Reader, command ...string) (string, error) {
+	options := &corev1.PodExecOptions{Container: container, Command: command, Stdin: stdin != nil, Stdout: true, Stderr: true}
+	url := c.Kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
+		VersionedParams(options, scheme.ParameterCodec).URL()
+	executor, err := remotecommand.NewSPDYExecutor(c.Config, "POST", url)
+	if err != nil {
+		return "", fmt.Errorf("prepare a command in %s: %w", pod, err)
+	}
+	var out, problems bytes.Buffer
+	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: &out, Stderr: &problems}); err != nil {
+		return "", fmt.Errorf("run a command in %s: %w: %s", pod, err, strings.TrimSpace(problems.String()))
+	}
+	return out.String(), nil
+}
+
+const dumpedLogLines = 60
+
+// Dump writes what one needs to understand a failed feature: the objects of its namespace, its events, and the
+// ends of the logs of its pods and of Rouse's own.
+func (c *Cluster) Dump(ctx context.Context, out io.Writer, namespace string) {
+	for _, kind := range []schema.GroupVersionKind{
+		FunctionGVK, SubscriptionGVK, APIRuleGVK, HTTPRouteGVK,
+		{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"},
+		{Group: "apps", Version: "v1", Kind: "Deployment"},
+		{Group: "batch", Version: "v1", Kind: "Job"},
+	} {
+		c.dumpStatus(ctx, out, namespace, kind)
+	}
+	c.dumpEvents(ctx, out, namespace)
+	for _, ns := range []string{namespace, System} {
+		c.dumpPods(ctx, out, ns)
+	}
+}
+
+func (c *Cluster) dumpStatus(ctx context.Context, out io.Writer, namespace string, kind schema.GroupVersionKind) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		_, _ = fmt.Fprintf(out, "--- %s: %v\n", kind.Kind, err)
+		return
+	}
+	for _, item := range list.Items {
+		status, err := yaml.Marshal(item.Object["status"])
+		_, _ = fmt.Fprintf(out, "--- %s %s (error: %v)\n%s", kind.Kind, item.GetName(), err, status)
+	}
+}
+
+func (c *Cluster) dumpEvents(ctx context.Context, out io.Writer, namespace string) {
+	events := &corev1.EventList{}
+	if err := c.List(ctx, events, client.InNamespace(namespace)); err != nil {
+		_, _ = fmt.Fprintf(out, "--- events: %v\n", err)
+		return
+	}
+	_, _ = fmt.Fprintf(out, "--- events of %s\n", namespace)
+	for _, e := range events.Items {
+		_, _ = fmt.Fprintf(out, "%s %s %s/%s %s: %s\n", e.LastTimestamp.UTC().Format("15:04:05"), e.Type,
+			e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Reason, e.Message)
+	}
+}
+
+func (c *Cluster) dumpPods(ctx context.Context, out io.Writer, namespace string) {
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods, client.InNamespace(namespace)); err != nil {
+		_, _ = fmt.Fprintf(out, "--- pods of %s: %v\n", namespace, err)
+		return
+	}
+	for _, pod := range pods.Items {
+		_, _ = fmt.Fprintf(out, "--- pod %s/%s %s\n", namespace, pod.Name, pod.Status.Phase)
+		for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+			text, err := c.Logs(ctx, namespace, pod.Name, container.Name, dumpedLogLines)
+			_, _ = fmt.Fprintf(out, "%s: %s (error: %v)\n", container.Name, strings.TrimRight(text, "\n"), err)
+		}
+		for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			if ended := status.State.Terminated; ended != nil {
+				_, _ = fmt.Fprintf(out, "%s ended with %d: %s\n", status.Name, ended.ExitCode, ended.Message)
+			} else if waiting := status.State.Waiting; waiting != nil {
+				_, _ = fmt.Fprintf(out, "%s waits: %s: %s\n", status.Name, waiting.Reason, waiting.Message)
+			}
+		}
+	}
+}
+
+// Logs reads the last lines of a container's log; 0 lines reads all of it.
+func (c *Cluster) Logs(ctx context.Context, namespace, pod, container string, lines int64) (string, error) {
+	options := &corev1.PodLogOptions{Container: container}
+	if lines > 0 {
+		options.TailLines = new(lines)
+	}
+	text, err := c.Kube.CoreV1().Pods(namespace).GetLogs(pod, options).DoRaw(ctx)
+	if err != nil {
+		return "", fmt.Errorf("read log of %s/%s: %w", namespace, pod, err)
+	}
+	return string(text), nil
 }

@@ -1,9 +1,19 @@
 package framework
 
 import (
+	"bufio"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,4 +74,98 @@ func (c *Cluster) AdminAPIs(ctx context.Context) (urls []string, err error) {
 		urls = append(urls, fmt.Sprintf("http://127.0.0.1:%d", port))
 	}
 	return urls, nil
+}
+
+// bindingRuntime is the folder of the runtime of servicebinding.io, as features see it.
+const bindingRuntime = "../bindings"
+
+// BindingRuntime is a runtime of servicebinding.io that takes care of one namespace.
+type BindingRuntime struct {
+	// Hooked is true when its webhook is reached by the API server.
+	Hooked bool
+}
+
+// StartBindingRuntime compiles the runtime into a folder and runs it until ctx ends. With webhook it also projects at
+// admission, as far as the API server can reach this machine.
+func (c *Cluster) StartBindingRuntime(ctx context.Context, folder, namespace string, webhook bool) (*BindingRuntime, error) {
+	program := filepath.Join(folder, "bindings")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
+	build.Dir = bindingRuntime
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("compile the runtime: %w: %s", err, out)
+	}
+	args := []string{"-namespace", namespace}
+	if webhook {
+		args = append(args, "-webhook")
+	}
+	command := exec.CommandContext(ctx, program, args...)
+	command.Dir, command.Stderr = bindingRuntime, os.Stderr
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = 15 * time.Second
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("read what the runtime says: %w", err)
+	}
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("start the runtime: %w", err)
+	}
+	runtime, lines := &BindingRuntime{}, bufio.NewScanner(out)
+	for lines.Scan() {
+		fmt.Println(namespace, lines.Text())
+		if strings.Contains(lines.Text(), "webhook reached: true") {
+			runtime.Hooked = true
+		}
+		if strings.Contains(lines.Text(), "bindings: ready") {
+			go func() {
+				for lines.Scan() {
+					fmt.Println(namespace, lines.Text())
+				}
+				_ = command.Wait()
+			}()
+			return runtime, nil
+		}
+	}
+	return nil, fmt.Errorf("the runtime ended: %w", command.Wait())
+}
+
+const issuerName = "issuer"
+
+// Issuer signs tokens, and a Function of its publishes the key to verify them by.
+type Issuer struct {
+	// URI is where the key is.
+	URI string
+	key ed25519.PrivateKey
+}
+
+// StartIssuer makes an Issuer in a namespace, and waits until its Function runs.
+func (c *Cluster) StartIssuer(ctx context.Context, namespace string) (*Issuer, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	keys := fmt.Sprintf(`{"keys":[{"kty":"OKP","crv":"Ed25519","use":"sig","alg":"EdDSA","kid":"e2e","x":%q}]}`,
+		base64.RawURLEncoding.EncodeToString(public))
+	source := "module.exports.main = function () { return " + keys + " }"
+	if err := c.ApplyYAML(ctx, namespace, Function{Name: issuerName, Runtime: nodeRuntime, Source: source}.YAML()); err != nil {
+		return nil, err
+	}
+	uri := fmt.Sprintf("http://%s.%s.svc.cluster.local/keys", issuerName, namespace)
+	return &Issuer{URI: uri, key: private}, c.AwaitCondition(ctx, namespace, FunctionGVK, issuerName, "Running", "True", 2*time.Minute)
+}
+
+// Token signs one that holds for an hour, of the issuer that is called as its URI, for a subject with scopes.
+func (i *Issuer) Token(subject string, scopes ...string) (string, error) {
+	header, err := json.Marshal(map[string]any{"alg": "EdDSA", "kid": "e2e", "typ": "JWT"})
+	if err != nil {
+		return "", fmt.Errorf("encode a token's header: %w", err)
+	}
+	claims, err := json.Marshal(map[string]any{
+		"iss": i.URI, "sub": subject, "scp": scopes, "exp": time.Now().Add(time.Hour).Unix(),
+	})
+	if err != nil {
+		return "", fmt.Errorf("encode a token's claims: %w", err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	signed := encode(header) + "." + encode(claims)
+	return signed + "." + encode(ed25519.Sign(i.key, []byte(signed))), nil
 }

@@ -4,14 +4,21 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/rouse-run/rouse/e2e/framework"
+	"github.com/rouse-run/rouse/e2e/framework/sources"
 )
 
 // attack ends with what refused it, or with an error: errSucceeded, or one that kept it from being played.
@@ -73,4 +80,132 @@ func playAll(ctx context.Context, s *stage, attacks []attack) (refused int, fail
 
 func allAttacks() []attack {
 	return slices.Concat(imageAttacks(), registryAttacks(), buildAttacks(), controllerAttacks(), apiRuleAttacks(), sliceAttacks(), adminAttacks())
+}
+
+// built is how long a build and the start of its pod may take.
+const built = 2 * time.Minute
+
+const nodeJS = "nodejs22"
+
+// privateSource is what the victim's Function is made of: a package that needs a password.
+const (
+	privateSource       = "module.exports.main = () => require('@shop/greeting')"
+	privateDependencies = `{"dependencies":{"@shop/greeting":"1.0.0"}}`
+)
+
+// stage is two tenants. The victim's namespace and Function and the attacker's are the same when they are joined by a
+// hyphen: x and prod-price, x-prod and price.
+type stage struct {
+	cluster          *framework.Cluster
+	victim, attacker string
+	sources          *sources.Server
+	registry         *registry
+	admin            string // the URL of an admin API
+	// victimImage is what the victim's Function runs.
+	victimImage string
+}
+
+func newStage(ctx context.Context, cluster *framework.Cluster) (s *stage, err error) {
+	s = &stage{cluster: cluster}
+	if s.victim, err = cluster.CreateNamespace(ctx, "isolation"); err != nil {
+		return s, err
+	}
+	s.attacker = s.victim + "-prod"
+	namespace := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %q, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}`, s.attacker)
+	if err := cluster.ApplyYAML(ctx, "", namespace); err != nil {
+		return s, err
+	}
+	if s.sources, err = sources.Start(ctx, cluster, s.victim); err != nil {
+		return s, err
+	}
+	if err := s.sources.PublishNPM(ctx, "greeting", map[string]string{"index.js": "module.exports = 'confidential'"}); err != nil {
+		return s, err
+	}
+	victim := framework.Function{Name: "prod-price", Runtime: nodeJS, Dependencies: privateDependencies, Source: privateSource}
+	if err := cluster.ApplyYAML(ctx, s.victim, s.packageSecret()+"---\n"+victim.YAML()); err != nil {
+		return s, err
+	}
+	if err := cluster.AwaitAnswer(ctx, s.victim, "prod-price", "confidential", built); err != nil {
+		return s, err
+	}
+	if s.victimImage, err = s.imageOf(ctx, s.victim, "prod-price"); err != nil {
+		return s, err
+	}
+	// An account of the attacker's own, as every tenant with a Function has one.
+	own := framework.Function{
+		Name: "own", Runtime: nodeJS, Dependencies: `{"dependencies":{"is-number":"7.0.0"}}`, Source: "module.exports.main = () => 'mine'",
+	}
+	if err := cluster.ApplyYAML(ctx, s.attacker, own.YAML()); err != nil {
+		return s, err
+	}
+	if err := cluster.AwaitAnswer(ctx, s.attacker, "own", "mine", built); err != nil {
+		return s, err
+	}
+	if s.registry, err = openRegistry(ctx, cluster); err != nil {
+		return s, err
+	}
+	admins, err := cluster.AdminAPIs(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.admin = admins[0]
+	return s, nil
+}
+
+func (s *stage) end(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
+	defer cancel()
+	var problems []error
+	for _, namespace := range []string{s.attacker, s.victim} {
+		if namespace != "" {
+			problems = append(problems, s.cluster.DeleteNamespace(ctx, namespace))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// packageSecret has the password of the private packages.
+func (s *stage) packageSecret() string {
+	return framework.Secret("serverless-package-registry-config", nil, map[string]string{".npmrc": s.sources.NPMRC(), "pip.conf": s.sources.PipConf()})
+}
+
+// imageOf is the image that a Function was built as.
+func (s *stage) imageOf(ctx context.Context, namespace, name string) (string, error) {
+	return s.status(ctx, namespace, name, "build", "image")
+}
+
+func (s *stage) status(ctx context.Context, namespace, name string, path ...string) (string, error) {
+	function, err := s.cluster.Function(ctx, namespace, name)
+	if err != nil {
+		return "", err
+	}
+	value, _, err := unstructured.NestedString(function.Object, append([]string{"status"}, path...)...)
+	if err == nil && value == "" {
+		err = fmt.Errorf("the status of %s/%s has no %s", namespace, name, strings.Join(path, "."))
+	}
+	return value, err
+}
+
+// login is the account by which a Function's images are pulled.
+type login struct{ Username, Password string }
+
+func (s *stage) login(ctx context.Context, namespace, function string) (login, error) {
+	secret := &corev1.Secret{}
+	if err := s.cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "rouse-registry-" + function}, secret); err != nil {
+		return login{}, err
+	}
+	var config struct{ Auths map[string]login }
+	if err := json.Unmarshal(secret.Data[corev1.DockerConfigJsonKey], &config); err != nil {
+		return login{}, err
+	}
+	for _, found := range config.Auths {
+		return found, nil
+	}
+	return login{}, fmt.Errorf("%s/%s has no account", namespace, secret.Name)
+}
+
+// refusal is the condition BuildReady of a Function that does not get its image.
+func (s *stage) refusal(ctx context.Context, namespace, function string) (string, error) {
+	got, err := s.cluster.AwaitMessage(ctx, namespace, function, "BuildReady", "False", built)
+	return got.Message, err
 }

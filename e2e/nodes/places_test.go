@@ -4,8 +4,12 @@ package nodes
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -121,3 +125,133 @@ func elsewhere(pods []corev1.Pod, from string) int {
 }
 
 func since(at time.Time) time.Duration { return time.Since(at).Round(100 * time.Millisecond) }
+
+// load is what goes on while nodes go: events for a Function with three pods and for one that sleeps, requests that wake a third Function,
+// and requests to a fourth, which has three pods.
+type load struct {
+	cluster   *framework.Cluster
+	caller    *framework.Caller
+	namespace string
+	stop      context.CancelFunc
+	running   sync.WaitGroup
+
+	mu     sync.Mutex
+	keys   map[string][]string // published, by Function
+	called []call
+}
+
+type call struct {
+	at     time.Time
+	took   time.Duration
+	failed string
+}
+
+// awake is how many pods the Functions have that never sleep.
+const awake = 3
+
+// begin starts the load. What counts and what calls is on the first node, which stays.
+func begin(t *testing.T, cluster *framework.Cluster, namespace string) *load {
+	t.Helper()
+	cordonFurther(t, cluster, "cordon")
+	t.Cleanup(func() { cordonFurther(t, cluster, "uncordon") })
+	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
+	caller, err := cluster.StartCaller(t.Context(), namespace)
+	require.NoError(t, err)
+	cordonFurther(t, cluster, "uncordon")
+
+	handler := framework.ReportingHandler("await new Promise(r => setTimeout(r, 50))")
+	for _, function := range []framework.Function{
+		{Name: "awake", Source: handler, Replicas: awake},
+		{Name: "sleepy", Source: handler, Asleep: true, Max: 3, Annotations: framework.Fast()},
+		{Name: "called", Source: echo, Asleep: true, Annotations: framework.Fast()},
+		{Name: "steady", Source: echo, Replicas: awake},
+	} {
+		apply(t, cluster, namespace, function)
+	}
+	made := &load{cluster: cluster, caller: caller, namespace: namespace, keys: map[string][]string{}}
+	for _, name := range []string{"awake", "sleepy"} {
+		subscription := framework.Subscription{Name: name, Namespace: namespace, Type: "nodes." + name + ".v1", Sink: name}
+		require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, subscription.YAML()))
+		require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, name))
+	}
+	require.NoError(t, caller.Steady(t.Context(), framework.Call{URL: "http://steady/"}, "steady", 300))
+	ctx, cancel := context.WithCancel(t.Context())
+	made.stop = cancel
+	t.Cleanup(made.end)
+	made.running.Go(func() { made.publish(ctx, t, "awake", 200*time.Millisecond, 1) })
+	made.running.Go(func() { made.publish(ctx, t, "sleepy", 20*time.Second, 20) })
+	made.running.Go(func() { made.wake(ctx) })
+	made.awaitWakes(t, 2)
+	return made
+}
+
+// awaitWakes waits for so many more answers to requests that wake: what goes on has to go on before a node goes and after.
+func (l *load) awaitWakes(t *testing.T, more int) {
+	t.Helper()
+	answered := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.called)
+	}
+	before := answered()
+	require.NoError(t, framework.Await(t.Context(), 5*time.Minute, "requests that wake", func(context.Context) (bool, error) {
+		return answered() >= before+more, nil
+	}))
+}
+
+func (l *load) end() {
+	l.stop()
+	l.running.Wait()
+}
+
+// publish stores so many events each period. A publisher that is refused, or reaches no bridge, comes again with the same event.
+func (l *load) publish(ctx context.Context, t *testing.T, function string, period time.Duration, events int) {
+	t.Helper()
+	var stored sync.WaitGroup
+	defer stored.Wait()
+	slots := make(chan struct{}, 50)
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(period):
+		}
+		for i := range events {
+			key := fmt.Sprintf("%s-%d-%d", function, n, i)
+			l.mu.Lock()
+			l.keys[function] = append(l.keys[function], key)
+			l.mu.Unlock()
+			slots <- struct{}{}
+			stored.Go(func() {
+				defer func() { <-slots }()
+				event := framework.Event{ID: l.namespace + key, Type: "nodes." + function + ".v1", Data: map[string]string{"key": key}}
+				if err := l.cluster.Publish(context.WithoutCancel(ctx), event); err != nil {
+					t.Errorf("publish: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// wake asks a Function that sleeps, again and again. A request may fail while nodes go: there is nobody to say whether it may be repeated.
+func (l *load) wake(ctx context.Context) {
+	for n := 0; ctx.Err() == nil; n++ {
+		began := time.Now()
+		answers, err := l.caller.Do(context.WithoutCancel(ctx),
+			framework.Call{URL: "http://called/", Method: http.MethodPost, Body: strconv.Itoa(n), Timeout: 60000})
+		made := call{at: began, took: time.Since(began)}
+		switch {
+		case err != nil:
+			made.failed = err.Error()
+		case answers[0].Status != http.StatusOK:
+			made.failed = fmt.Sprintf("%d %s %s", answers[0].Status, answers[0].Error, answers[0].Text)
+		}
+		l.mu.Lock()
+		l.called = append(l.called, made)
+		l.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-time.After(12 * time.Second): // longer than it stays awake
+		}
+	}
+}

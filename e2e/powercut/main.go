@@ -9,6 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/rouse-run/rouse/e2e/rig"
@@ -63,4 +66,52 @@ func series(ctx context.Context, r *rig.Rig, sync string, cuts int) (tally, erro
 		all.confirmed, all.lost = all.confirmed+one.confirmed, all.lost+one.lost
 	}
 	return all, nil
+}
+
+// crowd are publishers that send one event after the other.
+type crowd struct {
+	client  http.Client
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu  sync.Mutex
+	ids []string // of events that were confirmed
+}
+
+func newCrowd(ctx context.Context, url string) *crowd {
+	ctx, stop := context.WithCancel(ctx)
+	c := &crowd{stop: stop, client: http.Client{
+		Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: publishers},
+	}}
+	for publisher := range publishers {
+		c.running.Go(func() {
+			for number := 0; ctx.Err() == nil; number++ {
+				c.publish(ctx, url, strconv.Itoa(publisher)+"-"+strconv.Itoa(number))
+			}
+		})
+	}
+	return c
+}
+
+// publish records the event if it is confirmed. Others may be stored or not.
+func (c *crowd) publish(ctx context.Context, url, id string) {
+	status, _, err := rig.Event{ID: id, Source: eventSource, Type: eventType, Data: `{"number":1}`}.Publish(ctx, &c.client, url)
+	if err == nil && status == http.StatusNoContent {
+		c.mu.Lock()
+		c.ids = append(c.ids, id)
+		c.mu.Unlock()
+	}
+}
+
+// confirmed are the events that were confirmed until now.
+func (c *crowd) confirmed() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.ids...)
+}
+
+func (c *crowd) end() {
+	c.stop()
+	c.running.Wait()
+	c.client.CloseIdleConnections()
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,31 +27,36 @@ const (
 	stopBound  = 45 * time.Second
 )
 
-// Main runs the role that the arguments name, and else the tool. It exits with 1 when that fails.
+// Main is the main function of a program that is one tool. It exits with 1 when the tool fails.
 func Main(tool func(ctx context.Context, r *Rig) error, roles map[string]Role) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := run(ctx, tool, roles)
+	err := Run(ctx, "", os.Args[1:], tool, roles)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1) //nolint:gocritic // stop only matters to a process that goes on
 	}
 }
 
-func run(ctx context.Context, tool func(context.Context, *Rig) error, roles map[string]Role) error {
-	if len(os.Args) > 2 && os.Args[1] == roleFlag {
-		role, ok := roles[os.Args[2]]
+// Run runs the role that args name, and the tool when they name none. The program starts its roles as itself: subcommand is the
+// argument that selects this tool among those of the program, and empty in a program that is one tool.
+func Run(ctx context.Context, subcommand string, args []string, tool func(context.Context, *Rig) error, roles map[string]Role) error {
+	if len(args) > 1 && args[0] == roleFlag {
+		role, ok := roles[args[1]]
 		if !ok {
-			role, ok = ownRoles()[os.Args[2]]
+			role, ok = ownRoles()[args[1]]
 		}
 		if !ok {
-			return fmt.Errorf("there is no role %q", os.Args[2])
+			return fmt.Errorf("there is no role %q", args[1])
 		}
-		return role(ctx, func(where string) { fmt.Println(readyWord + where) }, os.Args[3:])
+		return role(ctx, func(where string) { fmt.Println(readyWord + where) }, args[2:])
 	}
 	r, err := newRig()
 	if err != nil {
 		return err
+	}
+	if subcommand != "" {
+		r.self = []string{subcommand}
 	}
 	return errors.Join(tool(ctx, r), r.Close())
 }
@@ -59,7 +66,8 @@ func ownRoles() map[string]Role { return map[string]Role{"nats": natsRole, "brid
 // Rig owns the processes and files of one run of a tool.
 type Rig struct {
 	dir   string
-	limit int64 // bytes of memory of a bridge, 0 for any
+	self  []string // arguments of this program before those of a role
+	limit int64    // bytes of memory of a bridge, 0 for any
 
 	mu        sync.Mutex
 	processes []*Process
@@ -107,7 +115,7 @@ func (r *Rig) Start(role string, args ...string) (*Process, error) { return r.st
 
 // start is Start in a control group, nil for that of the tool.
 func (r *Rig) start(group *cgroup, role string, args []string) (*Process, error) {
-	cmd := exec.Command("/proc/self/exe", append([]string{roleFlag, role}, args...)...) //nolint:noctx // Stop and Kill end it
+	cmd := exec.Command("/proc/self/exe", slices.Concat(r.self, []string{roleFlag, role}, args)...) //nolint:noctx // Stop and Kill end it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if group != nil {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(group.dir.Fd())
@@ -172,3 +180,30 @@ func (p *Process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) 
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Run starts a program that is no role, whose output goes to the end of a file. It is the tool's to find out when it is ready.
+func (r *Rig) Run(name string, environment []string, path string, args ...string) (*Process, error) {
+	output, err := os.OpenFile(r.Log(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	defer func() { _ = output.Close() }() // the process has it, too
+	cmd := exec.Command(path, args...)    //nolint:noctx // Stop and Kill end it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stdout, cmd.Stderr, cmd.Env = output, output, append(os.Environ(), environment...)
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p := &Process{role: name, cmd: cmd, done: make(chan struct{})}
+	r.mu.Lock()
+	r.processes = append(r.processes, p)
+	r.mu.Unlock()
+	go func() {
+		defer close(p.done)
+		p.err = cmd.Wait()
+	}()
+	return p, nil
+}
+
+// Log is the file with the output of programs of that name.
+func (r *Rig) Log(name string) string { return filepath.Join(r.dir, name+".log") }

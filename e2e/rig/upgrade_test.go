@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -203,25 +202,16 @@ func (l *load) fail(err error) {
 // publish tries again after a broken connection; every answer but 204 is a failure.
 func (l *load) publish(ctx context.Context, id string) error {
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.service.url(), strings.NewReader(`{"order":`+id+`}`))
-		if err != nil {
-			return err
-		}
-		for name, value := range map[string]string{
-			"Ce-Specversion": "1.0", "Ce-Id": id, "Ce-Source": "shop", "Ce-Type": "order.v1", "Content-Type": "application/json",
-		} {
-			request.Header.Set(name, value)
-		}
-		response, err := l.client.Do(request)
+		event := Event{ID: id, Source: "shop", Type: "order.v1", Data: `{"order":` + id + `}`}
+		status, _, err := event.Publish(ctx, l.client, l.service.url())
 		if err != nil {
 			l.mu.Lock()
 			l.broken++
 			l.mu.Unlock()
 			continue
 		}
-		_ = response.Body.Close()
-		if response.StatusCode != http.StatusNoContent {
-			return fmt.Errorf("publish event %s: %s", id, response.Status)
+		if status != http.StatusNoContent {
+			return fmt.Errorf("publish event %s: status %d", id, status)
 		}
 		return nil
 	}

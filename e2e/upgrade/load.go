@@ -4,8 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/e2e/framework"
 )
@@ -170,4 +177,130 @@ func (l *load) during(ctx context.Context, what string, change func() error) err
 		what, changed.Seconds(), len(l.taken), l.refused, l.slowest.Seconds(), l.visits, l.held, len(l.failures))
 	l.slowest = 0
 	return l.err
+}
+
+const runtime = "nodejs22"
+
+// The chains of events; each is a Function and its Subscription.
+const (
+	relay   = "relay"   // always awake, emits an event for each that it gets
+	worker  = "worker"  // gets those, and is awake as long as they come
+	napper  = "napper"  // sleeps between events that come seldom
+	flaky   = "flaky"   // fails at some, which are tried again
+	refuser = "refuser" // refuses all, which become dead letters
+	held    = "held"    // asleep and paused: its events wait
+	dormant = "dormant" // gets none, and sleeps
+)
+
+// The Functions that answer over HTTP.
+const (
+	asked   = "asked"   // may sleep, and is asked all the time
+	visited = "visited" // is asked seldom, so that requests wake it
+	exposed = "exposed" // is asked all the time through the gateways, by its APIRule
+)
+
+const echo = `module.exports.main = event => event.data`
+
+func functions() []framework.Function {
+	reporting := framework.ReportingHandler("")
+	return []framework.Function{
+		{Name: relay, Source: `module.exports.main = async event => event['ce-type'] &&
+  event.emitCloudEvent('` + kind(worker) + `', '` + framework.Source + `', { key: event.data.key })`},
+		{Name: worker, Source: reporting, Asleep: true, Max: 2},
+		{Name: napper, Source: reporting, Asleep: true},
+		{Name: flaky, Source: framework.ReportingHandler("if (Math.random() < 0.3) throw new Error('not yet')")},
+		{Name: refuser, Source: `module.exports.main = event => { event.extensions.response.status(422); return 'never' }`},
+		{Name: held, Source: reporting, Asleep: true},
+		{Name: dormant, Source: reporting, Asleep: true},
+		{Name: asked, Source: echo, Asleep: true},
+		{Name: exposed, Source: echo, Asleep: true},
+		{Name: visited, Source: echo, Asleep: true},
+	}
+}
+
+func chains() []string { return []string{relay, worker, napper, flaky, refuser, held, dormant} }
+
+// kind is the type of the events that a chain begins with.
+func kind(chain string) string { return "upgrade." + chain + ".v1" }
+
+// mix are the components that are of the older release while the others are of the newer one.
+type mix []string
+
+func components() []string { return []string{"controller", "eventbridge", "gateway", "scaler"} }
+
+// mixes has every component meet every other one in both directions: older with newer and newer with older.
+func mixes() []mix {
+	return []mix{
+		{"controller", "scaler"},
+		{"eventbridge", "gateway"},
+		{"controller", "eventbridge"},
+		{"gateway", "scaler"},
+	}
+}
+
+func (m mix) String() string {
+	if len(m) == 0 {
+		return "all newer"
+	}
+	return "older " + strings.Join(m, " and ")
+}
+
+// templates are pods by component.
+type templates map[string]corev1.PodTemplateSpec
+
+// remember keeps the pods that the installed chart has the components be.
+func (s *stage) remember(ctx context.Context, as *templates) error {
+	*as = templates{}
+	for _, component := range components() {
+		deployment, err := s.deployment(ctx, component)
+		if err != nil {
+			return err
+		}
+		(*as)[component] = deployment.Spec.Template
+	}
+	return nil
+}
+
+func (s *stage) deployment(ctx context.Context, component string) (*appsv1.Deployment, error) {
+	deployment := &appsv1.Deployment{}
+	key := client.ObjectKey{Namespace: framework.System, Name: name + "-" + component}
+	if err := s.cluster.Get(ctx, key, deployment); err != nil {
+		return nil, fmt.Errorf("find %s: %w", key.Name, err)
+	}
+	return deployment, nil
+}
+
+// set has the components of the mix run as in the older release and the others as in the newer one, and waits until no other pod is
+// left that is not ending.
+func (s *stage) set(ctx context.Context, mix mix) error {
+	for _, component := range components() {
+		deployment, err := s.deployment(ctx, component)
+		if err != nil {
+			return err
+		}
+		before := deployment.DeepCopy()
+		deployment.Spec.Template = s.newer[component]
+		if slices.Contains(mix, component) {
+			deployment.Spec.Template = s.older[component]
+		}
+		if err := s.cluster.Patch(ctx, deployment, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("change %s: %w", deployment.Name, err)
+		}
+	}
+	for _, component := range components() {
+		err := framework.Await(ctx, 2*time.Minute, component+" to be rolled out", func(ctx context.Context) (bool, error) {
+			deployment, err := s.deployment(ctx, component)
+			return err == nil && rolledOut(deployment), err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rolledOut(deployment *appsv1.Deployment) bool {
+	wanted, status := ptr.Deref(deployment.Spec.Replicas, 1), deployment.Status
+	return status.ObservedGeneration >= deployment.Generation &&
+		status.UpdatedReplicas == wanted && status.Replicas == wanted && status.AvailableReplicas == wanted
 }

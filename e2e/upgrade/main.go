@@ -10,6 +10,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rouse-run/rouse/e2e/framework"
@@ -93,4 +95,116 @@ func play(ctx context.Context, s *stage, releases releases) (result, error) {
 		}
 	}
 	return load.finish(ctx)
+}
+
+// result is what has become of all that was published and asked.
+type result struct {
+	published, lost, rollbackLost, failedRequests int
+	why                                           []string
+}
+
+func (r result) err() error {
+	if r.published == 0 {
+		return errors.New("nothing was published")
+	}
+	if r.lost == 0 && r.rollbackLost == 0 && r.failedRequests == 0 {
+		return nil
+	}
+	return fmt.Errorf("published=%d lost=%d failed_requests=%d rollback_lost=%d: %s",
+		r.published, r.lost, r.failedRequests, r.rollbackLost, strings.Join(r.why, "; "))
+}
+
+// kept is what the broker still has of a chain's events.
+type kept struct {
+	pending, deadLetters uint64
+}
+
+// missing is how many events of each chain were neither handled, nor wait, nor are dead letters. Those that were published last are
+// taken to be the ones that are kept.
+func missing(taken []event, handled map[string]bool, kept map[string]kept) (lost, rollbackLost int, why []string) {
+	left := map[string][]event{}
+	for _, event := range taken {
+		if !handled[event.key] {
+			left[event.chain] = append(left[event.chain], event)
+		}
+	}
+	for chain, events := range left {
+		have := int(kept[chain].pending + kept[chain].deadLetters)
+		for _, event := range events[:max(0, len(events)-have)] {
+			why = append(why, event.key+" is lost")
+			if event.rollback {
+				rollbackLost++
+			} else {
+				lost++
+			}
+		}
+	}
+	slices.Sort(why)
+	return lost, rollbackLost, why
+}
+
+// finish ends the load, waits until nothing is on its way any more, and counts.
+func (l *load) finish(ctx context.Context) (result, error) {
+	l.stop()
+	l.wg.Wait()
+	if l.err != nil {
+		return result{}, l.err
+	}
+	requests, failed, why := l.visits, len(l.failures), l.failures
+	for called := range steady() {
+		report, err := l.s.callers[called].Pause(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		fmt.Printf("%s: %d requests, %d failed\n", called, report.Asked, report.Failed)
+		requests, failed, why = requests+report.Asked, failed+report.Failed, append(why, report.Failures...)
+	}
+	kept, err := l.settled(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	entries, err := l.s.cluster.Ledger(ctx, l.s.namespace)
+	if err != nil {
+		return result{}, err
+	}
+	handled := map[string]bool{}
+	for key := range entries {
+		handled[key] = true
+	}
+	r := result{published: len(l.taken), failedRequests: failed}
+	lost, rollbackLost, whyLost := missing(l.taken, handled, kept)
+	r.lost, r.rollbackLost, r.why = lost, rollbackLost, slices.Concat(why, whyLost)
+	fmt.Printf("acked=%d dead_letters=%d pending=%d requests=%d wakes_by_request=%d publishes_refused_and_sent_again=%d\n",
+		len(handled), kept[refuser].deadLetters, pending(kept), requests, l.held, l.refused)
+	return r, nil
+}
+
+func pending(kept map[string]kept) (sum uint64) {
+	for _, chain := range kept {
+		sum += chain.pending
+	}
+	return sum
+}
+
+// settled waits until nothing is pending, or for as long as a retry may take, and returns what is kept.
+func (l *load) settled(ctx context.Context) (map[string]kept, error) {
+	found := map[string]kept{}
+	err := framework.Await(ctx, 2*time.Minute, "all events to be settled", func(ctx context.Context) (bool, error) {
+		for _, chain := range append(chains(), framework.LedgerName) {
+			balance, err := l.s.cluster.Balance(ctx, l.s.namespace, chain)
+			if err != nil {
+				return false, err
+			}
+			found[chain] = kept{pending: balance.Pending, deadLetters: balance.DeadLetters}
+			if balance.Pending > 0 {
+				return false, fmt.Errorf("%s has %d", chain, balance.Pending)
+			}
+		}
+		return true, nil
+	})
+	if ctx.Err() == nil && len(found) > 0 && err != nil { // what is pending is kept, and counts so
+		fmt.Println(err)
+		err = nil
+	}
+	return found, err
 }

@@ -1,8 +1,14 @@
-package main
+// Package controller measures the controller that an installation has, with very many Functions and Subscriptions: how fast they
+// reach their status, how long a new process takes until it has looked at each of them, its memory, and what it asks of the API
+// server when nothing happens. kube-apiserver, etcd and nats-server are real; there are no nodes, and the tool says in place of
+// Kubernetes and KEDA that all is well.
+package controller
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,8 +16,80 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/e2e/rig"
 )
+
+// Run is the benchmark with its flags.
+func Run(ctx context.Context, args []string) error {
+	return rig.Run(ctx, "controller", args, func(ctx context.Context, r *rig.Rig) error { return measure(ctx, r, args) }, nil)
+}
+
+// settings are the command's flags.
+type settings struct {
+	count     int
+	idle      time.Duration
+	timeout   time.Duration
+	chart     string
+	manifests string
+	binary    string
+	profile   string
+}
+
+func readSettings(arguments []string) (settings, error) {
+	flags := flag.NewFlagSet("controller", flag.ContinueOnError)
+	s := settings{}
+	flags.IntVar(&s.count, "n", 10_000, "Functions, and as many Subscriptions")
+	flags.DurationVar(&s.idle, "idle", 5*time.Minute, "how long calls are counted while nothing happens")
+	flags.DurationVar(&s.timeout, "timeout", time.Hour, "how long it may take until all have their status")
+	flags.StringVar(&s.chart, "chart", "charts/rouse", "the chart whose flags, rights and memory limit the controller gets")
+	flags.StringVar(&s.manifests, "manifests", "samples/orders/pricing.yaml", "the Function and the Subscription that are made so often")
+	flags.StringVar(&s.binary, "binary", "", "the controller; empty: it is built")
+	flags.StringVar(&s.profile, "profile", "", "where heap profiles of the controller go; empty: none are taken")
+	if err := flags.Parse(arguments); err != nil {
+		return s, err
+	}
+	if s.count < 1 || s.idle <= 0 || s.timeout <= 0 {
+		return s, errors.New("-n, -idle and -timeout have to be more than 0")
+	}
+	return s, nil
+}
+
+func measure(ctx context.Context, r *rig.Rig, args []string) (err error) {
+	s, err := readSettings(args)
+	if err != nil {
+		return err
+	}
+	b, err := newBench(ctx, r, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	var f figures
+	for _, stage := range []func(context.Context, *figures) error{b.apply, b.resync, b.rest} {
+		if err := stage(ctx, &f); err != nil {
+			return fmt.Errorf("%w\n%s", err, b.lastWords())
+		}
+	}
+	fmt.Printf("controller n=%d apply_per_s=%.1f resync_s=%.1f rss_mib=%d idle_api_calls_per_min=%.0f\n",
+		s.count, f.applied, f.resynced, f.peak, f.idle)
+	return nil
+}
+
+// figures are what the last line says.
+type figures struct {
+	applied  float64 // pairs of a Function and its Subscription per second
+	resynced float64 // seconds
+	peak     int     // MiB, the most that a process had
+	idle     float64 // calls per minute
+}
 
 // settleTime is how long nothing has to happen before a state counts as settled.
 const settleTime = 10 * time.Second
@@ -218,4 +296,63 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
+}
+
+const (
+	maxNamespaces = 200
+	creators      = 8 // at a time
+)
+
+// pair is a Function and the Subscription that leads to it.
+type pair struct {
+	function     *serverlessv1alpha2.Function
+	subscription *eventingv1alpha2.Subscription
+}
+
+// makePairs makes so many of a file's Function and Subscription, spread over namespaces, with events of their own.
+func makePairs(path string, count int) ([]pair, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifests: %w", err)
+	}
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 1<<16)
+	first := pair{function: &serverlessv1alpha2.Function{}, subscription: &eventingv1alpha2.Subscription{}}
+	if err := errors.Join(decoder.Decode(first.function), decoder.Decode(first.subscription)); err != nil {
+		return nil, fmt.Errorf("read the manifests: %w", err)
+	}
+	pairs := make([]pair, count)
+	for i := range pairs {
+		namespace, name := namespaceAt(i), fmt.Sprintf("price-%d", i)
+		function, subscription := first.function.DeepCopy(), first.subscription.DeepCopy()
+		function.Namespace, function.Name = namespace, name
+		subscription.Namespace, subscription.Name = namespace, name
+		subscription.Spec.Types = []string{fmt.Sprintf("order.received.v%d", i)}
+		subscription.Spec.Sink = fmt.Sprintf("http://%s.%s.svc.cluster.local", name, namespace)
+		pairs[i] = pair{function: function, subscription: subscription}
+	}
+	return pairs, nil
+}
+
+func namespaceAt(i int) string { return fmt.Sprintf("shop-%d", i%maxNamespaces) }
+
+// create makes the objects, first the namespaces.
+func (c *cluster) create(ctx context.Context, pairs []pair) error {
+	for i := range min(len(pairs), maxNamespaces) {
+		if err := c.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaceAt(i)}}); err != nil {
+			return fmt.Errorf("create a namespace: %w", err)
+		}
+	}
+	group, creating := errgroup.WithContext(ctx)
+	group.SetLimit(creators)
+	for _, each := range pairs {
+		group.Go(func() error {
+			for _, object := range []client.Object{each.function, each.subscription} {
+				if err := c.Client.Create(creating, object); err != nil {
+					return fmt.Errorf("create %T %s: %w", object, object.GetName(), err)
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }

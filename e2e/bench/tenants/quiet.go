@@ -1,4 +1,4 @@
-package main
+package tenants
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/rouse-run/rouse/e2e/framework"
 	"github.com/rouse-run/rouse/e2e/framework/sources"
+	"github.com/rouse-run/rouse/e2e/rig"
 )
 
 const (
@@ -181,26 +182,16 @@ func (q *quiet) publish(ctx context.Context) ([]time.Duration, error) {
 
 func (q *quiet) send(ctx context.Context, url, key string) error {
 	for began := time.Now(); ; q.refused++ {
-		body := strings.NewReader(fmt.Sprintf(`{"key":%q}`, key))
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
+		event := rig.Event{ID: key, Source: framework.Source, Type: eventType, Data: fmt.Sprintf(`{"key":%q}`, key)}
+		status, _, err := event.Publish(ctx, http.DefaultClient, url)
 		if err != nil {
-			return fmt.Errorf("make a request: %w", err)
+			return err
 		}
-		request.Header = http.Header{
-			"Content-Type": {"application/json"}, "Ce-Specversion": {"1.0"}, "Ce-Source": {framework.Source}, "Ce-Id": {key}, "Ce-Type": {eventType},
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return fmt.Errorf("publish %s: %w", key, err)
-		}
-		if err := response.Body.Close(); err != nil {
-			return fmt.Errorf("publish %s: %w", key, err)
-		}
-		if response.StatusCode == http.StatusNoContent {
+		if status == http.StatusNoContent {
 			return nil
 		}
 		if time.Since(began) > ended {
-			return fmt.Errorf("publish %s: the answer is %d", key, response.StatusCode)
+			return fmt.Errorf("publish %s: the answer is %d", key, status)
 		}
 		time.Sleep(between)
 	}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/e2e/framework"
+	"github.com/rouse-run/rouse/e2e/rig"
+)
+
+// benchHTTP measures how long a request to a sleeping Function takes until the first byte of its answer, beside a bare scale of the
+// same pod from 0 to 1 until its port accepts; what a warm Function carries through its Service with waking on, beside off; and what
+// comes through the gateway and an APIRule, beside a plain reverse proxy.
+func benchHTTP(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("http", flag.ExitOnError)
+	rounds := flags.Int("rounds", 20, "how many wakes and how many bare scale-ups")
+	warm := flags.Int("warm-rounds", 10, "how many measurements of the warm Function with waking on, and as many with it off")
+	alone := flags.Bool("gateway", false, "measure the gateway beside a reverse proxy and nothing else, which needs no cluster")
+	_ = flags.Parse(args)
+	return rig.Run(ctx, "http", args, func(ctx context.Context, r *rig.Rig) error {
+		if *alone {
+			return gatewayAlone(ctx, r, *warm)
+		}
+		return runHTTP(ctx, r, *rounds, *warm)
+	}, roles)
+}
+
+func gatewayAlone(ctx context.Context, r *rig.Rig, rounds int) error {
+	b := &httpBench{}
+	through, plain, err := b.outside(ctx, r, rounds)
+	if err == nil {
+		fmt.Printf("http gateway_ratio=%.2f errors=%d\n", through/plain, b.errors)
+	}
+	return err
+}
+
+func runHTTP(ctx context.Context, r *rig.Rig, rounds, warmRounds int) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
+	defer cancel()
+	cluster, err := framework.Connect()
+	if err != nil {
+		return err
+	}
+	namespace, err := cluster.CreateNamespace(ctx, "bench")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
+
+	b := &httpBench{bareTwin: bareTwin{cluster, namespace}}
+	fmt.Println("preparing a Function that sleeps, the same pod without Rouse, and a Function that is warm ...")
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	measured, err := b.wakes(ctx, rounds)
+	if err != nil {
+		return err
+	}
+	on, off, err := b.warm(ctx, warmRounds)
+	if err != nil {
+		return err
+	}
+	through, plain, err := b.outside(ctx, r, warmRounds)
+	if err != nil {
+		return err
+	}
+	measured.explain()
+	p50, p95, bare := framework.Percentile(measured.wake, 50), framework.Percentile(measured.wake, 95), framework.Percentile(measured.accept, 50)
+	fmt.Printf("http wake_p50_ms=%d wake_p95_ms=%d bare_accept_p50_ms=%d wake_ratio=%.2f warm_ratio=%.2f gateway_ratio=%.2f errors=%d\n",
+		p50.Milliseconds(), p95.Milliseconds(), bare.Milliseconds(), float64(p50)/float64(bare), on/off, through/plain, b.errors)
+	return nil
+}
+
+const (
+	sleeping = "sleeping"
+	warm     = "warm"
+
+	hello = "module.exports.main = function () { return 'hello' }"
+
+	podPort     = "8080"
+	acceptEvery = 5 * time.Millisecond
+	acceptOnce  = 250 * time.Millisecond // as an activator dials
+)
+
+type httpBench struct {
+	bareTwin
+	urls   map[string]string
+	errors int
+}
+
+// prepare makes all Functions, and a Deployment with the very pod of the one that sleeps.
+func (b *httpBench) prepare(ctx context.Context) error {
+	fast := map[string]string{"rouse.run/polling-interval": "1", "rouse.run/cooldown-period": "1"}
+	functions := []framework.Function{
+		{Name: sleeping, Runtime: "nodejs22", Source: hello, Asleep: true, Annotations: fast},
+		{Name: warm, Runtime: "nodejs22", Source: hello, Asleep: true, Max: 1},
+	}
+	b.urls = map[string]string{}
+	for _, function := range functions {
+		if err := b.cluster.ApplyYAML(ctx, b.namespace, function.YAML()); err != nil {
+			return err
+		}
+	}
+	for _, function := range functions {
+		if err := b.cluster.AwaitCondition(ctx, b.namespace, framework.FunctionGVK, function.Name, "Running", "True", time.Minute); err != nil {
+			return err
+		}
+		service := &corev1.Service{}
+		if err := b.cluster.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: function.Name}, service); err != nil {
+			return err
+		}
+		b.urls[function.Name] = "http://" + service.Spec.ClusterIP
+	}
+	original := &appsv1.Deployment{}
+	if err := b.cluster.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: sleeping}, original); err != nil {
+		return err
+	}
+	return b.create(ctx, original)
+}
+
+// wake asks the Function at zero and returns when it began, and the time until the first byte of its answer.
+func (b *httpBench) wake(ctx context.Context) (began time.Time, took time.Duration, err error) {
+	labels := client.MatchingLabels{framework.FunctionLabel: sleeping}
+	if err := b.awaitNoPods(ctx, labels); err != nil {
+		return began, 0, err
+	}
+	began = time.Now()
+	first, err := b.ask(ctx, b.urls[sleeping])
+	return began, first.Sub(began), err
+}
+
+// ask makes a request over a new connection, and returns when the first byte of its answer came.
+func (b *httpBench) ask(ctx context.Context, url string) (time.Time, error) {
+	var first time.Time
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { first = time.Now() }})
+	request, err := http.NewRequestWithContext(traced, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return first, fmt.Errorf("make a request: %w", err)
+	}
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}).Do(request)
+	if err != nil {
+		return first, fmt.Errorf("ask %s: %w", url, err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		b.errors++
+	}
+	return first, answer.Body.Close()
+}
+
+// bare scales the twin to 1, as kubectl scale does, and returns the time until its port accepts a connection, and until the first
+// byte of its first answer.
+func (b *httpBench) bare(ctx context.Context) (accepted, answered time.Duration, err error) {
+	watching, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	addresses := make(chan string, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- b.cluster.RecordAddresses(watching, b.namespace, client.MatchingLabels{"app": bareName}, func(pod *corev1.Pod, _ time.Time) {
+			addresses <- net.JoinHostPort(pod.Status.PodIP, podPort)
+		})
+	}()
+	began := time.Now()
+	if err := b.scale(ctx, 1); err != nil {
+		return 0, 0, err
+	}
+	var address string
+	for address == "" {
+		select {
+		case address = <-addresses:
+		case err := <-ended:
+			if err != nil {
+				return 0, 0, err
+			}
+			ended = nil // it goes on by itself
+		case <-watching.Done():
+			return 0, 0, errors.New("the bare pod had no address within a minute")
+		}
+	}
+	for {
+		conn, err := (&net.Dialer{Timeout: acceptOnce}).DialContext(watching, "tcp", address)
+		if err == nil {
+			_ = conn.Close()
+			break
+		}
+		if watching.Err() != nil {
+			return 0, 0, fmt.Errorf("the bare pod did not accept within a minute: %w", err)
+		}
+		time.Sleep(acceptEvery)
+	}
+	accepted = time.Since(began)
+	first, err := b.ask(ctx, "http://"+address)
+	if err != nil {
+		return 0, 0, err
+	}
+	answered = first.Sub(began)
+	if err := b.scale(ctx, 0); err != nil {
+		return 0, 0, err
+	}
+	return accepted, answered, b.awaitNoPods(ctx, client.MatchingLabels{"app": bareName})
+}
+
+// wakes are the times of all rounds.
+type wakes struct {
+	// wake is until the first byte of the answer to a request at zero, and wanted until the Deployment was to have a replica.
+	wake, wanted []time.Duration
+	// accept is until the port of the same pod, scaled by hand, takes connections, and answer until its first answer begins.
+	accept, answer []time.Duration
+}
+
+// wakes measures so many of each kind in turns.
+func (b *httpBench) wakes(ctx context.Context, rounds int) (*wakes, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	replicas, err := b.cluster.RecordReplicas(ctx, b.namespace, sleeping)
+	if err != nil {
+		return nil, err
+	}
+	w := &wakes{}
+	for round := range rounds {
+		began, wake, err := b.wake(ctx)
+		if err != nil {
+			return nil, err
+		}
+		wanted, err := wantedSince(replicas, began)
+		if err != nil {
+			return nil, err
+		}
+		accept, answer, err := b.bare(ctx)
+		if err != nil {
+			return nil, err
+		}
+		w.wake, w.wanted = append(w.wake, wake), append(w.wanted, wanted)
+		w.accept, w.answer = append(w.accept, accept), append(w.answer, answer)
+		fmt.Printf("%2d/%d  wake %5d ms, a replica is wanted after %4d ms   bare accepts %5d ms and answers %5d ms\n",
+			round+1, rounds, wake.Milliseconds(), wanted.Milliseconds(), accept.Milliseconds(), answer.Milliseconds())
+	}
+	return w, nil
+}
+
+// wantedSince is how long it took until the Function was to have a replica.
+func wantedSince(replicas *framework.Replicas, began time.Time) (time.Duration, error) {
+	for _, move := range replicas.Moves() {
+		if move.Replicas > 0 && move.At.After(began) {
+			return move.At.Sub(began), nil
+		}
+	}
+	return 0, errors.New("the Function answered, and nobody saw that it was to have a replica")
+}
+
+// explain says where the time of a wake goes.
+func (w *wakes) explain() {
+	wanted, answer := framework.Percentile(w.wanted, 50), framework.Percentile(w.answer, 50)
+	fmt.Printf("of the wake, %d ms pass until KEDA wants a replica; scaled by hand the same pod's first answer takes %d ms: together %.2f of the wake\n",
+		wanted.Milliseconds(), answer.Milliseconds(), float64(wanted+answer)/float64(framework.Percentile(w.wake, 50)))
+}

@@ -1,0 +1,18 @@
+// Command cluster runs one of the benchmarks that need Kubernetes, which its first argument names, and prints a line of figures last.
+package main
+
+import (
+	"github.com/rouse-run/rouse/e2e/bench/controller"
+	"github.com/rouse-run/rouse/e2e/bench/tenants"
+	"github.com/rouse-run/rouse/e2e/rig"
+)
+
+func main() {
+	rig.Commands("cluster", []rig.Command{
+		{Name: "build", About: "a Function from its apply until it is Running", Run: benchBuild},
+		{Name: "controller", About: "the controller with 10,000 Functions and Subscriptions in a kube-apiserver without nodes", Run: controller.Run},
+		{Name: "http", About: "wakes by a request, a warm Function, and the gateway", Run: benchHTTP},
+		{Name: "tenants", About: "a quiet tenant next to a hostile one", Run: tenants.Run},
+		{Name: "wake", About: "wakes by an event, next to bare scale-ups", Run: benchWake},
+	})
+}

@@ -1,0 +1,22 @@
+// Command bench runs one of the benchmarks of Rouse's processes, which its first argument names, and prints a line of figures last.
+// Those that need Kubernetes are in e2e/bench/cluster: its client would be most of the memory of each bridge that is measured here.
+package main
+
+import (
+	"github.com/rouse-run/rouse/e2e/bench/memory"
+	"github.com/rouse-run/rouse/e2e/bench/runtime"
+	"github.com/rouse-run/rouse/e2e/rig"
+)
+
+func main() {
+	rig.Commands("bench", []rig.Command{
+		{Name: "dispatch", About: "delivery of stored events, next to a bare loop", Run: benchDispatch},
+		{Name: "ingress", About: "publishing, next to a bare handler", Run: benchIngress},
+		{Name: "latency", About: "events from publisher to sink, next to the bare pair", Run: benchLatency},
+		{Name: "local", About: "wakes in local mode, next to bare servers", Run: benchLocal},
+		{Name: "memory", About: "a bridge's peak memory under hostile loads", Run: memory.Run},
+		{Name: "retries", About: "retries of one Subscription while those of others wait", Run: benchRetries},
+		{Name: "runtime", About: "the servers of Functions, next to bare HTTP servers", Run: runtime.Run},
+		{Name: "subscriptions", About: "a bridge with 10,000 Subscriptions", Run: benchSubscriptions},
+	})
+}

@@ -1,0 +1,38 @@
+package rig
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
+)
+
+func TestBridgesHaveTheMemoryLimitOfTheChart(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../charts/rouse/values.yaml")
+	require.NoError(t, err)
+	var values struct {
+		Eventbridge struct {
+			Resources struct {
+				Limits struct{ Memory resource.Quantity }
+			}
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(text, &values))
+	require.Equal(t, BridgeMemory, values.Eventbridge.Resources.Limits.Memory.Value())
+}
+
+// Where there are no control groups, or they are of another version, nothing is written that looks like one.
+func TestAPlainDirectoryIsNoControlGroup(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	_, err := newCgroup(root, 1<<30)
+	require.ErrorContains(t, err, "memory.peak")
+	left, err := os.ReadDir(root)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	_, err = newCgroup(root+"/none", 1<<30)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
