@@ -1,7 +1,6 @@
 package builder
 
 import (
-	"github.com/rouse-run/rouse/runtimes/language"
 	"bytes"
 	"context"
 	"encoding/pem"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // Push adds the layer that Install hands over to the runtime's image, and pushes the result. It runs nothing of the

@@ -1,7 +1,6 @@
 package toolchain
 
 import (
-	"github.com/rouse-run/rouse/runtimes/language"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 func TestAFunctionOfEachRuntimeAnswers(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
 )
 
 // Language describes everything that differs between the languages of Functions.
