@@ -13,6 +13,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
+	"github.com/rouse-run/rouse/runtimes/language"
 )
 
 // packLayer sends a directory as Install does, and packs what comes as Push does.

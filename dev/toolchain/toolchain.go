@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/manifest"
-	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/dependencies"
 	"github.com/rouse-run/rouse/runtimes/language"
 	"github.com/rouse-run/rouse/runtimes/languages"
@@ -286,7 +285,7 @@ func digits(text string) string {
 	return string(kept)
 }
 
-// Reason classifies why a Function cannot be started. The reasons of package buildplan occur, too.
+// Reason classifies why a Function cannot be started. The reasons of package language occur, too.
 type Reason string
 
 // The reasons that a build in a cluster does not have.
