@@ -1,8 +1,8 @@
 package builder
 
 import (
-	"github.com/rouse-run/rouse/runtimes/language"
 	"context"
+	"github.com/rouse-run/rouse/runtimes/language"
 	"net/http"
 	"net/http/httptest"
 	"os"

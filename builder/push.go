@@ -1,12 +1,12 @@
 package builder
 
 import (
-	"github.com/rouse-run/rouse/runtimes/language"
 	"bytes"
 	"context"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"github.com/rouse-run/rouse/runtimes/language"
 	"io"
 	"net"
 	"net/http"

@@ -1,8 +1,8 @@
 package toolchain
 
 import (
-	"github.com/rouse-run/rouse/runtimes/language"
 	"encoding/json"
+	"github.com/rouse-run/rouse/runtimes/language"
 	"os"
 	"path/filepath"
 	"strings"
