@@ -2,6 +2,7 @@ package builder
 
 import (
 	"context"
+	"github.com/rouse-run/rouse/runtimes/language"
 	"net/http"
 	"net/http/httptest"
 	"os"

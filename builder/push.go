@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"github.com/rouse-run/rouse/runtimes/language"
 	"io"
 	"net"
 	"net/http"

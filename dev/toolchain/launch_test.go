@@ -2,6 +2,7 @@ package toolchain
 
 import (
 	"encoding/json"
+	"github.com/rouse-run/rouse/runtimes/language"
 	"os"
 	"path/filepath"
 	"strings"

@@ -285,7 +285,7 @@ func digits(text string) string {
 	return string(kept)
 }
 
-// Reason classifies why a Function cannot be started. The reasons of package buildplan occur, too.
+// Reason classifies why a Function cannot be started. The reasons of package language occur, too.
 type Reason string
 
 // The reasons that a build in a cluster does not have.
