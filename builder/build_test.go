@@ -2,7 +2,6 @@ package builder
 
 import (
 	"context"
-	"github.com/rouse-run/rouse/runtimes/language"
 	"net/http"
 	"net/http/httptest"
 	"os"

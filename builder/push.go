@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"github.com/rouse-run/rouse/runtimes/language"
 	"io"
 	"net"
 	"net/http"

@@ -2,7 +2,6 @@ package toolchain
 
 import (
 	"encoding/json"
-	"github.com/rouse-run/rouse/runtimes/language"
 	"os"
 	"path/filepath"
 	"strings"
