@@ -146,7 +146,7 @@ type dispatchBench struct {
 }
 
 func newDispatchBench(ctx context.Context, r *rig.Rig, events int) (*dispatchBench, error) {
-	server, err := r.StartNATS(rig.NATS{Name: "nats"})
+	server, err := r.StartNATS(rig.NATS{Name: natsName})
 	if err != nil {
 		return nil, err
 	}

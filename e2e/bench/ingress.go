@@ -98,7 +98,7 @@ type ingressBench struct {
 }
 
 func newIngressBench(ctx context.Context, r *rig.Rig) (*ingressBench, error) {
-	server, err := r.StartNATS(rig.NATS{Name: "nats"})
+	server, err := r.StartNATS(rig.NATS{Name: natsName})
 	if err != nil {
 		return nil, err
 	}

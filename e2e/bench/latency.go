@@ -82,7 +82,7 @@ type latencyBench struct {
 }
 
 func newLatencyBench(ctx context.Context, r *rig.Rig) (*latencyBench, error) {
-	server, err := r.StartNATS(rig.NATS{Name: "nats"})
+	server, err := r.StartNATS(rig.NATS{Name: natsName})
 	if err != nil {
 		return nil, err
 	}

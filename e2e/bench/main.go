@@ -8,6 +8,8 @@ import (
 	"github.com/rouse-run/rouse/e2e/rig"
 )
 
+const natsName = "nats" // of the server of each benchmark
+
 func main() {
 	rig.Commands("bench", []rig.Command{
 		{Name: "dispatch", About: "delivery of stored events, next to a bare loop", Run: benchDispatch},

@@ -98,7 +98,7 @@ type retriesBench struct {
 }
 
 func newRetriesBench(ctx context.Context, r *rig.Rig, count int) (*retriesBench, error) {
-	server, err := r.StartNATS(rig.NATS{Name: "nats"})
+	server, err := r.StartNATS(rig.NATS{Name: natsName})
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ type subscriptionsBench struct {
 }
 
 func newSubscriptionsBench(ctx context.Context, r *rig.Rig, count int) (*subscriptionsBench, error) {
-	server, err := r.StartNATS(rig.NATS{Name: "nats"})
+	server, err := r.StartNATS(rig.NATS{Name: natsName})
 	if err != nil {
 		return nil, err
 	}
