@@ -121,7 +121,7 @@ func TestPublishNamesTheFlagOfAnInvalidEvent(t *testing.T) {
 		"data twice":                {"", []string{"--type", "a", "--data", "1", "-f", "x"}, "--data and --data-file exclude each other"},
 		"a missing file":            {"", []string{"--type", "a", "-f", "/does/not/exist"}, "--data-file: open /does/not/exist"},
 		"JSON that is none":         {"", []string{"--type", "a", "--source", "s", "-d", "{", "--content-type", "application/json"}, "--content-type"},
-		"an extension with a dash":  {"", []string{"--type", "a", "--source", "s", "--extension", "my-tenant=a"}, "--extension my-tenant: a name has"},
+		"an extension with a dash":  {"", []string{"--type", "a", "--source", "s", "--extension", "my-tenant=a"}, "--extension my-tenant: a name consists of"},
 		"a batch of one id":         {`[{"type":"a"},{"type":"b"}]`, []string{"-f", "-", "--source", "s", "--id", "1"}, "--id names one event"},
 		"an event without a type":   {`[{"source":"s","type":"a"},{"source":"s"}]`, []string{"-f", "-"}, "event 2: it has no type"},
 		"an event without a source": {`{"type":"a"}`, []string{"-f", "-"}, "event 1: it has no source: add one, or --source"},
