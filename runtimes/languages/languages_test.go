@@ -135,7 +135,7 @@ func TestTheChartHasAnImageForEveryRuntimeOfTheList(t *testing.T) {
 func TestTheLocalClusterHasEveryRuntimeOfTheList(t *testing.T) {
 	t.Parallel()
 	// A module of its own, which imports none of this one.
-	text, err := os.ReadFile(filepath.Join("..", "..", "e2e", "cluster", "release", "catalogue.go"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "e2e", "cluster", "rouse", "runtimes.go"))
 	require.NoError(t, err)
 	for _, name := range Runtimes() {
 		require.Contains(t, string(text), `"`+name+`"`, "the catalogue of the local cluster lacks it")
