@@ -115,25 +115,6 @@ func TestWithoutARegistryEveryPodInstallsForItself(t *testing.T) {
 	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "alone", "is-number 7.0.0", 10*time.Second))
 }
 
-func TestUninstallLeavesNoObjectBehind(t *testing.T) {
-	cluster, namespace := start(t)
-	sleeper := framework.Function{Name: "sleeper", Runtime: "nodejs22", Source: always, Asleep: true, Max: 2}
-	subscription := framework.Subscription{Name: "sleeper", Namespace: namespace, Type: "leave.nothing.v1", Sink: "sleeper"}
-	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, sleeper.YAML()+"---\n"+subscription.YAML()))
-	require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, "sleeper"))
-
-	helm(t, "upgrade", release, chart, "--reuse-values", "--set", "crds.keep=false,nats.persistence.keep=false", "--wait", "--timeout", "3m")
-	helm(t, "uninstall", release, "--wait", "--timeout", "3m")
-
-	require.NoError(t, framework.Await(t.Context(), time.Minute, "every object to be gone", func(ctx context.Context) (bool, error) {
-		left, err := leftovers(ctx, cluster, namespace)
-		if err == nil && len(left) > 0 {
-			err = fmt.Errorf("left behind: %s", strings.Join(left, ", "))
-		}
-		return len(left) == 0, err
-	}))
-}
-
 // start makes a namespace with a Function that always runs.
 func start(t *testing.T) (*framework.Cluster, string) {
 	t.Helper()
@@ -313,4 +294,24 @@ func kubectl(t *testing.T, input string, args ...string) (string, error) {
 	command.Stdin = strings.NewReader(input)
 	out, err := command.CombinedOutput()
 	return string(out), err
+}
+
+// It runs last, because it removes the release that the others use.
+func TestUninstallLeavesNoObjectBehind(t *testing.T) {
+	cluster, namespace := start(t)
+	sleeper := framework.Function{Name: "sleeper", Runtime: "nodejs22", Source: always, Asleep: true, Max: 2}
+	subscription := framework.Subscription{Name: "sleeper", Namespace: namespace, Type: "leave.nothing.v1", Sink: "sleeper"}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, sleeper.YAML()+"---\n"+subscription.YAML()))
+	require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, "sleeper"))
+
+	helm(t, "upgrade", release, chart, "--reuse-values", "--set", "crds.keep=false,nats.persistence.keep=false", "--wait", "--timeout", "3m")
+	helm(t, "uninstall", release, "--wait", "--timeout", "3m")
+
+	require.NoError(t, framework.Await(t.Context(), time.Minute, "every object to be gone", func(ctx context.Context) (bool, error) {
+		left, err := leftovers(ctx, cluster, namespace)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("left behind: %s", strings.Join(left, ", "))
+		}
+		return len(left) == 0, err
+	}))
 }
