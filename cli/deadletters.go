@@ -301,7 +301,7 @@ type change struct {
 
 func newRedrive(streams Streams) *cobra.Command {
 	return newChange(streams, &change{verb: "redrive", apply: (*target.Client).Redrive}, `Deliver dead letters again`,
-		`Give dead letters back to their Subscriptions, which deliver them anew with all their attempts. Correct first what made
+		`Give dead letters back to their Subscriptions, which deliver them again with all their attempts. Correct first what made
 them fail: what fails again is a dead letter again.`)
 }
 

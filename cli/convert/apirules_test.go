@@ -111,7 +111,7 @@ func TestMigrateFailsAfterAllWhenAnAPIRuleCannotBeConverted(t *testing.T) {
 	bad := strings.ReplaceAll(oldAPIRule, "path: /a", `path: "/[a]"`)
 	out, errs, err := executeMigrate(t, bad+"---\n"+other, "apirule")
 	require.Equal(t, exit.Failed, exit.CodeOf(err))
-	require.EqualError(t, err, "1 of the APIRules cannot be written as v2: correct them as listed, or write them anew")
+	require.EqualError(t, err, "1 of the APIRules cannot be written as v2: correct them as listed, or write them by hand")
 	require.Equal(t, other, out)
 	require.Contains(t, errs, `the input: APIRule shop/price: .spec.rules[0].path: the regular expression "/[a]" cannot be written: use {*} for a segment`)
 	require.Contains(t, errs, "left out: 1")

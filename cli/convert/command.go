@@ -128,7 +128,7 @@ func reportAPIRules(out io.Writer, result Result) error {
 	printReport(out, result, fmt.Sprintf("APIRules written as v2: %d, left out: %d; other objects, unchanged: %d",
 		result.APIRules.Converted, result.APIRules.Failed, result.Unchanged))
 	if result.APIRules.Failed > 0 {
-		return exit.Errorf(exit.Failed, "%d of the APIRules cannot be written as v2: correct them as listed, or write them anew", result.APIRules.Failed)
+		return exit.Errorf(exit.Failed, "%d of the APIRules cannot be written as v2: correct them as listed, or write them by hand", result.APIRules.Failed)
 	}
 	return nil
 }

@@ -150,7 +150,7 @@ func (c *cluster) explain(err error, verb, resource, namespace string) error {
 	case apierrors.IsForbidden(err):
 		return exit.Errorf(exit.Unreachable, "you may not %s %s %s: ask for a role with that verb in %s", verb, resource, where, c.name)
 	case apierrors.IsUnauthorized(err):
-		return exit.Errorf(exit.Unreachable, "%s does not accept your credentials: log in anew", c.name)
+		return exit.Errorf(exit.Unreachable, "%s does not accept your credentials: log in again", c.name)
 	case apierrors.IsNotFound(err):
 		return exit.Errorf(exit.NotFound, "%s %s: %w", verb, resource, err)
 	}

@@ -272,7 +272,7 @@ func TestForbiddenRequestsNameTheMissingPermission(t *testing.T) {
 		require.ErrorContains(t, err, "you may not "+want+" in namespace "+c.namespace+": ask for a role with that verb")
 	}
 	_, err := c.open(t, "stranger").Functions(t.Context(), "")
-	require.ErrorContains(t, err, "does not accept your credentials: log in anew")
+	require.ErrorContains(t, err, "does not accept your credentials: log in again")
 }
 
 func TestAClusterWithOtherVersionsOfTheResourcesSaysWhichSideHasToChange(t *testing.T) {

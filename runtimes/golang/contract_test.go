@@ -198,7 +198,7 @@ func (s step) run(t *testing.T, server *started, v variant) {
 		once(t)
 		return
 	}
-	require.EventuallyWithT(t, func(c *assert.CollectT) { once(c) }, patience, 10*time.Millisecond)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { once(c) }, testTimeout, 10*time.Millisecond)
 }
 
 // answered is an answer that has been read.
@@ -346,14 +346,14 @@ func startProgram(t *testing.T, program string, env map[string]string) (*started
 	return s, true
 }
 
-const patience = time.Minute
+const testTimeout = time.Minute
 
 func (s *started) wait(t *testing.T) int {
 	t.Helper()
 	select {
 	case code := <-s.ended:
 		return code
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		require.FailNow(t, "it does not end", s.output.String())
 		return -1
 	}

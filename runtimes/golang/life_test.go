@@ -41,7 +41,7 @@ func TestSIGTERMLetsACallFinishAndTakesNoNewOne(t *testing.T) {
 		}
 		answered <- "no answer"
 	}()
-	require.Eventually(t, func() bool { return strings.Contains(server.output.String(), "began") }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(server.output.String(), "began") }, testTimeout, 10*time.Millisecond)
 	require.NoError(t, server.process.Signal(syscall.SIGTERM))
 	require.JSONEq(t, `{"finished": true}`, <-answered)
 	require.Equal(t, 0, server.wait(t))
@@ -70,7 +70,7 @@ func TestASecondSignalEndsACallThatIsRunning(t *testing.T) {
 	require.NoError(t, err)
 	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return strings.Contains(server.output.String(), "began") }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(server.output.String(), "began") }, testTimeout, 10*time.Millisecond)
 	require.NoError(t, server.process.Signal(syscall.SIGTERM))
 	require.Eventually(t, func() bool {
 		// The first has been taken once nobody can connect any more.
@@ -79,7 +79,7 @@ func TestASecondSignalEndsACallThatIsRunning(t *testing.T) {
 			_ = other.Close()
 		}
 		return err != nil
-	}, patience, 10*time.Millisecond)
+	}, testTimeout, 10*time.Millisecond)
 	require.NoError(t, server.process.Signal(syscall.SIGTERM))
 	require.Equal(t, 1, server.wait(t))
 	require.NoError(t, conn.Close())
@@ -229,7 +229,7 @@ func TestAStatusThatThereIsNotIsAnsweredByTheServer(t *testing.T) {
 		require.NoError(t, err, path)
 		require.Equal(t, want.status, got.StatusCode, path)
 		require.Equal(t, want.text, got.text, path)
-		require.Eventually(t, func() bool { return strings.Contains(server.output.String(), want.says) }, patience, 10*time.Millisecond, want.says)
+		require.Eventually(t, func() bool { return strings.Contains(server.output.String(), want.says) }, testTimeout, 10*time.Millisecond, want.says)
 	}
 	require.NotContains(t, server.output.String(), "panic")
 }
@@ -390,7 +390,7 @@ func requireLoad(t *testing.T, server *started, want podLoad) {
 		var got podLoad
 		require.NoError(c, json.NewDecoder(answer.Body).Decode(&got))
 		require.Equal(c, want, got)
-	}, patience, 10*time.Millisecond)
+	}, testTimeout, 10*time.Millisecond)
 }
 
 // sent writes a request to a connection of its own.

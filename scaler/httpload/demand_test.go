@@ -40,7 +40,7 @@ func TestAFunctionSleepsOnlyWhenIdleAndListedForTheGrace(t *testing.T) {
 		"with pods it has to be listed":             {steps: []step{look(1, 5, 0)}, asked: 100, pods: true, idle: true},
 		"listed, but not for the grace":             {steps: []step{look(1, 5, 0), listed(2, true)}, asked: 16, pods: true, idle: true},
 		"listed for the grace":                      {steps: []step{look(1, 5, 0), listed(2, true)}, asked: 17, pods: true, idle: true, maySleep: true},
-		"listed again begins anew":                  {steps: []step{look(1, 5, 0), listed(2, true), listed(9, false), listed(10, true)}, asked: 20, pods: true, idle: true},
+		"listed again starts the grace over":        {steps: []step{look(1, 5, 0), listed(2, true), listed(9, false), listed(10, true)}, asked: 20, pods: true, idle: true},
 		"listed twice does not":                     {steps: []step{look(1, 5, 0), listed(2, true), listed(9, true)}, asked: 17, pods: true, idle: true, maySleep: true},
 		"a call that runs":                          {steps: []step{look(1, 5, 1), listed(1, true)}, asked: 100, pods: true},
 		"a call that has ended since":               {steps: []step{listed(1, true), look(1, 5, 1), look(40, 5, 0)}, asked: 41, pods: true, active: true},

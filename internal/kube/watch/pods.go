@@ -184,8 +184,8 @@ func asPlace(object any) *place {
 	}
 }
 
-// ask returns what tells whether an address belongs to a pod of the namespace. The signal is raised when the answer for one of those
-// that it was asked for may be another one, until the next call, or forget.
+// ask returns a function that reports whether an address belongs to a pod of the namespace. The signal is raised once when
+// the result for one of these addresses may have changed, until the next ask or forget.
 func (s *places) ask(asker signal, namespace string) func(address netip.Addr) bool {
 	s.forget(asker)
 	return func(address netip.Addr) bool {
