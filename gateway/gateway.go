@@ -195,7 +195,7 @@ func (g *Gateway) serveActivators(ctx context.Context) error {
 		DrainTimeout:   g.options.DrainTimeout,
 		MaxConnections: g.options.MaxConnections,
 		Shares: []daemon.Share{
-			{Of: forward.KeyOfConn},
+			{Of: httplimit.KeyOfConn},
 			{Of: func(c net.Conn) httplimit.Key { return httplimit.Key{Name: functionOf(c).Namespace} }},
 			{Of: func(c net.Conn) httplimit.Key { return httplimit.Key{Name: functionOf(c).String()} }, Most: g.options.ConnectionsPerFunction},
 		},

@@ -200,7 +200,7 @@ func (p proxies) keyOf(address netip.Addr) httplimit.Key {
 	if p.trust(address) {
 		return httplimit.Key{Name: address.WithZone("").Unmap().String(), Unshared: true}
 	}
-	return forward.KeyOf(address)
+	return httplimit.KeyOf(address)
 }
 
 // clientOf returns the key of a trusted proxy's request: the last address that is not a trusted proxy's. A request
@@ -218,7 +218,7 @@ func (p proxies) clientOf(header http.Header, proxy httplimit.Key) httplimit.Key
 				return proxy
 			}
 			if !p.trust(address) {
-				return forward.KeyOf(address)
+				return httplimit.KeyOf(address)
 			}
 		}
 	}

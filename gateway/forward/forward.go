@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -56,36 +55,11 @@ func (b *bufferPool) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer
 // LeastRate is how many bytes of a body per second a caller has to send, beyond the time for which it may send nothing.
 const LeastRate = 1 << 10
 
-// ipv6Network is the length of the IPv6 prefix that a provider assigns to one customer.
-const ipv6Network = 64
-
 // Caller identifies the sender of a request.
 type Caller struct {
 	httplimit.Client
 
 	Key httplimit.Key
-}
-
-// KeyOf returns the key of an address, in IPv6 the key of its network.
-func KeyOf(address netip.Addr) httplimit.Key {
-	address = address.WithZone("").Unmap()
-	if address.Is6() {
-		if network, err := address.Prefix(ipv6Network); err == nil {
-			return httplimit.Key{Name: network.String()}
-		}
-	}
-	return httplimit.Key{Name: address.String()}
-}
-
-// KeyOfConn returns the key of the remote address.
-func KeyOfConn(c net.Conn) httplimit.Key { return keyOfPort(c.RemoteAddr().String()) }
-
-// keyOfPort returns the key of an address with a port.
-func keyOfPort(address string) httplimit.Key {
-	if found, err := netip.ParseAddrPort(address); err == nil {
-		return KeyOf(found.Addr())
-	}
-	return httplimit.Key{Name: address}
 }
 
 type contextKey struct{}
@@ -100,7 +74,7 @@ func Of(r *http.Request) Caller {
 	if found, ok := r.Context().Value(contextKey{}).(*Caller); ok {
 		return *found
 	}
-	return Caller{unmeasured{}, keyOfPort(r.RemoteAddr)}
+	return Caller{unmeasured{}, httplimit.KeyOfPort(r.RemoteAddr)}
 }
 
 // unmeasured is a caller of unknown pace: it is never evicted.

@@ -3,6 +3,8 @@ package httplimit
 import (
 	"cmp"
 	"iter"
+	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -33,6 +35,31 @@ type Key struct {
 	// Unshared is for those that stand for many others.
 	Unshared bool
 }
+
+// ipv6Network is the length of the IPv6 prefix that a provider assigns to one customer.
+const ipv6Network = 64
+
+// KeyOf returns the key of an address, in IPv6 the key of its network.
+func KeyOf(address netip.Addr) Key {
+	address = address.WithZone("").Unmap()
+	if address.Is6() {
+		if network, err := address.Prefix(ipv6Network); err == nil {
+			return Key{Name: network.String()}
+		}
+	}
+	return Key{Name: address.String()}
+}
+
+// KeyOfPort returns the key of an address with a port, as http.Request has it.
+func KeyOfPort(address string) Key {
+	if found, err := netip.ParseAddrPort(address); err == nil {
+		return KeyOf(found.Addr())
+	}
+	return Key{Name: address}
+}
+
+// KeyOfConn returns the key of the remote address.
+func KeyOfConn(c net.Conn) Key { return KeyOfPort(c.RemoteAddr().String()) }
 
 // Places are what a server has for clients: connections, or requests. It is safe for concurrent use.
 //
