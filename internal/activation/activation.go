@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	// ManagedBy is the value of the label endpointslice.kubernetes.io/managed-by on slices that list activators. Kubernetes'
-	// own controller leaves them alone, and whoever looks for pods leaves them out.
+	// ManagedBy is the value of the label endpointslice.kubernetes.io/managed-by on slices that list activators.
+	// Kubernetes' own EndpointSlice controller ignores slices with this value, and so do readers that look for pods.
 	ManagedBy = "gateway.rouse.run"
-	// ServicePort is the only port of a Function's Service, and PortName its name, by which slices refer to it.
+	// ServicePort is the only port of a Function's Service.
 	ServicePort = 80
 	// PortName is the name of the only port of a Function's Service.
 	PortName = "http"
-	// FirstPort and LastPort bound the ports of activators, one for each Function. They lie below the range from which Linux
-	// takes the ports of outgoing connections.
+	// FirstPort and LastPort bound the ports of activators, one for each Function. The range lies below Linux's range
+	// of ephemeral ports.
 	FirstPort = 10000
-	// LastPort is the last port of activators.
+	// LastPort is the highest port of an activator.
 	LastPort = 32767
 )
 
 // Listing holds the addresses of a Function's activators, as an EndpointSlice of one address family lists them.
 type Listing struct {
 	Function types.NamespacedName
-	// UID is that of the Function.
+	// UID is the Function's UID.
 	UID types.UID
 	// Port is the activators' port for this Function.
 	Port int32
-	// Addresses are those of the activators; none while pods alone are listed.
+	// Addresses are the activators' addresses. The list is empty while the slices list only pods.
 	Addresses []string
 }
 
@@ -44,13 +44,13 @@ func SliceName(function string, family discoveryv1.AddressType) string {
 	return function + "-rouse-" + strings.ToLower(string(family))
 }
 
-// IsOurs reports whether a slice lists activators and no pods.
+// IsOurs reports whether a slice lists activators rather than pods.
 func IsOurs(slice *discoveryv1.EndpointSlice) bool {
 	return slice.Labels[discoveryv1.LabelManagedBy] == ManagedBy
 }
 
-// ListingOf reads a slice of ours. It is false for one of others, for one that is being deleted, and for one that the
-// controller cannot have written.
+// ListingOf returns the listing that a slice contains. It returns false for a slice without activators, for a slice
+// that is being deleted, and for content that the controller cannot have written.
 func ListingOf(slice *discoveryv1.EndpointSlice) (Listing, bool) {
 	name := slice.Labels[discoveryv1.LabelServiceName]
 	if !IsOurs(slice) || name == "" || !slice.DeletionTimestamp.IsZero() || slice.Name != SliceName(name, slice.AddressType) {
@@ -70,7 +70,7 @@ func ListingOf(slice *discoveryv1.EndpointSlice) (Listing, bool) {
 	return listing, true
 }
 
-// readyAddresses are those of the endpoints that are ready. It is false when one of them is no IP address.
+// readyAddresses returns the addresses of the ready endpoints. It returns false when an address is not an IP address.
 func readyAddresses(endpoints []discoveryv1.Endpoint) ([]string, bool) {
 	var addresses []string
 	for i := range endpoints {
@@ -86,7 +86,7 @@ func readyAddresses(endpoints []discoveryv1.Endpoint) ([]string, bool) {
 	return addresses, true
 }
 
-// portOf is the only port of a slice, if that is one of activators.
+// portOf returns the only port of a slice of activators.
 func portOf(slice *discoveryv1.EndpointSlice) (int32, bool) {
 	if len(slice.Ports) != 1 || ptr.Deref(slice.Ports[0].Name, "") != PortName {
 		return 0, false
@@ -96,41 +96,41 @@ func portOf(slice *discoveryv1.EndpointSlice) (int32, bool) {
 }
 
 const (
-	// HeaderVia tells a pod that a call is counted elsewhere too. A gateway strips it from what callers send.
+	// HeaderVia marks a call that another component counts as well. Gateways remove it from requests of callers.
 	HeaderVia = "Rouse-Via"
 	// ViaGateway is the value of HeaderVia on calls of activators.
 	ViaGateway = "gateway"
 	// ViaEventbridge is the value of HeaderVia on deliveries of events.
 	ViaEventbridge = "eventbridge"
-	// HeaderFunction has the Function's UID in an activator's answer to GET /healthz.
+	// HeaderFunction carries the Function's UID in an activator's response to GET /healthz.
 	HeaderFunction = "Rouse-Function"
-	// HeaderRefused has, in an activator's answer in place of a pod's, why: RefusedTimeout and others.
+	// HeaderRefused carries the reason, such as RefusedTimeout, in an error response that an activator sends itself.
 	HeaderRefused = "Rouse-Refused"
-	// RefusedTimeout means that no pod took the request in time. None has seen it.
+	// RefusedTimeout means that no pod accepted the request in time. No pod has received it.
 	RefusedTimeout = "timeout"
-	// RefusedOverload means that too many requests wait. No pod has seen this one.
+	// RefusedOverload means that too many requests are waiting. No pod has received this one.
 	RefusedOverload = "overload"
-	// LoadPath is the path at which a runtime tells its load as PodLoad.
+	// LoadPath is the path at which a runtime reports its load as PodLoad.
 	LoadPath = "/.well-known/rouse/load"
 	// GatewayLoadPath is the path at which a gateway streams its load, one GatewayLoads for each line.
 	GatewayLoadPath = "/load"
 )
 
-// most is the largest count that is believed. Sums of them stay exact in JSON and in float64.
+// most is the largest count that is accepted. Sums of such counts stay exact in JSON and in float64.
 const most = 1 << 40
 
 // PodLoad is the load that a runtime reports.
 type PodLoad struct {
-	// Requests began since the pod started. Those to reserved paths are not among them.
+	// Requests counts the requests since the pod started, without those to reserved paths.
 	Requests uint64 `json:"requests"`
-	// Running are under way, whoever sent them.
+	// Running counts the requests in progress from all senders.
 	Running uint64 `json:"running"`
-	// ViaGateway and ViaEventbridge are those of Running that came with HeaderVia.
+	// ViaGateway and ViaEventbridge count the requests of Running that carried HeaderVia.
 	ViaGateway     uint64 `json:"viaGateway"`
 	ViaEventbridge uint64 `json:"viaEventbridge"`
 }
 
-// DecodePodLoad reads what a runtime has answered.
+// DecodePodLoad decodes the load report of a runtime.
 func DecodePodLoad(text []byte) (PodLoad, error) {
 	var load PodLoad
 	if err := json.Unmarshal(text, &load); err != nil {
@@ -144,21 +144,22 @@ func DecodePodLoad(text []byte) (PodLoad, error) {
 
 // FunctionLoad is the load of one gateway for a Function.
 type FunctionLoad struct {
-	// Requests were accepted since the gateway started. It moves with those that are refused too, so that they wake the Function.
+	// Requests counts the requests accepted since the gateway started. Rejected requests count as well, so that they
+	// wake the Function.
 	Requests uint64 `json:"requests"`
-	// Waiting are held until a pod accepts connections.
+	// Waiting counts the requests that wait for a pod to accept connections.
 	Waiting uint64 `json:"waiting"`
-	// Running were forwarded and are not finished.
+	// Running counts the requests that were forwarded and have not completed.
 	Running uint64 `json:"running"`
 }
 
-// GatewayLoads is one line of a gateway's stream: all Functions in the first, those that changed in the further ones.
+// GatewayLoads is one line of a gateway's stream: the first contains all Functions, later ones only those that changed.
 type GatewayLoads struct {
 	// Functions are keyed by namespace/name.
 	Functions map[string]FunctionLoad `json:"functions"`
 }
 
-// DecodeGatewayLoads reads one line of a gateway's stream.
+// DecodeGatewayLoads decodes one line of a gateway's stream.
 func DecodeGatewayLoads(line []byte) (map[types.NamespacedName]FunctionLoad, error) {
 	var loads GatewayLoads
 	if err := json.Unmarshal(line, &loads); err != nil {

@@ -29,7 +29,7 @@ func slice(change ...func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlic
 	return made
 }
 
-func TestASliceOfOursListsTheActivatorsOfAFunction(t *testing.T) {
+func TestListingHoldsTheActivatorsOfAFunction(t *testing.T) {
 	t.Parallel()
 	listing, ok := ListingOf(slice())
 	require.True(t, ok)
@@ -38,13 +38,13 @@ func TestASliceOfOursListsTheActivatorsOfAFunction(t *testing.T) {
 	}, listing)
 }
 
-func TestWhatTheControllerCannotHaveWrittenIsNoListing(t *testing.T) {
+func TestListingRejectsSlicesThatTheControllerCannotHaveWritten(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*discoveryv1.EndpointSlice){
-		"a slice of Kubernetes": func(s *discoveryv1.EndpointSlice) {
+		"a slice that Kubernetes manages": func(s *discoveryv1.EndpointSlice) {
 			s.Labels[discoveryv1.LabelManagedBy] = "endpointslice-controller.k8s.io"
 		},
-		"of no Service":               func(s *discoveryv1.EndpointSlice) { delete(s.Labels, discoveryv1.LabelServiceName) },
+		"without a Service":           func(s *discoveryv1.EndpointSlice) { delete(s.Labels, discoveryv1.LabelServiceName) },
 		"under another name":          func(s *discoveryv1.EndpointSlice) { s.Name = "more" },
 		"being deleted":               func(s *discoveryv1.EndpointSlice) { s.DeletionTimestamp = new(metav1.Now()) },
 		"without a port":              func(s *discoveryv1.EndpointSlice) { s.Ports = nil },
@@ -75,7 +75,7 @@ func TestLoadsAreDecoded(t *testing.T) {
 	}, gateway)
 }
 
-func TestALoadThatIsNoneIsAnError(t *testing.T) {
+func TestDecodingRejectsMalformedLoads(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "OK", "[]", `{"requests":-1}`, `{"running":1099511627777}`} {
 		_, err := DecodePodLoad([]byte(text))

@@ -1,11 +1,11 @@
-// Package activation is what the controller, the gateways, the scaler and the runtimes agree on for waking Functions by
+// Package activation is the contract between the controller, the gateways, the scaler and the runtimes for waking Functions by
 // HTTP: how the activators of a Function are listed, and how the load of a pod and of a gateway is reported.
 //
 // It guarantees:
-//   - SliceName, the labels and the port range are the only places of their values;
+//   - SliceName, the labels and the port range are defined only here;
 //   - ListingOf accepts only what the controller may have written: a slice of ours with a Service, one port in the range and
-//     well-formed addresses. Everything else is not a listing;
-//   - what is read of a load never exceeds what can be added up: counts that are too large are errors.
+//     well-formed addresses. It rejects everything else;
+//   - counts in a decoded load are small enough to be added up: larger counts are errors.
 //
 // It is pure.
 package activation

@@ -1,5 +1,5 @@
 // Package admission validates Functions and Subscriptions beyond the rules of their CRDs.
 //
-// It owns these rules and their words, so that a cluster and local mode refuse the same with the same text, and
-// guarantees to be pure. Whether something else exists, such as the Service of a sink, is not its question.
+// It owns these rules and their messages, so that a cluster and local mode report the same errors, and guarantees to be
+// pure. It does not check whether other objects exist, such as the Service of a sink.
 package admission

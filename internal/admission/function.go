@@ -18,8 +18,8 @@ import (
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
-// Function collects what is wrong with a Function beyond the rules of its CRD.
-// Whether there is something that runs it is for the installation to say.
+// Function returns the problems of a Function that the rules of its CRD do not cover. runs reports whether the
+// installation has the Function's runtime.
 func Function(fn *v1alpha2.Function, runs bool) Problems {
 	var problems Problems
 	spec := field.NewPath("spec")
@@ -42,7 +42,7 @@ func Function(fn *v1alpha2.Function, runs bool) Problems {
 	return problems
 }
 
-// FunctionWarnings returns warnings for settings that are accepted and should be changed nevertheless.
+// FunctionWarnings returns warnings for settings that are accepted but should be changed.
 func FunctionWarnings(fn *v1alpha2.Function) Problems {
 	var found Problems
 	if known, err := languages.Of(fn.Spec.Runtime); err == nil && known.Runtime(string(fn.Spec.Runtime)).Deprecated {
@@ -56,7 +56,7 @@ func FunctionWarnings(fn *v1alpha2.Function) Problems {
 	return found
 }
 
-// checkName: the Service has the Function's name, and so has a label.
+// checkName validates the name as the name of a Service and the value of a label, since the Function has both.
 func checkName(fn *v1alpha2.Function) Problems {
 	if len(validation.IsDNS1035Label(fn.Name)) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func checkRuntime(path *field.Path, fn *v1alpha2.Function, runs bool) Problems {
 	return Problems{problemAt(path, fmt.Sprintf("invalid runtime value: cannot find runtime: %s", fn.Spec.Runtime))}
 }
 
-// checkSecretMounts says all of it in one text, at the first mount that is wrong.
+// checkSecretMounts reports all problems in one text, at the first invalid mount.
 func checkSecretMounts(path *field.Path, mounts []v1alpha2.SecretMount) Problems {
 	var wrong []string
 	at := path
@@ -99,7 +99,7 @@ func checkSecretMounts(path *field.Path, mounts []v1alpha2.SecretMount) Problems
 	if i := repeated(mounts, func(m v1alpha2.SecretMount) string { return m.SecretName }); i > 0 {
 		note(i, "secretName", "secretNames should be unique")
 	}
-	// Server-side apply would refuse a path that comes twice without a reason that users see.
+	// Server-side apply would reject a repeated path without a reason that users see.
 	if i := repeated(mounts, func(m v1alpha2.SecretMount) string { return m.MountPath }); i > 0 {
 		note(i, "mountPath", "mountPaths should be unique")
 	}
@@ -109,7 +109,7 @@ func checkSecretMounts(path *field.Path, mounts []v1alpha2.SecretMount) Problems
 	return Problems{problemAt(at, fmt.Sprintf("invalid spec.secretMounts: %v", wrong))}
 }
 
-// repeated is the index of the first mount with a value that one before it has, 0 if there is none.
+// repeated returns the index of the first mount whose value repeats that of an earlier mount, or 0.
 func repeated(mounts []v1alpha2.SecretMount, value func(v1alpha2.SecretMount) string) int {
 	seen := make(map[string]bool, len(mounts))
 	return max(0, slices.IndexFunc(mounts, func(m v1alpha2.SecretMount) bool {
@@ -141,7 +141,7 @@ func checkRepository(path *field.Path, fn *v1alpha2.Function) Problems {
 	return nil
 }
 
-// checkSwitches: a switch that is neither on nor off would be off in silence.
+// checkSwitches rejects a value that is neither true nor false, which would silently mean false.
 func checkSwitches(fn *v1alpha2.Function) Problems {
 	const key = v1alpha2.AnnotationRestartOnChange
 	switch value, ok := fn.Annotations[key]; {
@@ -152,7 +152,7 @@ func checkSwitches(fn *v1alpha2.Function) Problems {
 	}
 }
 
-// checkContract: a contract that is none would be taken for one of the two.
+// checkContract rejects unknown contracts, which would be taken for one of the two.
 func checkContract(fn *v1alpha2.Function) Problems {
 	const key = v1alpha2.AnnotationRuntimeContract
 	value, ok := fn.Annotations[key]
@@ -186,20 +186,19 @@ func checkScaling(fn *v1alpha2.Function) Problems {
 
 func annotation(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }
 
-// The least that a Function's own resources may be.
+// The minimum of a Function's own resources.
 const (
 	minCPU    = "10m"
 	minMemory = "16Mi"
 )
 
-// What a build should have at least. Less is taken, because the compatible API
-// takes it, and may not be enough.
+// The recommended minimum of a build. Smaller values are accepted for compatibility, but may not suffice.
 const (
 	minBuildCPU    = "200m"
 	minBuildMemory = "200Mi"
 )
 
-// resourceOwner is whose resources are checked, and where they stand.
+// resourceOwner is the owner of the checked resources, with their field.
 type resourceOwner struct {
 	name string
 	path *field.Path
@@ -213,8 +212,8 @@ func buildOwner() resourceOwner {
 	return resourceOwner{name: "Build", path: field.NewPath("spec", "resourceConfiguration", "build", "resources")}
 }
 
-// checkResources checks what is there: a limit that is not set is none, so
-// it can neither be too low nor lower than the request.
+// checkResources checks only the fields that are set: a missing limit is unlimited and therefore cannot be below the
+// minimum or the request.
 func checkResources(fn *v1alpha2.Function) Problems {
 	config := fn.Spec.ResourceConfiguration
 	if config == nil || config.Function == nil || config.Function.Resources == nil {
@@ -232,7 +231,7 @@ func checkResources(fn *v1alpha2.Function) Problems {
 	return problems
 }
 
-// tooLow compares what is set of one kind with its minimum.
+// tooLow compares the requests and limits of one resource with its minimum.
 func (o resourceOwner) tooLow(own *corev1.ResourceRequirements, kind corev1.ResourceName, least string) Problems {
 	var problems Problems
 	low := resource.MustParse(least)
@@ -247,7 +246,7 @@ func (o resourceOwner) tooLow(own *corev1.ResourceRequirements, kind corev1.Reso
 	return problems
 }
 
-// tooHigh compares the request of one kind with the limit.
+// tooHigh compares the request of one resource with its limit.
 func (o resourceOwner) tooHigh(own *corev1.ResourceRequirements, kind corev1.ResourceName) Problems {
 	limit, limited := own.Limits[kind]
 	request, requested := own.Requests[kind]
@@ -258,7 +257,7 @@ func (o resourceOwner) tooHigh(own *corev1.ResourceRequirements, kind corev1.Res
 		"%s limits %s(%s) should be higher than requests %s(%s)", o.name, kind, limit.String(), kind, request.String()))}
 }
 
-// buildResources are the requests and limits that a build is given in the spec.
+// buildResources returns the requests and limits of a build in the spec.
 func buildResources(fn *v1alpha2.Function) *corev1.ResourceRequirements {
 	config := fn.Spec.ResourceConfiguration
 	if config == nil || config.Build == nil {
@@ -267,7 +266,7 @@ func buildResources(fn *v1alpha2.Function) *corev1.ResourceRequirements {
 	return config.Build.Resources
 }
 
-// checkBuildResources refuses what no pod can have.
+// checkBuildResources rejects resources that no pod can have.
 func checkBuildResources(fn *v1alpha2.Function) Problems {
 	own := buildResources(fn)
 	if own == nil {
@@ -276,7 +275,7 @@ func checkBuildResources(fn *v1alpha2.Function) Problems {
 	return append(buildOwner().tooHigh(own, corev1.ResourceCPU), buildOwner().tooHigh(own, corev1.ResourceMemory)...)
 }
 
-// checkDependencies reads a manifest as far as its language does. The rest is the package manager's to read.
+// checkDependencies parses the manifest as far as its language does. The package manager validates the rest.
 func checkDependencies(path *field.Path, fn *v1alpha2.Function) Problems {
 	if fn.Spec.Source.Inline == nil {
 		return nil
@@ -295,7 +294,7 @@ func checkDependencies(path *field.Path, fn *v1alpha2.Function) Problems {
 	return nil
 }
 
-// FIPS collects what of a Function an installation in a FIPS 140-3 mode refuses besides: what Kyma does.
+// FIPS returns the additional problems of a Function in an installation in a FIPS 140-3 mode. The rules are Kyma's.
 func FIPS(fn *v1alpha2.Function) Problems {
 	spec := field.NewPath("spec")
 	return append(checkRuntimeFIPS(spec.Child("runtime"), fn), checkRepositoryFIPS(spec.Child("source", "gitRepository", "url"), fn)...)
@@ -304,7 +303,7 @@ func FIPS(fn *v1alpha2.Function) Problems {
 func checkRuntimeFIPS(path *field.Path, fn *v1alpha2.Function) Problems {
 	known, err := languages.Of(fn.Spec.Runtime)
 	if err != nil || !known.Runtime(string(fn.Spec.Runtime)).NoFIPS {
-		return nil // a runtime that there is not is refused as such
+		return nil // an unknown runtime is another rule's problem
 	}
 	var others []string
 	for _, runtime := range known.Runtimes {
@@ -316,7 +315,7 @@ func checkRuntimeFIPS(path *field.Path, fn *v1alpha2.Function) Problems {
 		"Use %s", fn.Spec.Runtime, strings.Join(others, " or ")))}
 }
 
-// checkRepositoryFIPS takes what is read over HTTP and nothing else: SSH has URLs of many forms, and all others are not read anyway.
+// checkRepositoryFIPS accepts only HTTP URLs: SSH has URLs of many forms, and no other protocol is supported.
 func checkRepositoryFIPS(path *field.Path, fn *v1alpha2.Function) Problems {
 	repository := fn.Spec.Source.GitRepository
 	if repository == nil || repository.URL == "" {

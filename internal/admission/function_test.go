@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// newFunction is a small valid Function.
+// newFunction returns a small valid Function.
 func newFunction(changes ...func(*v1alpha2.Function)) *v1alpha2.Function {
 	fn := &v1alpha2.Function{
 		ObjectMeta: metav1.ObjectMeta{Name: "price", Namespace: "shop"},
@@ -34,7 +34,7 @@ func scaled(low, high int32) func(*v1alpha2.Function) {
 	}
 }
 
-// runs is an installation with two runtimes.
+// runs reports the runtimes of an installation that has two.
 func runs(fn *v1alpha2.Function) bool {
 	return fn.Spec.Runtime == v1alpha2.RuntimeNodeJS22 || fn.Spec.Runtime == v1alpha2.RuntimePython312
 }
@@ -67,15 +67,15 @@ func TestFunction(t *testing.T) {
 		change func(*v1alpha2.Function)
 		want   string
 	}{
-		"a plain Function is fine":       {change: func(*v1alpha2.Function) {}},
-		"a limit on memory alone is one": {change: own(list("100m", ""), list("", "64Mi"))},
-		"a repository over SSH is fine":  {change: repository("git@github.com:org/repo.git")},
-		"a repository over HTTP is fine": {change: repository("https://example.com/repo.git")},
-		"a name with dots is no name of a Service": {
+		"a plain Function is fine":        {change: func(*v1alpha2.Function) {}},
+		"a limit on memory alone is fine": {change: own(list("100m", ""), list("", "64Mi"))},
+		"a repository over SSH is fine":   {change: repository("git@github.com:org/repo.git")},
+		"a repository over HTTP is fine":  {change: repository("https://example.com/repo.git")},
+		"a name with dots cannot name a Service": {
 			change: func(fn *v1alpha2.Function) { fn.Name = "a.b" },
 			want:   `metadata.name: "a.b" cannot be the name of a Service. Create the Function under a name of at most 63`,
 		},
-		"a long name is no name of a Service": {
+		"a long name cannot name a Service": {
 			change: func(fn *v1alpha2.Function) { fn.Name = strings.Repeat("x", 64) }, want: "cannot be the name of a Service",
 		},
 		"only the first wrong variable is named": {
@@ -107,15 +107,15 @@ func TestFunction(t *testing.T) {
 			},
 			want: "invalid spec.secretMounts: [mountPaths should be unique]",
 		},
-		"the name of a Secret must be one": {
+		"the name of a Secret must be valid": {
 			change: func(fn *v1alpha2.Function) { fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "A"}} },
 			want:   "invalid spec.secretMounts: [a lowercase RFC 1123 subdomain",
 		},
-		"labels must be labels": {
+		"labels must be valid": {
 			change: func(fn *v1alpha2.Function) { fn.Spec.Labels = map[string]string{"a": "b c"} },
 			want:   `spec.labels: Invalid value: "b c"`,
 		},
-		"annotations must be annotations": {
+		"annotations must be valid": {
 			change: func(fn *v1alpha2.Function) { fn.Spec.Annotations = map[string]string{"a b": ""} },
 			want:   `spec.annotations: Invalid value: "a b"`,
 		},
@@ -149,7 +149,7 @@ func TestFunction(t *testing.T) {
 			},
 			want: "annotation rouse.run/runtime-contract: images of Go follow no contract of Kyma: take it away, or set it to rouse",
 		},
-		"a go.mod that is none says where": {
+		"a malformed go.mod is reported with its line": {
 			change: func(fn *v1alpha2.Function) {
 				fn.Spec.Runtime, fn.Spec.Source.Inline.Dependencies = v1alpha2.RuntimeGo126, "module shop\n\nuuid v1.6.0\n"
 			},
@@ -168,7 +168,7 @@ func TestFunction(t *testing.T) {
 			},
 			want: `source.gitRepository.baseDir: "a/../../etc" must be a path within the repository, without '..'`,
 		},
-		"two dots in a name lead nowhere": {
+		"two dots within a name are harmless": {
 			change: func(fn *v1alpha2.Function) {
 				fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{URL: "https://example.com/r", BaseDir: "/a..b/..c"}}
 			},
@@ -246,7 +246,7 @@ func TestEveryProblemNamesItsField(t *testing.T) {
 		want   string
 	}{
 		"a name": {func(fn *v1alpha2.Function) { fn.Name = "a.b" }, "metadata.name"},
-		"the variable that is wrong": {
+		"the invalid variable": {
 			func(fn *v1alpha2.Function) { fn.Spec.Env = []corev1.EnvVar{{Name: "ok"}, {Name: "a=b"}} }, "spec.env[1].name",
 		},
 		"dependencies": {
@@ -258,7 +258,7 @@ func TestEveryProblemNamesItsField(t *testing.T) {
 				fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a", MountPath: "/x"}, {SecretName: "b", MountPath: "/x"}}
 			}, "spec.secretMounts[1].mountPath",
 		},
-		"the label that is wrong": {
+		"the invalid label": {
 			func(fn *v1alpha2.Function) { fn.Spec.Labels = map[string]string{"a": "b", "c": "d e"} }, "spec.labels[c]",
 		},
 		"a folder of a repository": {
@@ -280,7 +280,7 @@ func TestEveryProblemNamesItsField(t *testing.T) {
 				fn.Annotations = map[string]string{v1alpha2.AnnotationLagThreshold: "many"}
 			}, "metadata.annotations[rouse.run/lag-threshold]",
 		},
-		"whether HTTP wakes it": {
+		"the switch for waking by HTTP": {
 			func(fn *v1alpha2.Function) {
 				scaled(0, 2)(fn)
 				fn.Annotations = map[string]string{v1alpha2.AnnotationHTTPWake: "false"}
@@ -308,13 +308,13 @@ func TestEveryProblemNamesItsField(t *testing.T) {
 	}
 }
 
-func TestFIPSRefusesWhatNoValidatedModuleDoes(t *testing.T) {
+func TestFIPSRefusesRuntimesAndProtocolsWithoutAValidatedModule(t *testing.T) {
 	t.Parallel()
 	const runtimeField, urlField = "spec.runtime", "spec.source.gitRepository.url"
 	for name, tc := range map[string]struct {
 		runtime v1alpha2.Runtime
 		url     string
-		field   string // empty: it is accepted
+		field   string // empty: accepted
 		says    string
 	}{
 		"inline on a current Node.js":        {runtime: "nodejs24"},
@@ -322,7 +322,7 @@ func TestFIPSRefusesWhatNoValidatedModuleDoes(t *testing.T) {
 		"inline in Go":                       {runtime: "go126"},
 		"Python 3.12":                        {"python312", "", runtimeField, "python312 is refused in FIPS mode, since there is no base image with a validated module for it. Use python314"},
 		"Node.js 20":                         {"nodejs20", "", runtimeField, "Use nodejs22 or nodejs24 or nodejs26"},
-		"a runtime that there is not":        {runtime: "ruby33"},
+		"an unknown runtime":                 {runtime: "ruby33"},
 		"a repository over HTTPS":            {runtime: "nodejs24", url: "https://example.com/repo.git"},
 		"a repository over HTTP":             {runtime: "nodejs24", url: "http://example.com/repo.git"},
 		"a scheme in capitals":               {runtime: "nodejs24", url: "HTTPS://example.com/repo.git"},

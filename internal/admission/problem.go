@@ -13,18 +13,19 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// Problem is one thing that is wrong with a Function.
+// Problem is an error or warning about one field.
 type Problem struct {
-	// Field is the path of the field, such as "spec.env[0].name". The text may name it another way, or not at all.
+	// Field is the path of the field, such as "spec.env[0].name". The text may name the field differently, or not at
+	// all.
 	Field string
-	// Text is for people.
+	// Text is the message for users.
 	Text string
 }
 
-// Problems are all that is wrong, in the order in which they are said.
+// Problems are all problems of an object, in the order of its fields.
 type Problems []Problem
 
-// String is all of them as one text.
+// String returns the texts of all problems, joined.
 func (p Problems) String() string {
 	texts := make([]string, len(p))
 	for i, problem := range p {
@@ -33,7 +34,7 @@ func (p Problems) String() string {
 	return strings.Join(texts, ". ")
 }
 
-// Err is all of them as one error, nil if there is none.
+// Err returns all problems as one error, or nil.
 func (p Problems) Err() error {
 	if len(p) == 0 {
 		return nil
@@ -45,7 +46,7 @@ func problemAt(path *field.Path, text string) Problem {
 	return Problem{Field: path.String(), Text: text}
 }
 
-// checkMetadata checks what pods get.
+// checkMetadata checks the labels and annotations of the pods.
 func checkMetadata(fn *v1alpha2.Function) Problems {
 	spec := field.NewPath("spec")
 	return append(
@@ -54,7 +55,7 @@ func checkMetadata(fn *v1alpha2.Function) Problems {
 	)
 }
 
-// checkMap says all that is wrong with a map in one text, at the first of its entries that is wrong.
+// checkMap reports all invalid entries of a map in one text, at the first of them.
 func checkMap(path *field.Path, entries map[string]string, validate func(map[string]string, *field.Path) field.ErrorList) Problems {
 	err := validate(entries, path).ToAggregate()
 	if err == nil {

@@ -23,7 +23,7 @@ const (
 	grantClientCredentials = "client_credentials"
 )
 
-// The details of the errors. People and tools look for these words.
+// The details of the errors. Users and tools search for these texts.
 const (
 	detailEmpty          = "must not be empty"
 	detailNotURI         = "must be valid as per RFC 3986"
@@ -38,8 +38,8 @@ const (
 	detailGrantType      = "must be a valid Grant Type value " + grantClientCredentials
 )
 
-// Subscription says everything that is wrong with a Subscription, in the order of
-// its fields. Whether the Service of the sink exists is not its question.
+// Subscription returns all problems of a Subscription, in the order of its fields. It does not check whether the
+// Service of the sink exists.
 func Subscription(sub *eventingv1alpha2.Subscription, policy routing.Policy) field.ErrorList {
 	spec := field.NewPath("spec")
 	exact := sub.Spec.TypeMatching == eventingv1alpha2.TypeMatchingExact
@@ -92,7 +92,7 @@ func validateTypes(path *field.Path, eventTypes []string, exact bool) field.Erro
 	return errs
 }
 
-// typeDetail says what is wrong with one event type.
+// typeDetail returns the problem of one event type, or an empty string.
 func typeDetail(eventType string, exact bool) string {
 	switch {
 	case eventType == "":
@@ -164,8 +164,8 @@ func validateSink(path *field.Path, sub *eventingv1alpha2.Subscription, policy r
 	}
 }
 
-// validateDeadLetter has the rules of spec.sink. It names the field also when the namespace is another, because that
-// would be said of spec.sink otherwise.
+// validateDeadLetter applies the rules of spec.sink. It checks the namespace itself, because the shared check would
+// report the error at spec.sink.
 func validateDeadLetter(path *field.Path, sub *eventingv1alpha2.Subscription, policy routing.Policy) field.ErrorList {
 	sink, ok := routing.DeadLetterSink(sub)
 	if !ok {
@@ -186,7 +186,7 @@ func withoutPassword(sink string) string {
 	return parsed.Redacted()
 }
 
-// validateFilter leaves the place within the filter to the detail.
+// validateFilter reports the path within the filter in the detail.
 func validateFilter(path *field.Path, spec *eventingv1alpha2.Filter) field.ErrorList {
 	if spec == nil {
 		return nil

@@ -32,7 +32,7 @@ func deadLettersTo(sink string) *eventingv1alpha2.Delivery {
 	return &eventingv1alpha2.Delivery{DeadLetter: &eventingv1alpha2.DeadLetter{Sink: sink}}
 }
 
-func TestASubscriptionIsAccepted(t *testing.T) {
+func TestValidSubscriptionIsAccepted(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*spec){
 		"a plain Subscription":                    func(*spec) {},
@@ -43,7 +43,7 @@ func TestASubscriptionIsAccepted(t *testing.T) {
 		"a URI as source":                         func(s *spec) { s.Source = "https://example.com/shop?x=1#y" },
 		"a type of two segments":                  func(s *spec) { s.Types = []string{"order.v1"} },
 		"no config":                               func(s *spec) { s.Config = nil },
-		"config keys that it does not know":       func(s *spec) { s.Config = map[string]string{"clientId": "x", "pause": "true"} },
+		"unknown config keys":                     func(s *spec) { s.Config = map[string]string{"clientId": "x", "pause": "true"} },
 		"a limit of zero":                         func(s *spec) { s.Config = map[string]string{"maxInFlightMessages": "0"} },
 		"a negative limit":                        func(s *spec) { s.Config = map[string]string{"maxInFlightMessages": "-1"} },
 		"a QoS of AT_LEAST_ONCE":                  func(s *spec) { s.Config = map[string]string{"qos": "AT_LEAST_ONCE"} },
@@ -60,12 +60,12 @@ func TestASubscriptionIsAccepted(t *testing.T) {
 			require.Empty(t, Subscription(sub, routing.Policy{}))
 
 			_, err := routing.FromSubscription(sub, routing.Policy{})
-			require.NoError(t, err, "what is valid must have a route")
+			require.NoError(t, err, "a valid Subscription must have a route")
 		})
 	}
 }
 
-func TestASubscriptionIsRefused(t *testing.T) {
+func TestInvalidSubscriptionIsRejected(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change func(*spec)
@@ -79,11 +79,11 @@ func TestASubscriptionIsRefused(t *testing.T) {
 			func(s *spec) { s.TypeMatching = "fuzzy" },
 			`spec.typeMatching: Invalid value: "fuzzy": must be a valid TypeMatching value exact or standard`,
 		},
-		"a filter that is none": {
+		"an invalid filter": {
 			func(s *spec) { s.Filter = &eventingv1alpha2.Filter{Prefix: map[string]string{"No Name": "x"}} },
 			`spec.filter: Invalid value: spec.filter.prefix.No Name: is not the name of an attribute; use lower-case letters and digits only`,
 		},
-		"a filter that says nothing": {
+		"a filter without a condition": {
 			func(s *spec) { s.Filter = &eventingv1alpha2.Filter{} },
 			`spec.filter: Invalid value: spec.filter: has no condition; set cel, exact, prefix, suffix, all, any or not, and check their spelling, or remove it to take every event`,
 		},
@@ -95,11 +95,11 @@ func TestASubscriptionIsRefused(t *testing.T) {
 			func(s *spec) { s.Source = "" },
 			`spec.source: Invalid value: "": must not be empty`,
 		},
-		"a source that is no URI reference": {
+		"a malformed source": {
 			func(s *spec) { s.Source = "s%ourc%e" },
 			`spec.source: Invalid value: "s%ourc%e": must be valid as per RFC 3986`,
 		},
-		"such a source with exact matching too": {
+		"a malformed source with exact matching": {
 			func(s *spec) { s.TypeMatching, s.Source = "exact", "s%ourc%e" },
 			`spec.source: Invalid value: "s%ourc%e": must be valid as per RFC 3986`,
 		},
@@ -135,7 +135,7 @@ func TestASubscriptionIsRefused(t *testing.T) {
 			func(s *spec) { s.Types = []string{"", ""} },
 			`[spec.types: Invalid value: "": must not have duplicate types, spec.types: Invalid value: "": must not be of length zero]`,
 		},
-		"a limit that is no number": {
+		"a limit that is not a number": {
 			func(s *spec) { s.Config = map[string]string{"maxInFlightMessages": "ten"} },
 			`spec.config: Invalid value: "ten": maxInFlightMessages must be a stringified int value`,
 		},
@@ -155,7 +155,7 @@ func TestASubscriptionIsRefused(t *testing.T) {
 			func(s *spec) { s.Config = map[string]string{"grantType": "password"} },
 			`spec.config: Invalid value: "password": must be a valid Grant Type value client_credentials`,
 		},
-		"no sink of dead letters": {
+		"an empty sink of dead letters": {
 			func(s *spec) { s.Delivery = deadLettersTo("") },
 			`spec.delivery.deadLetter.sink: Invalid value: "": must not be empty`,
 		},
@@ -183,7 +183,7 @@ func TestASubscriptionIsRefused(t *testing.T) {
 			func(s *spec) { s.Sink = "nats://price.shop.svc.cluster.local" },
 			`spec.sink: Invalid value: "nats://price.shop.svc.cluster.local": must have URL scheme 'http' or 'https'`,
 		},
-		"a sink that is no URL": {
+		"a sink that is not a URL": {
 			func(s *spec) { s.Sink = "http://price.shop.svc.cluster.local:port" },
 			`spec.sink: Invalid value: "http://price.shop.svc.cluster.local:port": must be valid as per RFC 3986`,
 		},
@@ -191,11 +191,11 @@ func TestASubscriptionIsRefused(t *testing.T) {
 			func(s *spec) { s.Sink = "https://example.com" },
 			`spec.sink: Invalid value: "https://example.com": must have valid sink URL suffix svc.cluster.local`,
 		},
-		"a sink that hides its host": {
+		"a sink with an ambiguous host": {
 			func(s *spec) { s.Sink = "http://price.shop.svc.cluster.local@example.com" },
 			`spec.sink: Invalid value: "http://price.shop.svc.cluster.local@example.com": must have valid sink URL suffix svc.cluster.local`,
 		},
-		"a sink that only ends like a Service": {
+		"a sink whose host only ends like a Service's": {
 			func(s *spec) { s.Sink = "http://price.shop.mysvc.cluster.local" },
 			`spec.sink: Invalid value: "http://price.shop.mysvc.cluster.local": must have valid sink URL suffix svc.cluster.local`,
 		},
@@ -233,7 +233,7 @@ func TestASubscriptionIsRefused(t *testing.T) {
 	}
 }
 
-func TestASubscriptionTakesSinksThatAreAllowed(t *testing.T) {
+func TestSubscriptionAcceptsSinksThatThePolicyAllows(t *testing.T) {
 	t.Parallel()
 	policy := routing.Policy{AllowedSinkHosts: []string{"api.example.com", "*.bank.svc.cluster.local"}}
 	for sink, want := range map[string]string{

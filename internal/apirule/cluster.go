@@ -18,27 +18,28 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// Cluster holds what Validate needs of the cluster that an APIRule is in.
+// Cluster holds the objects of the cluster that Validate needs for one APIRule.
 type Cluster struct {
-	// Gateway is the one that spec.gateway names, nil when it does not exist.
+	// Gateway is the gateway that spec.gateway names, nil when it does not exist.
 	Gateway *Gateway
-	// HostOwner is the kind of what else has the APIRule's host, such as APIRule. Empty: the host is free.
+	// HostOwner is the kind of the object that already owns the APIRule's host, such as APIRule. It is empty when the
+	// host is free.
 	HostOwner string
-	// Services are those that exist of the ones that the rules name.
+	// Services are the existing Services that the rules name.
 	Services map[types.NamespacedName]Service
 	// Authorizers are the names that extAuth may use.
 	Authorizers map[string]bool
 }
 
-// Gateway is what decides on the domain of short hosts.
+// Gateway holds the properties of a gateway that determine the domain of short hosts.
 type Gateway struct {
-	// Hosts are the hosts of its listeners. One that takes every host has an empty one.
+	// Hosts are the hosts of its listeners. A listener for every host has an empty one.
 	Hosts []string
 }
 
-// Service is what decides whether a Service can be exposed.
+// Service holds the properties that determine whether a Service can be exposed.
 type Service struct {
-	// Selects is true if the Service has a selector. One without leads wherever its author wants.
+	// Selects is true if the Service has a selector. The author of a Service without one chooses its endpoints freely.
 	Selects bool
 }
 
@@ -58,10 +59,11 @@ func isFull(host v2.Host) bool {
 	return len(host) <= maxHostLength && fullHost.MatchString(string(host))
 }
 
-// IsHost reports whether a host is one of an APIRule: a single label, a fully qualified domain name, or a wildcard before one.
+// IsHost reports whether host is valid in an APIRule: a single label, a fully qualified domain name, or a wildcard
+// before one.
 func IsHost(host v2.Host) bool { return isShort(host) || isFull(host) }
 
-// domain is the one of all hosts of the gateway.
+// domain returns the domain that all hosts of the gateway share.
 func (g *Gateway) domain() (string, bool) {
 	if g == nil || len(g.Hosts) == 0 {
 		return "", false
@@ -74,8 +76,8 @@ func (g *Gateway) domain() (string, bool) {
 	return strings.CutPrefix(g.Hosts[0], wildcard)
 }
 
-// FullHost is the host of requests that a host of an APIRule stands for: a short one gets the domain of the gateway. It is none
-// when the gateway has no domain or the host is not valid.
+// FullHost returns the host name of requests for a host of an APIRule: a short host gets the domain of the gateway. It
+// returns false when the gateway has no domain or the host is not valid.
 func FullHost(host v2.Host, gateway *Gateway) (string, bool) {
 	if !isShort(host) {
 		return string(host), isFull(host)
@@ -88,13 +90,14 @@ func FullHost(host v2.Host, gateway *Gateway) (string, bool) {
 	return string(full), isFull(full)
 }
 
-// Target is the Service that a rule sends requests to.
+// Target is the Service and port to which a rule sends requests.
 type Target struct {
 	Service types.NamespacedName
 	Port    int32
 }
 
-// TargetOf is the target of a rule of an APIRule. It has none when neither the rule nor the spec names a Service.
+// TargetOf returns the target of a rule of an APIRule. It returns false when neither the rule nor the spec names a
+// Service.
 func TargetOf(apiRule *v2.APIRule, rule *v2.Rule) (Target, bool) {
 	service := rule.Service
 	if service == nil {
@@ -118,26 +121,27 @@ type Exposure struct {
 	APIRule    types.NamespacedName
 	UID        types.UID
 	Generation int64
-	// Gateway is the one that spec.gateway names.
+	// Gateway is the gateway that spec.gateway names.
 	Gateway types.NamespacedName
-	// Host of requests, perhaps with a wildcard. Empty if nothing is served because of Problems.
+	// Host is the host name of requests, possibly with a wildcard. It is empty if Problems prevent the APIRule from
+	// being served.
 	Host string
 	// CORS is nil without a policy.
 	CORS *v2.CORSPolicy
 	// Rules are in the order of the spec.
 	Rules []Rule
-	// Problems are all problems, including those of single rules.
+	// Problems are all problems, including those of individual rules.
 	Problems Problems
 }
 
-// Rule is one of an Exposure.
+// Rule is one rule of an Exposure.
 type Rule struct {
-	// Spec is the rule as it was written.
+	// Spec is the rule as written by the user.
 	Spec *v2.Rule
-	// Backend is where its requests go. A closed rule has none, and answers with 503.
+	// Backend is the destination of the rule's requests. A closed rule has no backend, and responds with 503.
 	Backend Backend
 	Closed  bool
-	// Timeout bounds how long an answer may take, waiting for a pod included.
+	// Timeout bounds the time to a response, including the wait for a pod.
 	Timeout time.Duration
 }
 
@@ -145,13 +149,14 @@ type Rule struct {
 type Backend struct {
 	Service types.NamespacedName
 	Port    int32
-	// Address is the cluster IP, which distinguishes a recreated Service from the one before. Requests go to pods.
+	// Address is the cluster IP, which distinguishes a recreated Service from its predecessor. Requests are sent to
+	// pods.
 	Address string
 	// Function is true if Service is the name of a Function, which may sleep.
 	Function bool
 }
 
-// Fingerprint is the same for Exposures that are served alike.
+// Fingerprint is equal for Exposures that are served in the same way.
 func (e *Exposure) Fingerprint() (string, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -161,33 +166,33 @@ func (e *Exposure) Fingerprint() (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// AnnotationFrom is set on a Service by those to whom it belongs: the namespaces whose APIRules may lead to it, separated by
-// commas, or * for all. Those of its own namespace always may.
+// AnnotationFrom is set on a Service by its owner: the other namespaces whose APIRules may expose it, separated by
+// commas, or * for all. APIRules of its own namespace always may.
 const AnnotationFrom = "rouse.run/apirules-from"
 
-// Objects are the cluster's objects that decide on APIRules, besides the APIRules themselves.
+// Objects are the cluster's objects that determine the Exposures of APIRules, besides the APIRules themselves.
 type Objects struct {
-	// Gateways are those that spec.gateway may name.
+	// Gateways are the gateways that spec.gateway may name.
 	Gateways map[types.NamespacedName]Gateway
 	Services map[types.NamespacedName]ServiceInfo
 	// Authorizers are the names that extAuth may use.
 	Authorizers map[string]bool
 }
 
-// ServiceInfo holds the properties of a Service that decide on an APIRule.
+// ServiceInfo holds the properties of a Service that matter to APIRules.
 type ServiceInfo struct {
-	// Selects is true if the Service has a selector. One without leads wherever its author wants.
+	// Selects is true if the Service has a selector. The author of a Service without one chooses its endpoints freely.
 	Selects bool
-	// Function is true if it is the Service of the Function of its name.
+	// Function is true if the Service belongs to the Function of the same name.
 	Function bool
 	// Address is its cluster IP, empty without one.
 	Address string
 	Ports   []int32
-	// From lists the other namespaces with APIRules that may lead to it.
+	// From lists the other namespaces whose APIRules may expose it.
 	From []string
 }
 
-// ServiceInfoOf takes from a Service what decides whether and how it is exposed.
+// ServiceInfoOf returns the properties of a Service that determine whether and how it is exposed.
 func ServiceInfoOf(service *corev1.Service) ServiceInfo {
 	s := ServiceInfo{Selects: len(service.Spec.Selector) > 0 && service.Spec.Type != corev1.ServiceTypeExternalName}
 	if owner := metav1.GetControllerOf(service); owner != nil {
@@ -210,7 +215,7 @@ func ServiceInfoOf(service *corev1.Service) ServiceInfo {
 	return s
 }
 
-// allows reports whether APIRules of a namespace may lead to a Service of another.
+// allows reports whether APIRules of another namespace may expose the Service.
 func (s *ServiceInfo) allows(namespace string) bool {
 	return slices.Contains(s.From, namespace) || slices.Contains(s.From, "*")
 }

@@ -9,40 +9,40 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 )
 
-func TestServiceOfKeepsWhereAServiceLeads(t *testing.T) {
+func TestServiceInfoHoldsThePropertiesThatMatterToAPIRules(t *testing.T) {
 	t.Parallel()
 	plain := ServiceInfo{Selects: true, Address: "10.0.0.1", Ports: []int32{80}}
 	for name, tc := range map[string]struct {
 		change func(*corev1.Service)
 		want   func(*ServiceInfo)
 	}{
-		"a plain one": {func(*corev1.Service) {}, func(*ServiceInfo) {}},
-		"that of a Function": {
+		"a plain Service": {func(*corev1.Service) {}, func(*ServiceInfo) {}},
+		"a Function's Service": {
 			ownedBy("Function", "price", functions), func(s *ServiceInfo) { s.Function = true },
 		},
-		"another one of a Function": {ownedBy("Function", "other", functions), func(*ServiceInfo) {}},
-		"that of a Function of another group": {
+		"another Service of a Function": {ownedBy("Function", "other", functions), func(*ServiceInfo) {}},
+		"the Service of a Function of another group": {
 			ownedBy("Function", "price", functions+".example.com"), func(*ServiceInfo) {},
 		},
-		"that of a workload": {ownedBy("StatefulSet", "price", "apps"), func(*ServiceInfo) {}},
-		"one owned by a Function that does not control it": {
+		"the Service of a workload": {ownedBy("StatefulSet", "price", "apps"), func(*ServiceInfo) {}},
+		"a Service owned but not controlled by a Function": {
 			func(s *corev1.Service) {
 				ownedBy("Function", "price", functions)(s)
 				s.OwnerReferences[0].Controller = nil
 			}, func(*ServiceInfo) {},
 		},
-		"one without a selector": {func(s *corev1.Service) { s.Spec.Selector = nil }, func(s *ServiceInfo) { s.Selects = false }},
+		"a Service without a selector": {func(s *corev1.Service) { s.Spec.Selector = nil }, func(s *ServiceInfo) { s.Selects = false }},
 		"an external name with a selector": {
 			func(s *corev1.Service) { s.Spec.Type, s.Spec.ClusterIP = corev1.ServiceTypeExternalName, "" },
 			func(s *ServiceInfo) { s.Selects, s.Address = false, "" },
 		},
-		"a headless one": {func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }, func(s *ServiceInfo) { s.Address = "" }},
-		"ports of which TCP ones count": {
+		"a headless Service": {func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }, func(s *ServiceInfo) { s.Address = "" }},
+		"TCP ports among others": {
 			func(s *corev1.Service) {
 				s.Spec.Ports = []corev1.ServicePort{{Port: 53, Protocol: corev1.ProtocolUDP}, {Port: 53, Protocol: corev1.ProtocolTCP}, {Port: 81}}
 			}, func(s *ServiceInfo) { s.Ports = []int32{53, 81} },
 		},
-		"one that lets namespaces in": {
+		"a Service that admits namespaces": {
 			func(s *corev1.Service) { s.Annotations = map[string]string{AnnotationFrom: " front, back ,,"} },
 			func(s *ServiceInfo) { s.From = []string{"front", "back"} },
 		},
@@ -56,7 +56,7 @@ func TestServiceOfKeepsWhereAServiceLeads(t *testing.T) {
 	}
 }
 
-func TestAFingerprintTellsExposuresApart(t *testing.T) {
+func TestFingerprintDistinguishesExposures(t *testing.T) {
 	t.Parallel()
 	fingerprint := func(cluster *Objects, changes ...func(*v2.APIRule)) string {
 		text, err := Decide([]*v2.APIRule{rule("price", 1, "price.example.com", changes...)}, cluster)[0].Fingerprint()
@@ -68,7 +68,7 @@ func TestAFingerprintTellsExposuresApart(t *testing.T) {
 	require.Equal(t, plain, fingerprint(surroundings()))
 	require.Equal(t, plain, fingerprint(surroundings(), func(r *v2.APIRule) {
 		r.Annotations, r.Status = map[string]string{"seen": "by caches that keep it"}, v2.APIRuleStatus{State: v2.StateReady}
-	}), "only what is served counts")
+	}), "only fields that affect serving count")
 	seen := map[string]string{plain: "the plain one"}
 	for name, other := range map[string]string{
 		"the host":      fingerprint(surroundings(), func(r *v2.APIRule) { r.Spec.Hosts[0] = "other" }),

@@ -13,18 +13,18 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 )
 
-// Decide returns the Exposure of each APIRule. APIRules that are being deleted are left out. The oldest is first.
+// Decide returns the Exposure of each APIRule, oldest first. APIRules that are being deleted are left out.
 func Decide(apiRules []*v2.APIRule, cluster *Objects) []Exposure {
 	return new(Decider).Decide(apiRules, cluster)
 }
 
-// Decider is for those who decide again and again: what did not change is not validated again, because an APIRule of a thousand rules
-// takes long. It is not safe for concurrent use.
+// Decider caches validations between decisions, because validating an APIRule of a thousand rules takes long. It is not
+// safe for concurrent use.
 type Decider struct {
 	validations map[types.NamespacedName]validation
 }
 
-// validation is what was found wrong with an APIRule, and by what.
+// validation is the cached result of validating an APIRule, with its inputs.
 type validation struct {
 	uid        types.UID
 	generation int64
@@ -32,7 +32,7 @@ type validation struct {
 	problems   Problems
 }
 
-// Decide is as the function of that name.
+// Decide is like the function Decide, but reuses the validations of earlier calls.
 func (d *Decider) Decide(apiRules []*v2.APIRule, cluster *Objects) []Exposure {
 	apiRules = slices.DeleteFunc(slices.Clone(apiRules), func(r *v2.APIRule) bool { return !r.DeletionTimestamp.IsZero() })
 	slices.SortFunc(apiRules, byAge)
@@ -55,7 +55,7 @@ func byAge(a, b *v2.APIRule) int {
 	)
 }
 
-// decide takes its host for an APIRule, also for one that does not hold: an edit that is wrong must not give the host away.
+// decide reserves the host also for an invalid APIRule: a mistaken edit must not give the host away.
 func decide(r *v2.APIRule, cluster *Objects, owners map[string]types.NamespacedName, before validation) (Exposure, validation) {
 	e := Exposure{
 		APIRule: types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, UID: r.UID, Generation: r.Generation,
@@ -111,7 +111,7 @@ func closes(problems Problems, part Closed) bool {
 	return slices.ContainsFunc(problems, func(p Problem) bool { return p.Closes == part })
 }
 
-// backendsOf finds where each rule leads. It tells Validate of the Services that may be led to.
+// backendsOf returns the backend of each rule, and collects in known the Services that Validate may see.
 func backendsOf(r *v2.APIRule, cluster *Objects, known map[types.NamespacedName]Service) ([]Backend, Problems) {
 	var problems Problems
 	backends := make([]Backend, len(r.Spec.Rules))
@@ -123,10 +123,10 @@ func backendsOf(r *v2.APIRule, cluster *Objects, known map[types.NamespacedName]
 		service, exists := cluster.Services[target.Service]
 		foreign := target.Service.Namespace != r.Namespace
 		if !exists && !foreign {
-			continue // Validate says so
+			continue // Validate reports it
 		}
 		message := obstacle(r.Namespace, target, &service)
-		// One message is enough of a foreign Service, and it must not tell what is there.
+		// One message for a foreign Service suffices, and it must not reveal whether the Service exists.
 		known[target.Service] = Service{Selects: service.Selects || foreign && message != ""}
 		if message == "" {
 			backends[i] = Backend{Service: target.Service, Port: target.Port, Address: service.Address, Function: service.Function}
@@ -139,7 +139,8 @@ func backendsOf(r *v2.APIRule, cluster *Objects, known map[types.NamespacedName]
 	return backends, problems
 }
 
-// obstacle is why APIRules of a namespace cannot lead to a Service, empty when they can. One that is not there allows no one.
+// obstacle returns why APIRules of a namespace cannot expose a Service, or an empty string. A missing Service admits no
+// other namespace.
 func obstacle(namespace string, target Target, service *ServiceInfo) string {
 	switch {
 	case target.Service.Namespace != namespace && !service.allows(namespace):
@@ -162,42 +163,43 @@ func timeoutOf(r *v2.APIRule, rule *v2.Rule) time.Duration {
 	return time.Duration(v2.DefaultTimeout) * time.Second
 }
 
-// Problem is one thing that is wrong with an APIRule.
+// Problem is an error in an APIRule or its surroundings.
 type Problem struct {
 	// Attribute is the path of the field, such as ".spec.rules[0].path".
 	Attribute string
-	// Message is for people.
+	// Message is the text for users.
 	Message string
-	// Closes lists what stays closed because of the problem.
+	// Closes is the part of the APIRule that stays closed because of the problem.
 	Closes Closed
 }
 
 // Closed is a part of an APIRule.
 type Closed int
 
-// IsOfOthers reports whether other objects are the reason: it may pass although the APIRule stays as it is.
+// IsOfOthers reports whether other objects cause the problem, so that it may pass without a change to the APIRule.
 func (p Problem) IsOfOthers() bool {
 	return p.Closes != All || p.Message == messageGatewayMissing || strings.HasPrefix(p.Message, messageHostTaken)
 }
 
-// All is the whole of an APIRule: something is wrong in it.
+// All closes the whole APIRule because its own spec is invalid.
 const All Closed = 0
 
-// RuleAt is the rule of that index alone: something is missing around it, and the other rules can do without.
+// RuleAt closes only the rule of that index because an object that it needs is missing.
 func RuleAt(index int) Closed { return Closed(index + 1) }
 
-// Problems are all that is wrong, in the order in which they are said.
+// Problems are all problems of an APIRule, in the order in which they are reported.
 type Problems []Problem
 
 const (
-	// shown is the number of problems that a status has.
+	// shown is the number of problems that a status lists.
 	shown = 3
 
 	ready  = "Reconciled successfully"
 	failed = "Validation errors: "
 )
 
-// Description returns the description of a status: the first problems and the number of further ones, or that there are none.
+// Description returns the description for a status: the first problems and the number of further ones, or that there
+// are no problems.
 func (p Problems) Description() string {
 	switch {
 	case len(p) == 0:
@@ -209,7 +211,7 @@ func (p Problems) Description() string {
 	}
 }
 
-// String is all of them, each on a line, for events and logs.
+// String returns all problems, one per line, for events and logs.
 func (p Problems) String() string {
 	lines := make([]string, len(p))
 	for i, problem := range p {
@@ -222,29 +224,29 @@ func one(attribute, message string) Problems {
 	return Problems{{Attribute: attribute, Message: message}}
 }
 
-// missing is a problem of one rule's surroundings.
+// missing returns a problem of an object that one rule refers to.
 func missing(rule int, attribute, message string) Problems {
 	return Problems{{Attribute: attribute, Message: message, Closes: RuleAt(rule)}}
 }
 
-// ReportPath is the path, at the port of a gateway's load, that serves its Report as JSON.
+// ReportPath is the path at which a gateway serves its Report as JSON, on the port of its load.
 const ReportPath = "/apirules"
 
 // Report lists the APIRules that a gateway has loaded.
 type Report struct {
-	// APIRules are all that it knows of, by namespace/name.
+	// APIRules are all APIRules that the gateway has loaded, by namespace/name.
 	APIRules map[string]Loaded `json:"apiRules"`
 }
 
 // Loaded is an APIRule as a gateway serves it.
 type Loaded struct {
-	// Fingerprint is that of the Exposure.
+	// Fingerprint is the fingerprint of the Exposure.
 	Fingerprint string `json:"fingerprint"`
-	// Problems are those that only a gateway can see, such as keys of an issuer that cannot be fetched.
+	// Problems are those that only a gateway can detect, such as failing to fetch an issuer's keys.
 	Problems []LoadedProblem `json:"problems,omitempty"`
 }
 
-// LoadedProblem is one thing that a gateway found wrong with a rule.
+// LoadedProblem is a problem that a gateway detected in a rule.
 type LoadedProblem struct {
 	// Rule is the index of the rule.
 	Rule int `json:"rule"`

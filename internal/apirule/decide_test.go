@@ -21,7 +21,7 @@ var (
 	stock       = types.NamespacedName{Namespace: "warehouse", Name: "stock"}
 )
 
-// surroundings have one gateway, Service price of the namespace shop and Service stock of another.
+// surroundings returns a cluster with one gateway, Service price of the namespace shop and Service stock of another.
 func surroundings(changes ...func(*Objects)) *Objects {
 	cluster := &Objects{
 		Gateways: map[types.NamespacedName]Gateway{kymaGateway: {Hosts: []string{"*.example.com"}}},
@@ -37,7 +37,7 @@ func surroundings(changes ...func(*Objects)) *Objects {
 	return cluster
 }
 
-// rule is an APIRule of that name in the namespace shop, created in that second, which leads to price at a host.
+// rule returns an APIRule of the namespace shop, created at the given second, that exposes price at a host.
 func rule(name string, second int64, host v2.Host, changes ...func(*v2.APIRule)) *v2.APIRule {
 	r := &v2.APIRule{
 		ObjectMeta: metav1.ObjectMeta{
@@ -60,10 +60,10 @@ func to(service v2.Service) func(*v2.APIRule) {
 
 func deleted(r *v2.APIRule) { r.DeletionTimestamp = new(metav1.NewTime(time.Unix(100, 0))) }
 
-// mistaken gives an APIRule a path that the CRD would refuse.
+// mistaken gives an APIRule a path that the CRD would reject.
 func mistaken(r *v2.APIRule) { r.Spec.Rules[0].Path = "/{**}/{**}" }
 
-// hosts are what the APIRules answer at, in the order of the Exposures.
+// hosts returns the host of each APIRule that is served.
 func hosts(exposures []Exposure) map[string]string {
 	found := map[string]string{}
 	for i := range exposures {
@@ -94,7 +94,7 @@ func ownedBy(kind, name, group string) func(*corev1.Service) {
 
 var functions = v1alpha2.GroupVersion.Group
 
-func TestAnAPIRuleThatHoldsSaysWhereItsRulesLead(t *testing.T) {
+func TestExposureOfAValidAPIRuleHoldsTheBackendsOfItsRules(t *testing.T) {
 	t.Parallel()
 	written := rule("price", 1, "price", func(r *v2.APIRule) {
 		r.Spec.CORSPolicy = &v2.CORSPolicy{AllowMethods: []string{"GET"}}
@@ -120,32 +120,32 @@ func TestAHostBelongsToTheOldestAPIRule(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rules []*v2.APIRule
 		want  map[string]string
-		owner string // whom those without a host name
+		owner string // the APIRule that gets the host
 	}{
-		"the older one has it": {
+		"the older APIRule keeps it": {
 			[]*v2.APIRule{rule("late", 2, taken), rule("early", 1, taken)}, map[string]string{"early": taken, "late": ""}, "shop/early",
 		},
-		"of two of one second the first by name": {
+		"APIRules of the same second are ordered by name": {
 			[]*v2.APIRule{rule("b", 1, taken), rule("a", 1, taken)}, map[string]string{"a": taken, "b": ""}, "shop/a",
 		},
-		"a short host is the same one": {
+		"a short host equals its full name": {
 			[]*v2.APIRule{rule("late", 2, taken), rule("early", 1, "price")}, map[string]string{"early": taken, "late": ""}, "shop/early",
 		},
-		"one that is being deleted frees it": {
+		"an APIRule that is being deleted frees its host": {
 			[]*v2.APIRule{rule("late", 2, taken), rule("early", 1, taken, deleted)}, map[string]string{"late": taken}, "",
 		},
-		"a mistaken edit keeps it from others": {
+		"a mistaken edit does not free the host": {
 			[]*v2.APIRule{rule("late", 2, taken), rule("early", 1, taken, mistaken)}, map[string]string{"early": "", "late": ""}, "shop/early",
 		},
 		"a wildcard does not take the hosts under it": {
 			[]*v2.APIRule{rule("late", 2, taken), rule("early", 1, "*.example.com")}, map[string]string{"early": "*.example.com", "late": taken}, "",
 		},
-		"a wildcard is taken, too": {
+		"a wildcard has one owner, too": {
 			[]*v2.APIRule{rule("late", 2, "*.example.com"), rule("early", 1, "*.example.com")},
 			map[string]string{"early": "*.example.com", "late": ""},
 			"shop/early",
 		},
-		"one without a valid host takes none": {
+		"an APIRule without a valid host reserves no host": {
 			[]*v2.APIRule{rule("late", 2, "no_host"), rule("early", 1, "no_host")}, map[string]string{"early": "", "late": ""}, "",
 		},
 	} {
@@ -162,7 +162,7 @@ func TestAHostBelongsToTheOldestAPIRule(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingAroundARuleClosesThatRuleAlone(t *testing.T) {
+func TestMissingObjectOfARuleClosesOnlyThatRule(t *testing.T) {
 	t.Parallel()
 	const closed = ".spec.rules[0]"
 	for name, tc := range map[string]struct {
@@ -171,7 +171,7 @@ func TestWhatIsMissingAroundARuleClosesThatRuleAlone(t *testing.T) {
 		attribute string
 		message   string
 	}{
-		"a Service that is not there": {
+		"a missing Service": {
 			func(c *Objects) { delete(c.Services, price) }, nil, closed, "Target service shop/price not found",
 		},
 		"a Service without a selector": {
@@ -182,10 +182,10 @@ func TestWhatIsMissingAroundARuleClosesThatRuleAlone(t *testing.T) {
 			func(c *Objects) { c.Services[price] = ServiceInfo{Selects: true, Ports: []int32{80}} }, nil,
 			closed + ".service", "Service shop/price has no cluster IP: remove clusterIP: None",
 		},
-		"a port that the Service does not have": {
+		"a port that the Service lacks": {
 			nil, to(v2.Service{Name: "price", Port: 81}), closed + ".service", "Service shop/price has no TCP port 81",
 		},
-		"an authorizer that is not there": {
+		"a missing authorizer": {
 			nil, func(r *v2.APIRule) {
 				r.Spec.Rules[0].NoAuth, r.Spec.Rules[0].ExtAuth = nil, &v2.ExtAuth{Authorizers: []string{"nobody"}}
 			}, closed + ".extAuth.externalAuthorizers.nobody", "Authorizer not found",
@@ -217,17 +217,17 @@ func TestWhatIsMissingAroundARuleClosesThatRuleAlone(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongInAnAPIRuleClosesItsHost(t *testing.T) {
+func TestInvalidSpecClosesTheWholeAPIRule(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*v2.APIRule){
-		"a path":                      mistaken,
-		"no gateway":                  func(r *v2.APIRule) { r.Spec.Gateway = nil },
-		"a gateway that is not there": func(r *v2.APIRule) { r.Spec.Gateway = new("shop/none") },
-		"a gateway without a slash":   func(r *v2.APIRule) { r.Spec.Gateway = new("none") },
-		"no host":                     func(r *v2.APIRule) { r.Spec.Hosts = nil },
-		"no rules":                    func(r *v2.APIRule) { r.Spec.Rules = nil },
-		"no service":                  func(r *v2.APIRule) { r.Spec.Service = nil },
-		"nothing":                     func(r *v2.APIRule) { r.Spec = v2.APIRuleSpec{} },
+		"a path":                    mistaken,
+		"no gateway":                func(r *v2.APIRule) { r.Spec.Gateway = nil },
+		"a missing gateway":         func(r *v2.APIRule) { r.Spec.Gateway = new("shop/none") },
+		"a gateway without a slash": func(r *v2.APIRule) { r.Spec.Gateway = new("none") },
+		"no host":                   func(r *v2.APIRule) { r.Spec.Hosts = nil },
+		"no rules":                  func(r *v2.APIRule) { r.Spec.Rules = nil },
+		"no service":                func(r *v2.APIRule) { r.Spec.Service = nil },
+		"nothing":                   func(r *v2.APIRule) { r.Spec = v2.APIRuleSpec{} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -239,7 +239,7 @@ func TestWhatIsWrongInAnAPIRuleClosesItsHost(t *testing.T) {
 	}
 }
 
-func TestServicesOfOtherNamespacesSayWhoMayLeadToThem(t *testing.T) {
+func TestServiceOfAnotherNamespaceMustAdmitTheAPIRulesNamespace(t *testing.T) {
 	t.Parallel()
 	across := []*v2.APIRule{rule("stock", 1, "stock.example.com", to(v2.Service{Name: "stock", Namespace: "warehouse", Port: 80}))}
 	refused := func(change func(*Objects)) Problems {
@@ -258,9 +258,9 @@ func TestServicesOfOtherNamespacesSayWhoMayLeadToThem(t *testing.T) {
 		"without a selector":    {Address: "10.0.0.2", Ports: []int32{80}},
 		"without an address":    {Selects: true, Ports: []int32{80}},
 		"without the port":      {Selects: true, Address: "10.0.0.2"},
-		"that is of a Function": {Selects: true, Address: "10.0.0.2", Ports: []int32{80}, Function: true},
+		"of a Function":         {Selects: true, Address: "10.0.0.2", Ports: []int32{80}, Function: true},
 	} {
-		require.Equal(t, missing, refused(func(c *Objects) { c.Services[stock] = there }), "a Service %s must look as if none was there", name)
+		require.Equal(t, missing, refused(func(c *Objects) { c.Services[stock] = there }), "a Service %s must be reported as a missing one is", name)
 	}
 	for _, from := range []string{"shop", "*"} {
 		e := Decide(across, surroundings(func(c *Objects) {
@@ -271,7 +271,7 @@ func TestServicesOfOtherNamespacesSayWhoMayLeadToThem(t *testing.T) {
 	}
 }
 
-func TestTheTimeoutOfARuleCountsBeforeThatOfTheSpec(t *testing.T) {
+func TestTimeoutOfARuleOverridesThatOfTheSpec(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		spec, rule *v2.Timeout
@@ -291,7 +291,7 @@ func TestTheTimeoutOfARuleCountsBeforeThatOfTheSpec(t *testing.T) {
 	}
 }
 
-func TestTheOrderOfAPIRulesDecidesNothing(t *testing.T) {
+func TestDecisionDoesNotDependOnTheOrderOfAPIRules(t *testing.T) {
 	t.Parallel()
 	var rules []*v2.APIRule
 	for i := range 20 {
@@ -301,10 +301,10 @@ func TestTheOrderOfAPIRulesDecidesNothing(t *testing.T) {
 	slices.Reverse(rules)
 	given := slices.Clone(rules)
 	require.Equal(t, want, Decide(rules, surroundings()))
-	require.Equal(t, given, rules, "what callers have stays as it is")
+	require.Equal(t, given, rules, "the caller's slice must stay unchanged")
 }
 
-func TestADeciderJudgesAgainWhatChanged(t *testing.T) {
+func TestDeciderValidatesAgainAfterAChange(t *testing.T) {
 	t.Parallel()
 	var decider Decider
 	steps := []struct {
@@ -318,18 +318,19 @@ func TestADeciderJudgesAgainWhatChanged(t *testing.T) {
 		{"the object", []*v2.APIRule{rule("a", 1, "a", func(r *v2.APIRule) { r.UID, r.Generation = "new", 2 })}, surroundings()},
 		{"the Service", []*v2.APIRule{rule("a", 1, "a")}, surroundings(func(c *Objects) { delete(c.Services, price) })},
 		{"the gateway", []*v2.APIRule{rule("a", 1, "a")}, surroundings(func(c *Objects) { c.Gateways = nil })},
-		{"who has the host", []*v2.APIRule{rule("0", 0, "a"), rule("a", 1, "a")}, surroundings()},
+		{"the owner of the host", []*v2.APIRule{rule("0", 0, "a"), rule("a", 1, "a")}, surroundings()},
 		{"that it is free", []*v2.APIRule{rule("a", 1, "a")}, surroundings()},
 		{"the authorizers", []*v2.APIRule{rule("a", 1, "a")}, surroundings(func(c *Objects) { c.Authorizers = nil })},
 	}
 	for _, step := range steps {
 		require.Equal(t, Decide(step.rules, step.cluster), decider.Decide(step.rules, step.cluster), step.name)
-		require.Len(t, decider.validations, len(step.rules), "what is gone is forgotten")
+		require.Len(t, decider.validations, len(step.rules), "validations of deleted APIRules are dropped")
 	}
 }
 
-// 10,000 hosts have to be there within seconds, and a tenant with the largest APIRules must not delay others at each change.
-func TestTenThousandAPIRulesAreDecidedAndJudgedOnce(t *testing.T) {
+// 10,000 hosts have to be decided within seconds, and a tenant with the largest APIRules must not delay others at each
+// change.
+func TestTenThousandAPIRulesAreDecidedAndValidatedOnce(t *testing.T) {
 	t.Parallel()
 	rules := make([]*v2.APIRule, 10_000)
 	for i := range rules {
@@ -341,12 +342,12 @@ func TestTenThousandAPIRulesAreDecidedAndJudgedOnce(t *testing.T) {
 	for i := range first {
 		require.Empty(t, first[i].Problems)
 	}
-	// Judging again would find this.
+	// Validating again would report this.
 	rules[7].Spec.Rules[0].Path = "/{**}/{**}"
 	require.Equal(t, first, decider.Decide(rules, surroundings()))
 }
 
-func TestDescriptionOfAStatusHasThreeProblems(t *testing.T) {
+func TestStatusDescriptionListsThreeProblems(t *testing.T) {
 	t.Parallel()
 	all := Problems{{Attribute: ".spec.a", Message: "one"}, {Attribute: ".spec.b", Message: "two"}, {Attribute: ".spec.c", Message: "three"}, {Attribute: ".spec.d", Message: "four"}, {Attribute: ".spec.e", Message: "five"}}
 	require.Equal(t, "Reconciled successfully", all[:0].Description())
@@ -358,7 +359,7 @@ func TestDescriptionOfAStatusHasThreeProblems(t *testing.T) {
 		all.Description())
 }
 
-func TestTextForLogsHasAllProblems(t *testing.T) {
+func TestLogTextListsAllProblems(t *testing.T) {
 	t.Parallel()
 	all := Problems{{Attribute: ".spec.a", Message: "one"}, {Attribute: ".spec.b", Message: "two"}, {Attribute: ".spec.c", Message: "three"}, {Attribute: ".spec.d", Message: "four"}}
 	require.Equal(t, "Attribute '.spec.a': one\nAttribute '.spec.b': two\nAttribute '.spec.c': three\nAttribute '.spec.d': four", all.String())

@@ -12,10 +12,10 @@
 //     the first;
 //   - a problem of an APIRule itself closes the whole APIRule, and a missing object that one of its rules refers to closes that
 //     rule alone;
-//   - a rule leads to Services of other namespaces only where the Service allows it, and does not reveal whether one exists that does
+//   - a rule exposes Services of other namespaces only where the Service allows it, and does not reveal whether one exists that does
 //     not;
 //   - messages contain no token, no password of a URL and nothing of a request.
 //
-// It is pure: the state that a Decider holds only saves it from judging again what did not change. Package conversion reads older
+// It is pure: the state that a Decider holds only avoids validating again what did not change. Package conversion reads older
 // versions.
 package apirule

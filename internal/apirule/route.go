@@ -13,10 +13,10 @@ import (
 // Methods is a set of methods.
 type Methods uint16
 
-// methodNames are those of the CRD. The place of one is its bit in a set.
+// methodNames are the methods of the CRD. The index of a method is its bit in a set.
 var methodNames = [...]v2.Method{"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
 
-// MethodsOf is the set of the methods. Those that the CRD does not know are not in it.
+// MethodsOf returns the set of the methods. It ignores methods that the CRD does not know.
 func MethodsOf(methods ...v2.Method) Methods {
 	var set Methods
 	for _, method := range methods {
@@ -29,7 +29,7 @@ func MethodsOf(methods ...v2.Method) Methods {
 	return set
 }
 
-// Route is a rule as far as it decides which requests are its own.
+// Route is the part of a rule that determines which requests it matches.
 type Route struct {
 	Path    Pattern
 	Methods Methods
@@ -44,21 +44,21 @@ func NewRoute(rule *v2.Rule) (Route, error) {
 	return Route{Path: pattern, Methods: MethodsOf(rule.Methods...)}, nil
 }
 
-// Answer names the rule that answers a request.
+// Answer is the result of matching a request to the rules.
 type Answer int
 
-// The answers.
+// The results of Find.
 const (
 	// NotFound means that no rule has the path and the method: 404.
 	NotFound Answer = iota
-	// Found means that a rule answers.
+	// Found means that a rule matches.
 	Found
-	// Excluded means that a rule has the path and the method, but an earlier one has the path too, not this method, and shares
-	// another method with it: 403. A rule does not open what an earlier one has closed.
+	// Excluded means that a rule has the path and the method, but an earlier one has the path too, lacks this method,
+	// and shares another method with it: 403. A rule does not open what an earlier one has closed.
 	Excluded
 )
 
-// Find returns the first rule that has the path, escaped and without its query, and the method of a request.
+// Find returns the first rule that matches the method and the escaped path, without its query, of a request.
 func Find(routes []Route, method v2.Method, path string) (int, Answer) {
 	asked := MethodsOf(method)
 	var closed Methods
@@ -78,7 +78,7 @@ func Find(routes []Route, method v2.Method, path string) (int, Answer) {
 	return 0, NotFound
 }
 
-// excludesNothing is true of the paths that stand for the whole host.
+// excludesNothing is true for paths that stand for the whole host.
 func (r Route) excludesNothing() bool {
 	return r.Path.text == "/" || r.Path.any && len(r.Path.head)+len(r.Path.tail) == 0
 }
@@ -92,7 +92,7 @@ const (
 	everything  = "/*"
 )
 
-// segment is a literal, or {*}. Segments are compared far more often than they are made, so each text is there once.
+// segment is a literal, or {*}. Segments are compared far more often than they are made, so each text is interned.
 type segment = unique.Handle[string]
 
 var (
@@ -103,7 +103,7 @@ var (
 // PatternError describes why a path is not a Pattern.
 type PatternError string
 
-// What may be wrong with a path.
+// The reasons why a path is not valid.
 const (
 	ErrPathTooLong      PatternError = "The path is too long: at most 512 characters are allowed."
 	ErrPathMalformed    PatternError = "The path must be /*, or segments that each are {*}, {**} or characters of a URL's path."
@@ -113,22 +113,23 @@ const (
 
 func (e PatternError) Error() string { return string(e) }
 
-// wellFormed is what the CRD accepts.
+// wellFormed matches the paths that the CRD accepts.
 var wellFormed = regexp.MustCompile(`^(/(([A-Za-z0-9._~!$&'()+,;=:@-]|%[0-9a-fA-F]{2})*|\{\*{1,2}\}))+$|^/\*$`)
 
-// Pattern is the path of a rule. A path has segments, each of which follows a slash: that of "/a/" are "a" and "".
+// Pattern is the path of a rule. A path consists of segments, each of which follows a slash: the segments of "/a/" are
+// "a" and "".
 type Pattern struct {
 	text string
-	// head are the segments before {**}, all of them when there is none.
+	// head holds the segments before {**}, or all of them without it.
 	head []segment
-	// any says that {**} follows: any characters, but at least one segment, since a slash is before it.
+	// any is true with {**}, which matches any characters, but at least one segment, since a slash precedes it.
 	any bool
-	// tail are the literals after {**}, and suffix is how they end a path.
+	// tail holds the literals after {**}, and suffix the end of a path that matches them.
 	tail   []segment
 	suffix string
 }
 
-// ParsePattern reads the path of a rule.
+// ParsePattern parses the path of a rule.
 func ParsePattern(text string) (Pattern, error) {
 	switch {
 	case len(text) > MaxPathLength:
@@ -163,10 +164,10 @@ func parseSegments(texts []string) []segment {
 	return segments
 }
 
-// String is the pattern as it was written.
+// String returns the pattern as it was written.
 func (p Pattern) String() string { return p.text }
 
-// Covers reports whether every path that fits other fits p too.
+// Covers reports whether p matches every path that other matches.
 func (p Pattern) Covers(other Pattern) bool {
 	switch {
 	case !p.any:
@@ -180,7 +181,7 @@ func (p Pattern) Covers(other Pattern) bool {
 	}
 }
 
-// cover reports whether each segment covers the one in its place.
+// cover reports whether each segment covers the other segment at its index.
 func cover(segments, others []segment) bool {
 	for i, segment := range segments {
 		if segment != others[i] && (segment != wild || others[i] == empty) {
@@ -190,7 +191,7 @@ func cover(segments, others []segment) bool {
 	return true
 }
 
-// Matches reports whether the path of a request, escaped and without its query, fits the pattern.
+// Matches reports whether the pattern matches the escaped path, without its query, of a request.
 func (p Pattern) Matches(path string) bool {
 	for _, segment := range p.head {
 		rest, ok := strings.CutPrefix(path, "/")
@@ -214,8 +215,8 @@ func (p Pattern) Matches(path string) bool {
 	return ends && slash && fitsPath(rest, true)
 }
 
-// FitsLonger reports whether a path fits the pattern that begins with stem and goes on within its last segment, as /foobar does after
-// /foo.
+// FitsLonger reports whether the pattern matches a path that begins with stem and goes on within its last segment, as
+// /foobar does after /foo.
 func (p Pattern) FitsLonger(stem string) bool {
 	segments := strings.Split(strings.TrimPrefix(stem, "/"), "/")
 	last := len(segments) - 1
@@ -237,7 +238,7 @@ func matches(s segment, text string) bool {
 	return s.Value() == text
 }
 
-// fitsPath reports whether a path may have the characters (pchar of RFC 3986), slashes among them when they are allowed.
+// fitsPath reports whether a path may have the characters (pchar of RFC 3986). Slashes are allowed on request.
 func fitsPath(text string, slashes bool) bool {
 	for i := range len(text) {
 		switch c := text[i]; {

@@ -52,9 +52,9 @@ func TestRequestFindsTheFirstRuleWithItsPathAndMethod(t *testing.T) {
 		"a method that the earlier rule has":                  {shared, "POST", "/anything/x/one", 0, Found},
 		"a path beside the earlier rule's":                    {shared, "GET", "/anything/x/two", 1, Found},
 		"a rule split by method":                              {split, "GET", "/anything/x/one", 1, Found},
-		"earlier rules for the whole host":                    {whole, "GET", "/", 2, Found},
+		"a path after rules for the whole host":               {whole, "GET", "/", 2, Found},
 		"a method that no rule may have":                      {ordered, "FETCH", "/a/b", 0, NotFound},
-		"a method in small letters":                           {ordered, "get", "/a/b", 0, NotFound},
+		"a method in lower case":                              {ordered, "get", "/a/b", 0, NotFound},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestPatternMatchesPaths(t *testing.T) {
 	}
 }
 
-func TestOperatorsMatchOnlyWhatAPathMayHave(t *testing.T) {
+func TestOperatorsMatchOnlyCharactersOfPaths(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/a b", "/a\"", "/a\x00", "/\u00e4", "/%", "/%2", "/%2g", "/a?b", "/a#b", "/a\\b", "/{*}"} {
 		for _, text := range []string{"/{*}", "/{**}", "/*"} {
@@ -122,16 +122,16 @@ func TestPathOfARuleIsRefused(t *testing.T) {
 		text string
 		want error
 	}{
-		"none":                              {"", ErrPathMalformed},
-		"no slash":                          {"a", ErrPathMalformed},
-		"an operator within a segment":      {"/a{*}", ErrPathMalformed},
-		"a star within a path":              {"/a/*", ErrPathMalformed},
-		"a query":                           {"/a?b", ErrPathMalformed},
-		"half an escape":                    {"/a%2", ErrPathMalformed},
-		"two {**}":                          {"/a/{**}/b/{**}", ErrTwoAnySegments},
-		"two {**} with another between":     {"/a/{**}/{*}/{**}", ErrTwoAnySegments},
-		"{*} after {**}":                    {"/a/{**}/b/{*}", ErrOperatorAfterAny},
-		"more characters than are compared": {"/" + strings.Repeat("a", MaxPathLength), ErrPathTooLong},
+		"none":                          {"", ErrPathMalformed},
+		"no slash":                      {"a", ErrPathMalformed},
+		"an operator within a segment":  {"/a{*}", ErrPathMalformed},
+		"a star within a path":          {"/a/*", ErrPathMalformed},
+		"a query":                       {"/a?b", ErrPathMalformed},
+		"half an escape":                {"/a%2", ErrPathMalformed},
+		"two {**}":                      {"/a/{**}/b/{**}", ErrTwoAnySegments},
+		"two {**} with another between": {"/a/{**}/{*}/{**}", ErrTwoAnySegments},
+		"{*} after {**}":                {"/a/{**}/b/{*}", ErrOperatorAfterAny},
+		"too many characters":           {"/" + strings.Repeat("a", MaxPathLength), ErrPathTooLong},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestAnEarlierPathCoversALaterOne(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		paths []string
-		want  []string // that an earlier one covers
+		want  []string // paths that the earlier one covers
 	}{
 		{[]string{"/{**}"}, nil},
 		{[]string{"/abc/{**}"}, nil},
@@ -215,8 +215,8 @@ func TestAnEarlierPathCoversALaterOne(t *testing.T) {
 	}
 }
 
-// All patterns of a few segments are compared by all paths of some more, among them segments that no pattern names.
-func TestPatternCoversExactlyThoseWhosePathsItMatches(t *testing.T) {
+// All patterns of a few segments are compared with all paths of some more segments, some of which no pattern names.
+func TestPatternCoversExactlyThePatternsWhosePathsItMatches(t *testing.T) {
 	t.Parallel()
 	var patterns []Pattern
 	for _, text := range combinations([]string{"", "a", "b", oneSegment, anySegments}, 3) {
@@ -245,7 +245,7 @@ func TestPatternCoversExactlyThoseWhosePathsItMatches(t *testing.T) {
 	}
 }
 
-// combinations are all paths of up to so many segments.
+// combinations returns all paths of at most so many segments.
 func combinations(segments []string, most int) []string {
 	all, longest := []string(nil), []string{""}
 	for range most {
@@ -277,7 +277,8 @@ func TestPatternFitsLongerSegments(t *testing.T) {
 	}
 }
 
-// FuzzPattern proves that a path which is a pattern without operators matches itself, and that no text makes the parser panic.
+// FuzzPattern checks that a path without operators matches itself as a pattern, and that no text makes the parser
+// panic.
 func FuzzPattern(f *testing.F) {
 	for _, seed := range []string{"/", "/*", "/a/{*}/b", "/a/{**}", "/{**}/{*}", "/%41", "//", "/a//b/"} {
 		f.Add(seed, "/a/b")
@@ -291,6 +292,6 @@ func FuzzPattern(f *testing.F) {
 		if len(parsed.head) > 0 && !parsed.any && !strings.Contains(text, oneSegment) {
 			require.True(t, parsed.Matches(text))
 		}
-		require.True(t, !parsed.Matches(path) || pattern(t, everything).Matches(path), "what a pattern matches is a path")
+		require.True(t, !parsed.Matches(path) || pattern(t, everything).Matches(path), "a pattern matches only paths")
 	})
 }

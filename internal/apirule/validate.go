@@ -11,10 +11,10 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 )
 
-// MaxRules limits the number of rules of an APIRule. They are compared with one another.
+// MaxRules limits the number of rules of an APIRule, which are compared pairwise.
 const MaxRules = 1000
 
-// Paths of attributes. Kyma writes those of gateways without the dot, and people and tests look for it.
+// Paths of attributes. Kyma writes those of gateways without the dot, and users and tests search for them.
 const (
 	attributeSpec            = ".spec"
 	attributeHosts           = ".spec.hosts"
@@ -42,7 +42,7 @@ const (
 	messageConflict        = "Path %s with method %s conflicts with at least one of the previous rule paths"
 )
 
-// Validate finds everything that is wrong with an APIRule that its CRD accepts.
+// Validate returns all problems of an APIRule that its CRD accepts.
 func Validate(apiRule *v2.APIRule, cluster Cluster) Problems {
 	spec := &apiRule.Spec
 	if reflect.DeepEqual(*spec, v2.APIRuleSpec{}) {
@@ -75,7 +75,7 @@ func validateHosts(spec *v2.APIRuleSpec, cluster Cluster) Problems {
 		attribute := fmt.Sprintf("%s[%d]", attributeHosts, i)
 		_, hasDomain := cluster.Gateway.domain()
 		switch _, valid := FullHost(host, cluster.Gateway); {
-		case isShort(host) && cluster.Gateway == nil: // that is a problem already
+		case isShort(host) && cluster.Gateway == nil: // reported already
 		case isShort(host) && !hasDomain:
 			problems = append(problems, Problem{Attribute: attribute, Message: messageNoDomain})
 		case !valid:
@@ -151,8 +151,8 @@ func validatePath(attribute, path string) Problems {
 	return nil
 }
 
-// conflicts finds the rules that never answer with one of their methods, because an earlier one has it and covers their path. Paths
-// that are not valid are a problem already.
+// conflicts finds the rules that never answer with one of their methods, because an earlier rule has it and covers
+// their path. It skips invalid paths, which are reported elsewhere.
 func conflicts(rules []v2.Rule) Problems {
 	var problems Problems
 	routes := make([]Route, 0, len(rules))
@@ -172,7 +172,7 @@ func conflicts(rules []v2.Rule) Problems {
 	return problems
 }
 
-// coveredBy are the methods with which earlier routes answer every request for the path.
+// coveredBy returns the methods with which earlier routes answer every request for the path.
 func (r Route) coveredBy(earlier []Route) Methods {
 	var covered Methods
 	for i := range earlier {
@@ -224,7 +224,7 @@ func validateAuthorizations(attribute string, authorizations []*v2.JWTAuthorizat
 	return problems
 }
 
-// validateValues accepts a list that is not there.
+// validateValues accepts a missing list.
 func validateValues(attribute string, values []string, emptyValue string) Problems {
 	switch {
 	case values == nil:
@@ -243,7 +243,7 @@ func validateAuthentications(attribute string, authentications []*v2.JWTAuthenti
 		return one(attribute, messageNoAuthentication)
 	}
 	var problems Problems
-	var headers, params bool // of those before
+	var headers, params bool // of earlier authentications
 	for i, authentication := range authentications {
 		attribute := fmt.Sprintf("%s[%d]", attribute, i)
 		if authentication == nil {
@@ -271,7 +271,7 @@ func validateIssuer(attribute string, authentication *v2.JWTAuthentication) Prob
 	return problems
 }
 
-// notURI describes why a text is not a URI. It does not repeat the whole text, which may have a password.
+// notURI returns why a text is not a URI. It does not repeat the whole text, which may contain a password.
 func notURI(text string) string {
 	if text == "" {
 		return messageEmptyValue
@@ -286,7 +286,7 @@ func notURI(text string) string {
 	return err.Error()
 }
 
-// validatePlaces allows one place for tokens in a rule, of one kind, besides the usual ones.
+// validatePlaces allows one place for tokens in a rule, of one kind, besides the default ones.
 func validatePlaces(attribute string, authentication *v2.JWTAuthentication, headers, params bool) Problems {
 	var problems Problems
 	note := func(field, message string, wrong bool) {
@@ -302,7 +302,7 @@ func validatePlaces(attribute string, authentication *v2.JWTAuthentication, head
 	return problems
 }
 
-// differingAuthentications finds the same issuer and keys with tokens in different places.
+// differingAuthentications finds authentications with the same issuer and keys but tokens in different places.
 func differingAuthentications(rules []v2.Rule) Problems {
 	type issuer struct{ name, keys string }
 	first := map[issuer]*v2.JWTAuthentication{}

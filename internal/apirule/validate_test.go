@@ -12,7 +12,7 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 )
 
-// valid is an APIRule in a cluster that has all it names.
+// valid returns an APIRule in a cluster that has all objects it names.
 func valid() (*v2.APIRule, Cluster) {
 	apiRule := &v2.APIRule{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "price"},
@@ -55,11 +55,11 @@ func TestAPIRuleIsValid(t *testing.T) {
 		"a host of another domain":    func(a *v2.APIRule, c *Cluster) { a.Spec.Hosts[0], c.Gateway.Hosts = "a.example.org", []string{""} },
 		"a service of the rule alone": func(a *v2.APIRule, _ *Cluster) { a.Spec.Rules[0].Service, a.Spec.Service = a.Spec.Service, nil },
 		"a token":                     withJWT(func(*v2.JWT) {}),
-		"demands on a token": withJWT(func(jwt *v2.JWT) {
+		"requirements on a token": withJWT(func(jwt *v2.JWT) {
 			jwt.Authorizations = []*v2.JWTAuthorization{{RequiredScopes: []string{"read"}}, {Audiences: []string{"shop"}}, {}}
 		}),
-		"an issuer that is a name": withJWT(func(jwt *v2.JWT) { jwt.Authentications[0].Issuer = "shop" }),
-		"keys at a path":           withJWT(func(jwt *v2.JWT) { jwt.Authentications[0].JWKSURI = "/keys" }),
+		"a name as issuer": withJWT(func(jwt *v2.JWT) { jwt.Authentications[0].Issuer = "shop" }),
+		"keys at a path":   withJWT(func(jwt *v2.JWT) { jwt.Authentications[0].JWKSURI = "/keys" }),
 		"several issuers": withJWT(func(jwt *v2.JWT) {
 			jwt.Authentications = append(jwt.Authentications, &v2.JWTAuthentication{Issuer: "other", JWKSURI: "https://other.example.com"})
 		}),
@@ -127,12 +127,12 @@ func TestAPIRuleIsRefused(t *testing.T) {
 		"a short host that becomes too long": {
 			short("*." + strings.Repeat("a.", 124) + "com"), ".spec.hosts[0]", "Host must be a valid FQDN or short host name",
 		},
-		"a short host at two domains":          {short("*.example.com", "*.example.org"), ".spec.hosts[0]", noDomain},
-		"a short host at a single host":        {short("price.example.com"), ".spec.hosts[0]", noDomain},
-		"a short host at every host":           {short(""), ".spec.hosts[0]", noDomain},
-		"a short host at a gateway of no host": {short(), ".spec.hosts[0]", noDomain},
-		"a host of another":                    {func(_ *v2.APIRule, c *Cluster) { c.HostOwner = "APIRule" }, ".spec.hosts[0]", "Host is occupied by another APIRule"},
-		"no rules":                             {withRules(), ".spec.rules", "No rules defined"},
+		"a short host at two domains":             {short("*.example.com", "*.example.org"), ".spec.hosts[0]", noDomain},
+		"a short host at a single host":           {short("price.example.com"), ".spec.hosts[0]", noDomain},
+		"a short host at every host":              {short(""), ".spec.hosts[0]", noDomain},
+		"a short host at a gateway without hosts": {short(), ".spec.hosts[0]", noDomain},
+		"a host of another APIRule":               {func(_ *v2.APIRule, c *Cluster) { c.HostOwner = "APIRule" }, ".spec.hosts[0]", "Host is occupied by another APIRule"},
+		"no rules":                                {withRules(), ".spec.rules", "No rules defined"},
 		"too many rules": {
 			withRules(make([]v2.Rule, 1001)...), ".spec.rules",
 			"1001 rules are defined, at most 1000 are supported. Write several APIRules, each with a host of its own",
@@ -203,7 +203,7 @@ func TestAllProblemsAreFoundAtOnce(t *testing.T) {
 	}, Validate(apiRule, cluster))
 }
 
-// This takes the longest: as many rules as may be, of the longest paths, which differ at their ends alone.
+// This is the slowest case: the largest number of rules, with the longest paths, which differ only at their ends.
 func TestLargestAPIRuleIsValidated(t *testing.T) {
 	t.Parallel()
 	apiRule, cluster := valid()

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Of carries what somebody wrote over into the type that is applied, which
-// has the same form in JSON but distinguishes "not set" from "zero".
+// Of converts a type of the API into its apply configuration, which has the same form in JSON but distinguishes "not
+// set" from "zero".
 func Of[T any](from any) (*T, error) {
 	content, err := json.Marshal(from)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package architecture holds no code, only the tests that keep the folder tree an architecture. They read the table in
-// docs/architecture.md: which folder may import which, and which folders are pure. And
-// they find where a language of Functions is known by its name.
+// Package architecture contains no code, only tests of the repository's architecture. They read the table in
+// docs/architecture.md, which lists the allowed imports of each folder and the pure folders, and find code that names a
+// language of Functions.
 package architecture

@@ -33,7 +33,7 @@ var outside = map[string][]string{
 	"github.com/kedacore/keda/":               {"scaler", "controller", "dev/autoscale", "internal/testing", "e2e"},
 	"github.com/charmbracelet/":               {"dev/view", "cli"},
 	"github.com/go-jose/":                     {"gateway/jwt"},
-	"github.com/cloudevents/":                 {"cli/event"}, // elsewhere events are read and written on the hot path
+	"github.com/cloudevents/":                 {"cli/event"}, // everything else reads and writes events on the hot path
 }
 
 type listedPackage struct {
@@ -99,7 +99,7 @@ var (
 	quotedList = regexp.MustCompile("^`[^`]+`(, `[^`]+`)*$")
 )
 
-// rules reads the table, by folder.
+// rules returns the rows of the table, by folder.
 func rules(t *testing.T) map[string]rule {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/architecture.md")
@@ -121,7 +121,7 @@ func rules(t *testing.T) map[string]rule {
 			row.imports = names(imports)
 		}
 		for _, folder := range names(folders) {
-			require.NotContains(t, table, folder, "it has two rows")
+			require.NotContains(t, table, folder, "the table has two rows for this folder")
 			require.DirExists(t, "../../"+folder)
 			table[folder] = row
 		}
@@ -137,7 +137,7 @@ func names(cell string) []string {
 	return all
 }
 
-// ruleOf is the rule of the longest folder that the package lies in.
+// ruleOf returns the row of the longest folder that contains the package.
 func ruleOf(table map[string]rule, path string) (folder string, row rule) {
 	for candidate, r := range table {
 		if within(path, candidate) && len(candidate) > len(folder) {
@@ -151,7 +151,8 @@ func within(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, folder+"/")
 }
 
-// impure are packages that a pure one does not import, with what lies below them, and of others what it does not use.
+// impure lists packages that a pure one must not import, with their subpackages, and identifiers that it must not use
+// of other packages.
 var impure = struct {
 	imports []string
 	uses    map[string][]string
@@ -167,7 +168,7 @@ var impure = struct {
 	},
 }
 
-// mayImport are packages below impure ones that also have types to compute with.
+// mayImport lists packages below impure ones that a pure package may import for their types.
 var mayImport = []string{"net/http", "net/netip", "net/url"}
 
 func TestPurePackagesUseNoClockContextFileNetworkOrLog(t *testing.T) {
@@ -183,7 +184,7 @@ func TestPurePackagesUseNoClockContextFileNetworkOrLog(t *testing.T) {
 			requirePure(t, file)
 		}
 	}
-	require.Greater(t, found, 5, "the table has too few pure packages to judge")
+	require.Greater(t, found, 5, "the table lists too few pure packages")
 }
 
 func sources(t *testing.T, path string) []string {

@@ -16,7 +16,7 @@ import (
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
-// knowsLanguages lists the files outside of runtimes/ that know a language by its name, with what excuses them.
+// knowsLanguages lists the files outside of runtimes/ that may name a language, with the reason.
 var knowsLanguages = map[string]string{
 	"api/serverless/v1alpha2/function.go": "the names of runtimes in the API, which a test compares with the list",
 	"internal/conversion/runtime.go":      "the runtimes of older Functions, which no language has any more",
@@ -24,11 +24,11 @@ var knowsLanguages = map[string]string{
 	"dev/runner/crash.go":                 "the frames of stack traces, which are read whatever the language",
 }
 
-// withoutLanguages are the folders whose code may know them: their own, and that of tests and benchmarks.
+// withoutLanguages lists the folders that may name languages: the languages' own, tests and benchmarks.
 var withoutLanguages = []string{"runtimes", "e2e", "internal/testing"}
 
-// Code that asks for one language by its name takes every other for what remains, also one that comes later.
-func TestOnlyTheFoldersOfLanguagesKnowThemByName(t *testing.T) {
+// Code that compares with one language by its name treats all others alike, including later ones.
+func TestOnlyTheFoldersOfLanguagesNameThem(t *testing.T) {
 	t.Parallel()
 	words := wordsOfLanguages()
 	found := map[string]bool{}
@@ -59,7 +59,7 @@ func TestOnlyTheFoldersOfLanguagesKnowThemByName(t *testing.T) {
 	}))
 	require.Empty(t, leaks, "ask languages.Of, or describe it in the folder of the language")
 	for name := range knowsLanguages {
-		require.True(t, found[name], "%s knows no language any more: take it off the list", name)
+		require.True(t, found[name], "%s no longer names a language: remove it from the list", name)
 	}
 }
 
@@ -68,7 +68,8 @@ func skips(name, base string) bool {
 		strings.HasPrefix(base, ".") && base != "." && base != ".."
 }
 
-// wordsOfLanguages are the names of runtimes, and those of languages that are long enough to be no part of another word.
+// wordsOfLanguages returns the names of runtimes, and the names of languages that are too long to be part of another
+// word.
 func wordsOfLanguages() []string {
 	const shortest = 4
 	words := languages.Runtimes()
@@ -80,7 +81,7 @@ func wordsOfLanguages() []string {
 	return words
 }
 
-// mentions lists the identifiers and literals of a file that have one of the words in them.
+// mentions lists the identifiers and literals of a file that contain one of the words.
 func mentions(t *testing.T, path string, words []string) []string {
 	t.Helper()
 	files := token.NewFileSet()
@@ -106,7 +107,7 @@ func mentions(t *testing.T, path string, words []string) []string {
 	return found
 }
 
-// A controller that is made otherwise has a queue in which one namespace stands before all others.
+// A controller that is not begun by internal/kube has a queue in which one namespace can delay all others.
 func TestEveryControllerIsBegunByInternalKube(t *testing.T) {
 	t.Parallel()
 	forbidden := map[string]bool{"NewControllerManagedBy": true, "ControllerManagedBy": true, "NewUnmanaged": true, "NewTypedUnmanaged": true, "WithOptions": true}

@@ -13,7 +13,7 @@ import (
 // shortest is the number of lines below which a package joins its neighbor.
 const shortest = 60
 
-// short lists the packages below that number, with the reason why each stands alone.
+// short lists the packages below that number, with the reason why each is a package of its own.
 var short = map[string]string{
 	"charts":                         "go:embed reads only what lies below its file",
 	"cmd/rouse":                      "a process",

@@ -15,31 +15,33 @@ import (
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
-// format is part of every tag. It changes when the builder makes other images of the same plan.
+// format is part of every tag. It changes when the builder makes different images from the same plan.
 const format = "2"
 
-// Plan says what to build. It carries no secrets: those are files beside it.
+// Plan describes an image to build. It contains no credentials: they are in separate files.
 type Plan struct {
 	// Function is namespace/name, for messages.
 	Function string `json:"function"`
-	// Owner is the UID of the Function: no image is another's, not even that of a Function of the same name later.
+	// Owner is the UID of the Function, so that Functions never share images, not even a later Function of the same
+	// name.
 	Owner string `json:"owner,omitempty"`
 	// Runtime is the name of the runtime, such as nodejs22.
 	Runtime string `json:"runtime"`
-	// Base is the reference of the image that runs Functions of the runtime, or compiles them. With a digest it is verified by that.
+	// Base is the reference of the image that runs or compiles Functions of the runtime. A digest in it is verified.
 	Base string `json:"base"`
-	// OwnBase means that the Function chose Base, not the installation, so that its layers go nowhere but into the
+	// OwnBase means that the Function chose Base, not the installation, so that its layers are pushed only into the
 	// Function's own repository.
 	OwnBase bool `json:"ownBase,omitempty"`
-	// Source is the handler when it has to be in the image. It is empty when the source comes from Git or
+	// Source is the handler's source if it has to be in the image. It is empty when the source comes from Git or
 	// travels in the pod's environment.
 	Source string `json:"source,omitempty"`
-	// Dependencies is the manifest of the package manager. With Git it is empty: the repository has its own.
+	// Dependencies is the manifest of the package manager. It is empty with Git, where the repository contains the
+	// manifest.
 	Dependencies string `json:"dependencies,omitempty"`
-	// Git is where the source comes from, nil for inline source.
+	// Git is the origin of the source, nil for inline source.
 	Git *Git `json:"git,omitempty"`
-	// Target is where the image is pushed, host/repository:tag. It is empty for a plan that is only prepared
-	// in a directory.
+	// Target is the reference to which the image is pushed, host/repository:tag. It is empty for a plan that is only
+	// prepared in a directory.
 	Target string `json:"target,omitempty"`
 	// Insecure means that Target's registry speaks plain HTTP.
 	Insecure bool `json:"insecure,omitempty"`
@@ -50,8 +52,7 @@ type Plan struct {
 // Git is a commit in a repository.
 type Git struct {
 	URL string `json:"url"`
-	// Reference is the branch, tag or commit that the user wrote. It helps where a server does not give out
-	// single commits.
+	// Reference is the branch, tag or commit that the user wrote, for servers that do not serve single commits.
 	Reference string `json:"reference"`
 	Commit    string `json:"commit"`
 	// BaseDir is the directory of the Function in the repository.
@@ -60,7 +61,7 @@ type Git struct {
 	Auth string `json:"auth,omitempty"`
 }
 
-// Tag names the image of a plan by whose it is and by everything that it is made of: a SHA-256 in hexadecimal digits.
+// Tag returns the tag of a plan's image: a SHA-256 in hexadecimal digits of its owner and all its inputs.
 func Tag(plan Plan) string {
 	parts := []string{format, plan.Owner, plan.Runtime, plan.Base, plan.Source, strings.TrimSpace(plan.Dependencies)}
 	if plan.Git != nil {
@@ -73,15 +74,15 @@ func Tag(plan Plan) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// CleanDir is a baseDir without the slashes and spaces around it; the root of the repository is empty.
+// CleanDir returns a baseDir without surrounding slashes and spaces. The root of the repository is empty.
 func CleanDir(dir string) string {
 	return strings.TrimPrefix(strings.Trim(dir, "/ "), "./")
 }
 
-// plainSize is up to which size a plan stays readable.
+// plainSize is the size in bytes above which EncodePlan compresses.
 const plainSize = 64 << 10
 
-// EncodePlan is the content of PlanFile. A large plan is compressed.
+// EncodePlan returns the content of PlanFile. A large plan is compressed.
 func EncodePlan(plan Plan) ([]byte, error) {
 	text, err := json.Marshal(plan)
 	if err != nil {
@@ -102,10 +103,10 @@ func EncodePlan(plan Plan) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// maxPlan is more than any Function has source and dependencies.
+// maxPlan is larger than the source and dependencies of any Function.
 const maxPlan = 64 << 20
 
-// DecodePlan reads the content of PlanFile.
+// DecodePlan decodes the content of PlanFile.
 func DecodePlan(text []byte) (Plan, error) {
 	if bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
 		reader, err := gzip.NewReader(bytes.NewReader(text))
@@ -123,7 +124,8 @@ func DecodePlan(text []byte) (Plan, error) {
 	return plan, nil
 }
 
-// BaseRepositories is where a registry keeps copies of the runtimes' images, from which builds mount layers.
+// BaseRepositories is the repository prefix under which a registry holds copies of the runtimes' images, from which
+// builds mount layers.
 const BaseRepositories = "rouse-base"
 
 var (
@@ -131,23 +133,23 @@ var (
 	hexForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// IsTag reports whether a tag is one of ours: what Tag returns, perhaps with the fingerprint of a wish to build again.
+// IsTag reports whether Tag returned a tag, possibly with the suffix of a requested rebuild.
 func IsTag(tag string) bool { return tagForm.MatchString(tag) }
 
-// CopyTag is the tag of a copy of a runtime's image: the tag or the digest of the original, which shows whether the copy
-// is still needed, and the digest of the copied manifest, which is of one platform. No build reads by it: builds ask for
-// the digest, and the chart's registry takes no other manifest under the tag.
+// CopyTag returns the tag of a copy of a runtime's image: the tag or the digest of the original, which shows whether
+// the copy is still needed, and the digest of the copied manifest, which is of one platform. Builds do not read by the
+// tag but by the digest, and the chart's registry accepts no other manifest under the tag.
 func CopyTag(identifier, digest string) string {
 	return fmt.Sprintf("%.60s-%s", strings.ReplaceAll(identifier, ":", "-"), strings.TrimPrefix(digest, "sha256:"))
 }
 
-// IsCopyOf reports whether a tag is that of a copy, for any platform.
+// IsCopyOf reports whether a tag is the tag of a copy, for any platform.
 func IsCopyOf(tag, identifier string) bool {
 	end := strings.LastIndex(tag, "-")
 	return end >= 0 && tag[:end+1] == CopyTag(identifier, "")
 }
 
-// CopyDigest is the digest that the tag of a copy promises, and whether it promises one.
+// CopyDigest returns the digest in the tag of a copy, if there is one.
 func CopyDigest(tag string) (string, bool) {
 	hex := tag[strings.LastIndex(tag, "-")+1:]
 	return "sha256:" + hex, len(hex) < len(tag) && hexForm.MatchString(hex)
@@ -155,22 +157,22 @@ func CopyDigest(tag string) (string, bool) {
 
 // Result is the outcome of a plan. The builder writes it as its termination message.
 type Result struct {
-	// Digest of the image that was pushed, sha256:...; empty when the build failed.
+	// Digest is the digest of the pushed image, sha256:...; it is empty when the build failed.
 	Digest string `json:"digest,omitempty"`
-	// Size of the layer in the registry in bytes.
+	// Size is the size of the layer in the registry in bytes.
 	Size int64 `json:"size,omitempty"`
 	// Reason is empty when the build succeeded.
 	Reason language.Reason `json:"reason,omitempty"`
-	// Message says what is wrong and what to do about it.
+	// Message describes the failure and its remedy.
 	Message string `json:"message,omitempty"`
-	// Log has the last lines of the package manager, when it failed.
+	// Log contains the last lines of the package manager, when it failed.
 	Log string `json:"log,omitempty"`
 }
 
-// maxResult is less than the 4096 bytes that Kubernetes keeps of a termination message.
+// maxResult is less than the 4096 bytes to which Kubernetes truncates a termination message.
 const maxResult = 4000
 
-// EncodeResult is the termination message. A log that is too long loses its beginning.
+// EncodeResult returns the termination message. It truncates the beginning of a log that is too long.
 func EncodeResult(result Result) ([]byte, error) {
 	for {
 		text, err := json.Marshal(result)
@@ -189,7 +191,7 @@ func EncodeResult(result Result) ([]byte, error) {
 	}
 }
 
-// DecodeResult reads a termination message.
+// DecodeResult decodes a termination message.
 func DecodeResult(text string) (Result, error) {
 	var result Result
 	if err := json.Unmarshal([]byte(text), &result); err != nil {
@@ -198,7 +200,7 @@ func DecodeResult(text string) (Result, error) {
 	return result, nil
 }
 
-// cut keeps at most size bytes of the beginning, in whole characters.
+// cut returns at most the first size bytes, in whole characters.
 func cut(text string, size int) string {
 	for size > 0 && !utf8.RuneStart(text[size]) {
 		size--
@@ -206,7 +208,7 @@ func cut(text string, size int) string {
 	return text[:size]
 }
 
-// tail keeps at most size bytes of the end, in whole lines where it can.
+// tail returns at most the last size bytes, in whole lines where possible.
 func tail(text string, size int) string {
 	start := len(text) - size
 	for start < len(text) && !utf8.RuneStart(text[start]) {
@@ -219,17 +221,17 @@ func tail(text string, size int) string {
 	return text
 }
 
-// Where the builder finds what it works with, and how the controller mounts it. Each Secret is mounted into the one
-// container that needs it: GitDir where the source is fetched, PackagesDir where packages are installed, and
-// RegistryDir where the image is pushed.
+// The paths of the builder's files, where the controller mounts them. Each Secret is mounted into the one container
+// that needs it: GitDir where the source is fetched, PackagesDir where packages are installed, and RegistryDir where
+// the image is pushed.
 const (
 	// BinaryDir is an empty volume into which the builder copies itself, so that the container that installs, which
 	// is the runtime's image, can run it.
 	BinaryDir = "/rouse/bin"
-	// InputDir is a Secret with PlanFile and, where the installation has one, CAFile. It holds no credentials.
+	// InputDir is a Secret with PlanFile and, where the installation has one, CAFile. It contains no credentials.
 	InputDir = "/rouse/input"
 	PlanFile = "plan.json"
-	// CAFile has the PEM certificates that are trusted besides those of the image.
+	// CAFile contains the PEM certificates that are trusted besides those of the image.
 	CAFile = "ca.crt"
 	// GitDir is the Secret of spec.source.gitRepository.auth, one file for each key.
 	GitDir = "/rouse/git"
@@ -239,10 +241,10 @@ const (
 	PackagesDir = "/rouse/packages"
 	// RegistryDir is a Secret with the file config.json of Docker: credentials of the registries.
 	RegistryDir = "/rouse/registry"
-	// HandoverDir is an empty volume with HandoverSocket, through which the finished layer goes to the container that
-	// pushes. Nothing else is shared with that one.
+	// HandoverDir is an empty volume with HandoverSocket, through which the finished layer is sent to the container
+	// that pushes, which shares nothing else.
 	HandoverDir    = "/rouse/handover"
 	HandoverSocket = "layer.sock"
-	// WorkDir is an empty volume of one container alone, for everything else.
+	// WorkDir is an empty volume of a single container for all other files.
 	WorkDir = "/rouse/work"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
-func TestATagDependsOnWhatTheImageIsMadeOfAndOnNothingElse(t *testing.T) {
+func TestTagDependsOnlyOnTheInputsOfTheImage(t *testing.T) {
 	t.Parallel()
 	base := func() Plan {
 		return Plan{
@@ -21,21 +21,21 @@ func TestATagDependsOnWhatTheImageIsMadeOfAndOnNothingElse(t *testing.T) {
 		change func(*Plan)
 		same   bool
 	}{
-		"nothing":                 {func(*Plan) {}, true},
-		"the target":              {func(p *Plan) { p.Target = "other/shop-price:2" }, true},
-		"the Function":            {func(p *Plan) { p.Function = "shop/other" }, true},
-		"the size limit":          {func(p *Plan) { p.MaxSize = 1 }, true},
-		"how the branch is named": {func(p *Plan) { p.Git.Reference = "release" }, true},
-		"slashes of the baseDir":  {func(p *Plan) { p.Git.BaseDir = "/price/ " }, true},
-		"blanks at the end":       {func(p *Plan) { p.Dependencies = "{}\n" }, true},
-		"whose it is":             {func(p *Plan) { p.Owner = "2a1b" }, false},
-		"the commit":              {func(p *Plan) { p.Git.Commit = "abd" }, false},
-		"the baseDir":             {func(p *Plan) { p.Git.BaseDir = "prices" }, false},
-		"the dependencies":        {func(p *Plan) { p.Dependencies = `{"dependencies":{}}` }, false},
-		"the runtime":             {func(p *Plan) { p.Runtime = "nodejs24" }, false},
-		"the runtime's image":     {func(p *Plan) { p.Base = "runtime:2" }, false},
-		"the source":              {func(p *Plan) { p.Source = "x" }, false},
-		"where a part ends":       {func(p *Plan) { p.Runtime, p.Base = "nodejs22r", "untime:1" }, false},
+		"nothing":                {func(*Plan) {}, true},
+		"the target":             {func(p *Plan) { p.Target = "other/shop-price:2" }, true},
+		"the Function":           {func(p *Plan) { p.Function = "shop/other" }, true},
+		"the size limit":         {func(p *Plan) { p.MaxSize = 1 }, true},
+		"the name of the branch": {func(p *Plan) { p.Git.Reference = "release" }, true},
+		"slashes of the baseDir": {func(p *Plan) { p.Git.BaseDir = "/price/ " }, true},
+		"blanks at the end":      {func(p *Plan) { p.Dependencies = "{}\n" }, true},
+		"the owner":              {func(p *Plan) { p.Owner = "2a1b" }, false},
+		"the commit":             {func(p *Plan) { p.Git.Commit = "abd" }, false},
+		"the baseDir":            {func(p *Plan) { p.Git.BaseDir = "prices" }, false},
+		"the dependencies":       {func(p *Plan) { p.Dependencies = `{"dependencies":{}}` }, false},
+		"the runtime":            {func(p *Plan) { p.Runtime = "nodejs24" }, false},
+		"the runtime's image":    {func(p *Plan) { p.Base = "runtime:2" }, false},
+		"the source":             {func(p *Plan) { p.Source = "x" }, false},
+		"where a part ends":      {func(p *Plan) { p.Runtime, p.Base = "nodejs22r", "untime:1" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -46,7 +46,7 @@ func TestATagDependsOnWhatTheImageIsMadeOfAndOnNothingElse(t *testing.T) {
 	}
 }
 
-func TestAPlanSurvivesItsFile(t *testing.T) {
+func TestPlanRoundTripsThroughItsFile(t *testing.T) {
 	t.Parallel()
 	plan := Plan{Function: "a/b", Runtime: "python314", Base: "x", Git: &Git{URL: "u", Commit: "c"}, MaxSize: 7, Insecure: true}
 	text, err := EncodePlan(plan)
@@ -65,7 +65,7 @@ func TestAPlanSurvivesItsFile(t *testing.T) {
 	require.Equal(t, plan, decoded)
 }
 
-func TestAResultAlwaysFitsATerminationMessage(t *testing.T) {
+func TestResultAlwaysFitsATerminationMessage(t *testing.T) {
 	t.Parallel()
 	for name, result := range map[string]Result{
 		"a long log":     {Reason: language.InstallFailed, Message: "short", Log: strings.Repeat("ä \"quoted\" line\n", 1000) + "the end"},
@@ -85,7 +85,7 @@ func TestAResultAlwaysFitsATerminationMessage(t *testing.T) {
 	}
 }
 
-func TestTagsOfOursAreKnown(t *testing.T) {
+func TestIsTagRecognizesTagsOfPlans(t *testing.T) {
 	t.Parallel()
 	ours := Tag(Plan{Runtime: "nodejs22"})
 	for tag, want := range map[string]bool{
@@ -95,7 +95,7 @@ func TestTagsOfOursAreKnown(t *testing.T) {
 	}
 }
 
-func TestACopyIsKnownByTheOriginalsTagOrDigestAndSaysItsOwnDigest(t *testing.T) {
+func TestCopyTagHoldsTheOriginalsIdentifierAndTheCopysDigest(t *testing.T) {
 	t.Parallel()
 	long, digest := strings.Repeat("v", 128), "sha256:"+strings.Repeat("0f", 32)
 	for _, identifier := range []string{"v2", "2.0-rc1", "sha256:" + strings.Repeat("a", 64), long, "latest"} {

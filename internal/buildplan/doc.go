@@ -1,6 +1,6 @@
-// Package buildplan is what the controller and the builder agree on: the Plan of an image, the Result of
-// building it, the files through which both travel, and the Tag that names an image by what it is made of.
+// Package buildplan is the contract between the controller and the builder: the Plan of an image, the Result of
+// building it, the files that carry both, and the Tag that names an image by its inputs.
 //
-// It guarantees that a plan with the same base, source and dependencies has the same tag, and that nothing
-// else, above all no credentials, has a part in it.
+// It guarantees that plans with the same base, source and dependencies have the same tag, which depends on nothing
+// else, and above all not on credentials.
 package buildplan

@@ -21,14 +21,14 @@ const MaxDocument = 3 << 20
 
 const kind = "APIRule"
 
-// ErrNotOldAPIRule is returned for a document that is no APIRule of an old version.
+// ErrNotOldAPIRule is returned for a document that is not an APIRule of an old version.
 var ErrNotOldAPIRule = errors.New("no APIRule of version v1alpha1 or v1beta1")
 
-// states are those of v2 for the codes of old versions.
+// states maps the status codes of old versions to the states of v2.
 var states = map[string]v2.State{"OK": v2.StateReady, "WARNING": v2.StateWarning, "ERROR": v2.StateError, "SKIPPED": v2.StateWarning}
 
-// ConvertAPIRule reads one APIRule of an old version, in YAML or JSON, and writes it as v2, with all that cannot be written. One that was
-// read from Kyma as a later version is accepted too, when an annotation keeps its old spec.
+// ConvertAPIRule reads an APIRule of an old version, in YAML or JSON, and returns it as v2, with all problems. It also
+// accepts an APIRule that was read from Kyma as a later version, if an annotation holds its old spec.
 func ConvertAPIRule(document []byte) (*v2.APIRule, apirule.Problems, error) {
 	old, err := decode(document)
 	if err != nil {
@@ -85,7 +85,8 @@ func decode(document []byte) (*oldAPIRule, error) {
 	return old, nil
 }
 
-// keptSpec is the old spec in an annotation of a later version. It is empty when the object itself is of an old version.
+// keptSpec returns the old spec in an annotation of a later version. It is empty when the object itself is of an old
+// version.
 func keptSpec(head *metav1.PartialObjectMetadata) (string, error) {
 	group, version, _ := strings.Cut(head.APIVersion, "/")
 	old := version == "v1alpha1" || version == "v1beta1"
@@ -102,7 +103,7 @@ func keptSpec(head *metav1.PartialObjectMetadata) (string, error) {
 	}
 }
 
-// metadata is what a user wrote of it.
+// metadata returns the user's part of the metadata.
 func metadata(old *metav1.ObjectMeta) metav1.ObjectMeta {
 	annotations := maps.Clone(old.Annotations)
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
@@ -114,7 +115,7 @@ func metadata(old *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: old.Name, Namespace: old.Namespace, Labels: maps.Clone(old.Labels), Annotations: annotations}
 }
 
-// oldAPIRule is an APIRule of an old version, as far as it is read.
+// oldAPIRule is an APIRule of an old version, limited to the fields that are read.
 type oldAPIRule struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -133,7 +134,7 @@ type oldSpec struct {
 }
 
 type oldService struct {
-	// Host is that of the APIRule in v1alpha1.
+	// Host is the host of the APIRule in v1alpha1.
 	Host      string `json:"host"`
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -160,7 +161,7 @@ type oldRule struct {
 	Timeout          json.RawMessage `json:"timeout"`
 }
 
-// oldHandler is one of Ory Oathkeeper, or of Kyma.
+// oldHandler is a handler of Ory Oathkeeper or of Kyma.
 type oldHandler struct {
 	Name   string          `json:"handler"`
 	Config json.RawMessage `json:"config"`
@@ -174,7 +175,7 @@ type oldStatus struct {
 	} `json:"APIRuleStatus"`
 }
 
-// converter writes one APIRule and notes what it cannot write.
+// converter converts one APIRule and collects its problems.
 type converter struct {
 	namespace string
 	problems  apirule.Problems
@@ -189,7 +190,7 @@ func (c *converter) hosts(spec *oldSpec) []v2.Host {
 	if host == "" && spec.Service != nil && spec.Service.Host != "" {
 		attribute, host = ".spec.service.host", spec.Service.Host
 	}
-	written := v2.Host(strings.ToLower(host)) // names in the DNS are the same in any case
+	written := v2.Host(strings.ToLower(host)) // names in the DNS are case-insensitive
 	if !apirule.IsHost(written) {
 		c.note(attribute, "%q is no fully qualified domain name and no single label: write a host of letters, digits and hyphens", host)
 		return nil
@@ -199,7 +200,7 @@ func (c *converter) hosts(spec *oldSpec) []v2.Host {
 
 var labelPath = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// gateway knows the forms namespace/name, and name, which may be followed by a namespace and the domain of Services.
+// gateway accepts the forms namespace/name, and name, which may be followed by a namespace and the domain of Services.
 func (c *converter) gateway(old string) *string {
 	namespace, name, found := strings.Cut(old, "/")
 	if !found {
@@ -227,7 +228,7 @@ const (
 	maxTimeout = 3900 * time.Second
 )
 
-// timeout is a number of seconds, or in older ones a duration such as 30s.
+// timeout accepts a number of seconds, or, in older versions, a duration such as 30s.
 func (c *converter) timeout(attribute string, old json.RawMessage) *v2.Timeout {
 	if len(old) == 0 || string(old) == "null" {
 		return nil
@@ -244,7 +245,7 @@ func (c *converter) timeout(attribute string, old json.RawMessage) *v2.Timeout {
 	return new(v2.Timeout((duration + time.Second - 1) / time.Second))
 }
 
-// corsPolicy writes out what an APIRule without one had.
+// corsPolicy returns the explicit form of the old default.
 func (c *converter) corsPolicy(old *oldCORSPolicy) *v2.CORSPolicy {
 	if old == nil {
 		return &v2.CORSPolicy{
@@ -274,16 +275,17 @@ func (c *converter) corsPolicy(old *oldCORSPolicy) *v2.CORSPolicy {
 	return policy
 }
 
-// everySuffix are the ends of regular expressions that stand for any characters.
+// everySuffix lists the ends of regular expressions that stand for any characters.
 var everySuffix = []string{"(.*)", ".*"}
 
-// literal is a path in which no character means anything to a regular expression but the dot, which stands for itself in practice.
+// literal matches a path without metacharacters of regular expressions except the dot, which in practice stands for
+// itself.
 var literal = regexp.MustCompile(`^(/([A-Za-z0-9._~!&',;=:@-]|%[0-9a-fA-F]{2})*)+$`)
 
-// unescape takes the backslashes from characters that have a meaning.
+// unescape removes the backslashes before metacharacters.
 var unescape = strings.NewReplacer(`\.`, `.`, `\-`, `-`, `\/`, `/`)
 
-// pathsOf are those of v2 that stand for a regular expression, in their order. They are none when there are no such paths.
+// pathsOf returns the paths of v2, in their order, that are equivalent to a regular expression, or nil.
 func pathsOf(old string) []string {
 	if _, err := apirule.ParsePattern(old); err == nil && (old == "/*" || strings.Contains(old, "{")) {
 		return []string{old} // it was written with the operators of v2

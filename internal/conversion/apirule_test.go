@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/internal/apirule"
 )
 
-// document is an APIRule of version v1beta1 whose spec has the given fields besides those that it needs.
+// document returns an APIRule of version v1beta1 whose spec has the given fields besides the required ones.
 func document(fields string) string {
 	spec := map[string]string{
 		"host":    "host: price.example.com",
@@ -30,7 +30,7 @@ func document(fields string) string {
 	return strings.Join(append(lines, "  "+strings.ReplaceAll(fields, "\n", "\n  ")), "\n")
 }
 
-// ruleOf is the document with one rule, which has the given fields in place of those it needs.
+// ruleOf returns the document with one rule, which has the given fields in place of the required ones.
 func ruleOf(fields string) string {
 	needed := []string{fields}
 	for key, value := range map[string]string{"path": "/a", "methods": "[GET]", "accessStrategies": "[{handler: no_auth}]"} {
@@ -103,16 +103,16 @@ func TestFieldsOfTheSpecAreConverted(t *testing.T) {
 		fields string
 		want   func(*v2.APIRuleSpec)
 	}{
-		"a short host":                      {`host: price`, func(s *v2.APIRuleSpec) { s.Hosts = []v2.Host{"price"} }},
-		"a gateway by its Service's name":   {`gateway: gw.istio.svc.cluster.local`, func(s *v2.APIRuleSpec) { s.Gateway = new("istio/gw") }},
-		"a gateway by the name's begin":     {`gateway: gw.istio.svc`, func(s *v2.APIRuleSpec) { s.Gateway = new("istio/gw") }},
-		"a gateway by name and namespace":   {`gateway: gw.istio`, func(s *v2.APIRuleSpec) { s.Gateway = new("istio/gw") }},
-		"a gateway of its namespace":        {`gateway: gw`, func(s *v2.APIRuleSpec) { s.Gateway = new("shop/gw") }},
-		"a time in seconds":                 {`timeout: 3900`, func(s *v2.APIRuleSpec) { s.Timeout = new(v2.Timeout(3900)) }},
-		"a time with a unit":                {`timeout: 1m1.5s`, func(s *v2.APIRuleSpec) { s.Timeout = new(v2.Timeout(62)) }},
-		"an external Service":               {`service: {name: price, port: 80, external: true}`, func(s *v2.APIRuleSpec) { s.Service.External = new(true) }},
-		"no Service but those of rules":     {`service: null`, func(s *v2.APIRuleSpec) { s.Service = nil }},
-		"an empty corsPolicy has no effect": {`corsPolicy: {}`, func(s *v2.APIRuleSpec) { s.CORSPolicy = &v2.CORSPolicy{} }},
+		"a short host":                              {`host: price`, func(s *v2.APIRuleSpec) { s.Hosts = []v2.Host{"price"} }},
+		"a gateway by its Service's name":           {`gateway: gw.istio.svc.cluster.local`, func(s *v2.APIRuleSpec) { s.Gateway = new("istio/gw") }},
+		"a gateway by a part of its Service's name": {`gateway: gw.istio.svc`, func(s *v2.APIRuleSpec) { s.Gateway = new("istio/gw") }},
+		"a gateway by name and namespace":           {`gateway: gw.istio`, func(s *v2.APIRuleSpec) { s.Gateway = new("istio/gw") }},
+		"a gateway of its namespace":                {`gateway: gw`, func(s *v2.APIRuleSpec) { s.Gateway = new("shop/gw") }},
+		"a time in seconds":                         {`timeout: 3900`, func(s *v2.APIRuleSpec) { s.Timeout = new(v2.Timeout(3900)) }},
+		"a time with a unit":                        {`timeout: 1m1.5s`, func(s *v2.APIRuleSpec) { s.Timeout = new(v2.Timeout(62)) }},
+		"an external Service":                       {`service: {name: price, port: 80, external: true}`, func(s *v2.APIRuleSpec) { s.Service.External = new(true) }},
+		"Services of rules only":                    {`service: null`, func(s *v2.APIRuleSpec) { s.Service = nil }},
+		"an empty corsPolicy has no effect":         {`corsPolicy: {}`, func(s *v2.APIRuleSpec) { s.CORSPolicy = &v2.CORSPolicy{} }},
 		"origins, and an age with its units": {`corsPolicy: {allowOrigins: [{exact: a}, {prefix: b}], allowMethods: [GET], allowHeaders: [C], exposeHeaders: [D], allowCredentials: true, maxAge: 10m}`, func(s *v2.APIRuleSpec) {
 			s.CORSPolicy = &v2.CORSPolicy{
 				AllowOrigins: []v2.StringMatch{{"exact": "a"}, {"prefix": "b"}}, AllowMethods: []string{"GET"}, AllowHeaders: []string{"C"},
@@ -219,11 +219,11 @@ func TestOtherDocumentsAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotOldAPIRule, name)
 	}
 	for name, document := range map[string]string{
-		"no YAML":               "{",
-		"a list":                "- a",
-		"rules that are a word": document("rules: all"),
-		"a broken annotation":   object("gateway.kyma-project.io/v2", "APIRule", "gateway.kyma-project.io/original-version: v1beta1, "+kept+"'{'"),
-		"more than a cluster":   strings.Repeat(" ", MaxDocument+1),
+		"malformed YAML":          "{",
+		"a list":                  "- a",
+		"rules that are a string": document("rules: all"),
+		"a broken annotation":     object("gateway.kyma-project.io/v2", "APIRule", "gateway.kyma-project.io/original-version: v1beta1, "+kept+"'{'"),
+		"a document larger than a cluster stores": strings.Repeat(" ", MaxDocument+1),
 	} {
 		_, _, err := ConvertAPIRule([]byte(document))
 		require.Error(t, err, name)
@@ -305,7 +305,7 @@ func TestRuleIsConverted(t *testing.T) {
 				r.NoAuth, r.JWT = nil, token(&v2.JWTAuthorization{RequiredScopes: []string{"c", "d"}, Audiences: []string{"e"}})
 			},
 		},
-		"jwt of Ory without demands": {
+		"jwt of Ory without requirements": {
 			`accessStrategies: [{handler: jwt, config: {trusted_issuers: [a], jwks_urls: [/b], required_scope: [], scope_strategy: exact, jwks_ttl: 30s}}]`,
 			func(r *v2.Rule) { r.NoAuth, r.JWT = nil, token() },
 		},
@@ -322,7 +322,7 @@ func TestRuleIsConverted(t *testing.T) {
 	}
 }
 
-func TestRuleThatCannotBeConvertedLeavesNone(t *testing.T) {
+func TestRuleThatCannotBeConvertedFailsTheAPIRule(t *testing.T) {
 	t.Parallel()
 	const each = "write an authentication for each issuer, with the keys of that issuer"
 	tests := map[string]struct {
@@ -335,10 +335,10 @@ func TestRuleThatCannotBeConvertedLeavesNone(t *testing.T) {
 		"another handler": {`accessStrategies: [{handler: cookie_session}]`, apirule.Problems{
 			{Attribute: ".accessStrategies[0]", Message: `the handler "cookie_session" has no counterpart: use extAuth with an authorizer of your own`},
 		}},
-		"two ways": {`accessStrategies: [{handler: noop}, {handler: jwt}]`, apirule.Problems{
+		"two access strategies": {`accessStrategies: [{handler: noop}, {handler: jwt}]`, apirule.Problems{
 			{Attribute: ".accessStrategies", Message: "a rule has only one of noAuth, jwt and extAuth: use extAuth with an authorizer of your own that knows all ways"},
 		}},
-		"no way": {`accessStrategies: []`, apirule.Problems{
+		"no access strategy": {`accessStrategies: []`, apirule.Problems{
 			{Attribute: ".accessStrategies", Message: "there are none: write noAuth, jwt or extAuth"},
 		}},
 		"jwt without a config": {`accessStrategies: [{handler: jwt}]`, apirule.Problems{
@@ -387,7 +387,7 @@ func TestRuleThatCannotBeConvertedLeavesNone(t *testing.T) {
 	}
 }
 
-func TestOneRuleThatCannotBeConvertedTakesTheOthersAlong(t *testing.T) {
+func TestRuleThatCannotBeConvertedLeavesNoRules(t *testing.T) {
 	t.Parallel()
 	made, problems := convert(t, document(`rules:
 - {path: /admin, methods: [GET], accessStrategies: [{handler: oauth2_introspection}]}
@@ -397,7 +397,7 @@ func TestOneRuleThatCannotBeConvertedTakesTheOthersAlong(t *testing.T) {
 	require.NotEmpty(t, made.Spec.Hosts)
 }
 
-// "/foo(.*)" also was "/foobar", which the rules that it becomes leave to later ones.
+// "/foo(.*)" also matched "/foobar", which the converted rules leave to later ones.
 func TestPathsThatALaterRuleWouldOpenAreNamed(t *testing.T) {
 	t.Parallel()
 	const token = `accessStrategies: [{handler: jwt, config: {trusted_issuers: [a], jwks_urls: [/b]}}]`
@@ -410,7 +410,7 @@ func TestPathsThatALaterRuleWouldOpenAreNamed(t *testing.T) {
 		"another Service":              {`{path: "/{*}", methods: [GET], service: {name: other, port: 80}, ` + token + `}`, true},
 		"another name":                 {`{path: /bar, methods: [GET], accessStrategies: [{handler: no_auth}]}`, false},
 		"another method":               {`{path: /.*, methods: [PUT], accessStrategies: [{handler: no_auth}]}`, false},
-		"the same in everything":       {`{path: /.*, methods: [GET, PUT], ` + token + `}`, false},
+		"an identical rule":            {`{path: /.*, methods: [GET, PUT], ` + token + `}`, false},
 		"the same path without a word": {`{path: /foo/.*, methods: [GET], accessStrategies: [{handler: no_auth}]}`, false},
 	}
 	for name, tc := range tests {

@@ -12,10 +12,11 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// maxKept bounds what is kept in an annotation on the way up. The API server allows 256 KiB for all of an object.
+// maxKept bounds the size of an annotation that holds fields on the way up. The API server allows 256 KiB for all
+// annotations of an object.
 const maxKept = 64 << 10
 
-// oldFields is what a Function of v1alpha2 keeps of v1alpha1, group by group.
+// oldFields holds the fields of v1alpha1 that a Function of v1alpha2 stores, group by group.
 type oldFields struct {
 	Runtime      *string       `json:"runtime,omitempty"`
 	Scale        *oldScale     `json:"scale,omitempty"`
@@ -24,7 +25,7 @@ type oldFields struct {
 	SecretMounts *string       `json:"secretMounts,omitempty"`
 }
 
-// newFields is what a Function of v1alpha1 keeps of v1alpha2, group by group.
+// newFields holds the fields of v1alpha2 that a Function of v1alpha1 stores, group by group.
 type newFields struct {
 	Runtime      *v1alpha2.Runtime `json:"runtime,omitempty"`
 	Scale        *newScale         `json:"scale,omitempty"`
@@ -34,8 +35,8 @@ type newFields struct {
 	Only         *newOnly          `json:"only,omitempty"`
 }
 
-// carry writes a group of fields in the other version. What was kept of the other version is taken as long as it still stands for the
-// same. What the written one alone would not give back has to be kept, and is returned.
+// carry converts a group of fields to the other version. It reuses the stored fields of the other version while they
+// are equivalent to the group. It returns as keep the group if converting back would not restore it.
 func carry[A, B any](from A, kept *B, there func(A) B, back func(B) A) (written B, keep *A) {
 	written = there(from)
 	if kept != nil && same(back(*kept), from) {
@@ -49,7 +50,7 @@ func carry[A, B any](from A, kept *B, there func(A) B, back func(B) A) (written 
 
 func same(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// take reads an annotation and removes it.
+// take reads and removes an annotation.
 func take[T any](annotations map[string]string, key string) (T, error) {
 	var kept T
 	text, found := annotations[key]
@@ -64,7 +65,7 @@ func take[T any](annotations map[string]string, key string) (T, error) {
 	return kept, nil
 }
 
-// put writes an annotation, unless there is nothing to keep.
+// put writes an annotation, unless keep is empty.
 func put[T any](annotations map[string]string, key string, keep T) (map[string]string, error) {
 	var nothing T
 	if same(keep, nothing) {
@@ -85,7 +86,7 @@ func set(values map[string]string, key, value string) map[string]string {
 	return values
 }
 
-// pull is the value of a key, which is removed.
+// pull removes a key and returns its value.
 func pull(values map[string]string, key string) *string {
 	value, found := values[key]
 	delete(values, key)
@@ -102,7 +103,7 @@ func give(values map[string]string, key string, value *string) map[string]string
 	return set(values, key, *value)
 }
 
-// Forget takes off a Function what only a way back to v1alpha1 would need.
+// Forget removes from a Function the data that only a conversion back to v1alpha1 would need.
 func Forget(fn *v1alpha2.Function) {
 	delete(fn.Annotations, v1alpha1.AnnotationOldFields)
 	delete(fn.Annotations, v1alpha1.AnnotationGitRepository)
@@ -111,7 +112,7 @@ func Forget(fn *v1alpha2.Function) {
 	}
 }
 
-// oldScale is how many pods there are in v1alpha1.
+// oldScale holds the bounds of replicas in v1alpha1.
 type oldScale struct {
 	Min *int32 `json:"min,omitempty"`
 	Max *int32 `json:"max,omitempty"`
@@ -148,7 +149,7 @@ func (n newScale) back() oldScale {
 	}
 }
 
-// keepAwake has as many pods as before, where the new bounds allow: what a change of the bounds means is for the autoscaler to find out.
+// keepAwake keeps the number of pods as far as the new bounds allow: the autoscaler applies a change of the bounds.
 func (n newScale) keepAwake(before *newScale) newScale {
 	if before == nil || before.ScaleConfig == nil || before.Replicas == nil || !n.isBounded() || same(n, *before) {
 		return n
@@ -161,7 +162,7 @@ func (n newScale) isBounded() bool {
 	return n.ScaleConfig != nil && n.ScaleConfig.MinReplicas != nil && n.ScaleConfig.MaxReplicas != nil
 }
 
-// oldResources are those of pods and builds; profiles are labels.
+// oldResources are the resources of pods and builds; profiles are labels.
 type oldResources struct {
 	FunctionPreset *string                      `json:"functionPreset,omitempty"`
 	BuildPreset    *string                      `json:"buildPreset,omitempty"`
@@ -169,7 +170,7 @@ type oldResources struct {
 	Build          *corev1.ResourceRequirements `json:"build,omitempty"`
 }
 
-// newResources have the labels, too: in v1alpha2 they mean nothing, and may be there.
+// newResources include the labels, which have no meaning in v1alpha2 but may be present.
 type newResources struct {
 	FunctionLabel *string                         `json:"functionLabel,omitempty"`
 	BuildLabel    *string                         `json:"buildLabel,omitempty"`
@@ -187,7 +188,8 @@ func (o oldResources) there() newResources {
 	return newResources{Configuration: made}
 }
 
-// requirements are the resources where both are there: they were in force, and the preset only filled in what was missing.
+// requirements returns the resources where both are present: they were in force, and the preset only filled in missing
+// fields.
 func requirements(preset *string, resources *corev1.ResourceRequirements) *v1alpha2.ResourceRequirements {
 	switch {
 	case !isEmpty(resources):
@@ -223,13 +225,13 @@ func backRequirements(of *v1alpha2.ResourceRequirements) (preset *string, resour
 	return preset, of.Resources
 }
 
-// newSecretMounts are fields in v1alpha2; the annotation that they were may be there, too.
+// newSecretMounts are fields in v1alpha2; the annotation of v1alpha1 may be present, too.
 type newSecretMounts struct {
 	Annotation *string                `json:"annotation,omitempty"`
 	Mounts     []v1alpha2.SecretMount `json:"mounts,omitempty"`
 }
 
-// thereSecretMounts takes an annotation that cannot be read for none; the caller has judged it.
+// thereSecretMounts treats an unreadable annotation as missing; the caller reports it.
 func thereSecretMounts(annotation *string) newSecretMounts {
 	var made newSecretMounts
 	if annotation != nil && json.Unmarshal([]byte(*annotation), &made.Mounts) != nil {
@@ -249,7 +251,7 @@ func (n newSecretMounts) back() *string {
 	return new(string(text))
 }
 
-// newOnly are the fields that v1alpha1 does not have at all.
+// newOnly are the fields that v1alpha1 lacks.
 type newOnly struct {
 	PodSecurityContext       *corev1.PodSecurityContext `json:"podSecurityContext,omitempty"`
 	ContainerSecurityContext *corev1.SecurityContext    `json:"containerSecurityContext,omitempty"`
@@ -260,7 +262,7 @@ type newOnly struct {
 // Repository is the spec of a GitRepository.
 type Repository = v1alpha1.GitRepositorySpec
 
-// oldSource is where the code comes from in v1alpha1, without the code of the manifest.
+// oldSource is the source of the code in v1alpha1, except inline code and manifest.
 type oldSource struct {
 	Type      string `json:"type,omitempty"`
 	Name      string `json:"name,omitempty"`
@@ -269,7 +271,7 @@ type oldSource struct {
 	Reference string `json:"reference,omitempty"`
 }
 
-// newSource is the same in v1alpha2: without Git it is empty.
+// newSource is the same in v1alpha2. It is empty without Git.
 type newSource struct {
 	Name *string                       `json:"name,omitempty"` // of the annotation
 	Git  *v1alpha2.GitRepositorySource `json:"git,omitempty"`
@@ -286,7 +288,7 @@ func (n newSource) back() oldSource {
 	return old
 }
 
-// there has no URL: that is in the GitRepository.
+// there leaves the URL empty, which is in the GitRepository.
 func (o oldSource) there() newSource {
 	if o.Type != v1alpha1.SourceTypeGit {
 		return newSource{}
@@ -298,13 +300,13 @@ func (o oldSource) there() newSource {
 	return made
 }
 
-// RepositoryOf is the GitRepository that a Function needs to be converted.
+// RepositoryOf returns the name of the GitRepository that the conversion of a Function needs.
 func RepositoryOf(old *v1alpha1.Function) (name types.NamespacedName, needed bool) {
 	needed = old.Spec.Type == v1alpha1.SourceTypeGit && old.Spec.Source != ""
 	return types.NamespacedName{Namespace: old.Namespace, Name: old.Spec.Source}, needed
 }
 
-// source writes where the code comes from. The GitRepository rules; without it what the Function kept of it.
+// source writes the source of the code. The GitRepository takes precedence over the values that the Function stores.
 func (u *up) source() {
 	old := &u.old.Spec
 	group := oldSource{Type: old.Type, BaseDir: old.BaseDir, Reference: old.Reference}
@@ -341,8 +343,8 @@ func (u *up) resolve(git *v1alpha2.GitRepositorySource) {
 		if auth := repository.Auth; auth != nil {
 			git.Auth = &v1alpha2.RepositoryAuth{Type: auth.Type, SecretName: auth.SecretName}
 		}
-	case git.URL != "": // kept
-	case needed && u.repositories == nil: // for who knows them to write
+	case git.URL != "": // restored from the Function
+	case needed && u.repositories == nil: // filled in later by a caller that knows the repositories
 	case !needed:
 		u.report.problem("spec.source", "it names no GitRepository", "write the name of one")
 	default:
@@ -355,7 +357,8 @@ func (u *up) resolve(git *v1alpha2.GitRepositorySource) {
 	}
 }
 
-// source writes where the code comes from in v1alpha1. URL and login are kept, in case that the GitRepository is gone.
+// source writes the source of the code in v1alpha1. It keeps URL and credentials in case the GitRepository no longer
+// exists.
 func (d *down) source(repository *string) {
 	fn := &d.fn.Spec.Source
 	group := newSource{Name: repository, Git: fn.GitRepository}

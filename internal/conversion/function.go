@@ -16,28 +16,28 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// Repositories are the GitRepositories by name, as Functions name them. nil means that they are not known here, and that somebody else
-// writes them into the Functions later.
+// Repositories are the GitRepositories by name. nil means that they are unknown here, and that another component fills
+// in their fields later.
 type Repositories map[types.NamespacedName]Repository
 
-// Finding is something about one field of a Function.
+// Finding is a change or a problem of one field of a Function.
 type Finding struct {
 	// Field is its path in v1alpha1.
 	Field string
-	// Why it is not kept as it is.
+	// Why is the reason why the field is not converted as it is.
 	Why string
-	// Remedy is what to do.
+	// Remedy is the action that the user should take.
 	Remedy string
 }
 
-// String is all of it on one line.
+// String returns the finding on one line.
 func (f Finding) String() string { return f.Field + ": " + f.Why + ": " + f.Remedy }
 
 // Report lists what a conversion changed, and what it could not convert.
 type Report struct {
-	// Changed lists fields that v1alpha2 expresses in another way, or not at all.
+	// Changed lists the fields that v1alpha2 expresses differently or not at all.
 	Changed []Finding
-	// Problems list why the Function cannot be converted.
+	// Problems list the reasons why the Function cannot be converted.
 	Problems []Finding
 }
 
@@ -49,7 +49,7 @@ func (r *Report) problem(field, why, remedy string) {
 	r.Problems = append(r.Problems, Finding{field, why, remedy})
 }
 
-// Err is all problems as one error, nil if there is none.
+// Err returns all problems as one error, or nil.
 func (r *Report) Err() error {
 	if len(r.Problems) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (r *Report) Err() error {
 	return errors.New(strings.Join(texts, ". "))
 }
 
-// up is one conversion to v1alpha2.
+// up is the state of one conversion to v1alpha2.
 type up struct {
 	old          *v1alpha1.Function
 	repositories Repositories
@@ -71,9 +71,9 @@ type up struct {
 	report       Report
 }
 
-// Up writes a Function of v1alpha1 as v1alpha2. It is nil when the report has problems. Of code in Git it has the URL of the
-// GitRepository; without one, that which the Function kept. Whether v1alpha2 accepts what it says is for
-// the rules of that version to judge.
+// Up converts a Function of v1alpha1 to v1alpha2. It returns nil when the report has problems. The URL of code in Git
+// is that of the GitRepository or, without one, the URL that the Function stores. Up does not validate the result by
+// the rules of v1alpha2.
 func Up(old *v1alpha1.Function, repositories Repositories) (*v1alpha2.Function, Report) {
 	u := &up{old: old.DeepCopy(), repositories: repositories, made: &v1alpha2.Function{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha2.GroupVersion.String(), Kind: "Function"},
@@ -161,7 +161,7 @@ func (u *up) secretMounts() {
 	}
 }
 
-// rest are the fields that both versions have, or v1alpha2 alone.
+// rest converts the fields that both versions have, or only v1alpha2.
 func (u *up) rest() {
 	spec, old := &u.made.Spec, &u.old.Spec
 	spec.RuntimeImageOverride, spec.Env, spec.Labels = old.RuntimeImageOverride, old.Env, old.Labels
@@ -171,7 +171,7 @@ func (u *up) rest() {
 	}
 }
 
-// remember keeps what v1alpha1 had, for the way back.
+// remember stores the fields of v1alpha1 for the conversion back.
 func (u *up) remember() {
 	annotations, err := put(u.made.Annotations, v1alpha1.AnnotationOldFields, u.keep)
 	if err == nil && len(annotations[v1alpha1.AnnotationOldFields]) > maxKept {
@@ -192,7 +192,7 @@ func quote(text string) string {
 	return fmt.Sprintf("%.*q", most, text)
 }
 
-// statusUp takes the whole status where it is, and else what v1alpha1 says of it.
+// statusUp returns the stored status of v1alpha2, or else the converted status of v1alpha1.
 func statusUp(old *v1alpha1.FunctionStatus) v1alpha2.FunctionStatus {
 	if old.V1alpha2 != nil {
 		return *old.V1alpha2.DeepCopy()
@@ -203,7 +203,7 @@ func statusUp(old *v1alpha1.FunctionStatus) v1alpha2.FunctionStatus {
 	for _, condition := range old.Conditions {
 		known := func(c metav1.Condition) bool { return c.Type == condition.Type }
 		if condition.Type == "" || condition.Reason == "" || slices.ContainsFunc(made.Conditions, known) {
-			continue // v1alpha2 demands both, and each once
+			continue // v1alpha2 requires both, without duplicates
 		}
 		made.Conditions = append(made.Conditions, metav1.Condition{
 			Type: condition.Type, Status: metav1.ConditionStatus(condition.Status), LastTransitionTime: condition.LastTransitionTime,
@@ -213,7 +213,7 @@ func statusUp(old *v1alpha1.FunctionStatus) v1alpha2.FunctionStatus {
 	return made
 }
 
-// down is one conversion to v1alpha1.
+// down is the state of one conversion to v1alpha1.
 type down struct {
 	fn   *v1alpha2.Function
 	made *v1alpha1.Function
@@ -221,7 +221,7 @@ type down struct {
 	keep newFields
 }
 
-// Down writes a Function of v1alpha2 as v1alpha1.
+// Down converts a Function of v1alpha2 to v1alpha1.
 func Down(fn *v1alpha2.Function) *v1alpha1.Function {
 	d := &down{fn: fn.DeepCopy(), made: &v1alpha1.Function{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Function"},
@@ -234,13 +234,14 @@ func Down(fn *v1alpha2.Function) *v1alpha1.Function {
 	d.secretMounts()
 	d.rest()
 	d.made.Status = statusDown(d.fn, repository)
-	if annotations, err := put(d.made.Annotations, v1alpha1.AnnotationNewFields, d.keep); err == nil { // it is of plain types
+	if annotations, err := put(d.made.Annotations, v1alpha1.AnnotationNewFields, d.keep); err == nil { // cannot fail: all types are plain
 		d.made.Annotations = annotations
 	}
 	return d.made
 }
 
-// metadata takes what was kept. An annotation that somebody else has written and that cannot be read counts for none.
+// metadata restores the stored fields. It ignores an annotation that is not readable, which another client may have
+// written.
 func (d *down) metadata() (repository *string) {
 	d.made.ObjectMeta = d.fn.ObjectMeta
 	d.made.Labels, d.made.Annotations = maps.Clone(d.fn.Labels), maps.Clone(d.fn.Annotations)
