@@ -21,7 +21,7 @@ var repositories = Repositories{
 	types.NamespacedName{Namespace: "shop", Name: "open"}: {URL: "https://example.com/b.git"},
 }
 
-// old is a Function of v1alpha1 with a spec, and more of its metadata.
+// old returns a Function of v1alpha1 with the given spec and metadata.
 func old(t *testing.T, spec, metadata string) *v1alpha1.Function {
 	t.Helper()
 	fn := &v1alpha1.Function{}
@@ -96,7 +96,7 @@ func TestFieldsAreConvertedThereAndBack(t *testing.T) {
 			before := old(t, tc.spec, tc.metadata)
 			made, report := Up(before, repositories)
 			require.NoError(t, report.Err())
-			require.Equal(t, old(t, tc.spec, tc.metadata), before, "what is given is not changed")
+			require.Equal(t, old(t, tc.spec, tc.metadata), before, "the argument must not change")
 
 			back := Down(made)
 			delete(back.Annotations, v1alpha1.AnnotationNewFields)
@@ -136,7 +136,7 @@ func encode(t *testing.T, of any) string {
 	return string(text)
 }
 
-func TestWhatChangesItsMeaningIsReported(t *testing.T) {
+func TestReportListsFieldsWhoseMeaningChanges(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ spec, metadata, want string }{
 		"an old runtime":          {"source: a, runtime: nodejs16", "", "spec.runtime: nodejs16 is not supported any more; it becomes nodejs22: try the code and its dependencies with it"},
@@ -164,7 +164,7 @@ func TestWhatChangesItsMeaningIsReported(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeWrittenIsAProblem(t *testing.T) {
+func TestFieldThatCannotBeConvertedIsAProblem(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ spec, metadata, want string }{
 		"a GitRepository that is missing": {
@@ -173,14 +173,14 @@ func TestWhatCannotBeWrittenIsAProblem(t *testing.T) {
 		},
 		"no GitRepository": {`source: "", type: git`, "", "spec.source: it names no GitRepository: write the name of one"},
 		"another type":     {`source: "", type: svn`, "", `spec.type: there is no type "svn": write git, or leave it away for code in the manifest`},
-		"mounts that are none": {
+		"malformed mounts": {
 			"source: a", ", annotations: {serverless.kyma-project.io/v1alpha1SecretMounts: '{}'}",
 			"metadata.annotations[serverless.kyma-project.io/v1alpha1SecretMounts]: it is no list of mounts in JSON: ",
 		},
-		"kept fields that are none": {
+		"malformed stored fields": {
 			"source: a", ", annotations: {rouse.run/v1alpha2-fields: '[]'}", "metadata.annotations[rouse.run/v1alpha2-fields]: decode the annotation",
 		},
-		"more to keep than an annotation has place for": {
+		"more stored fields than an annotation can hold": {
 			"source: repo, type: git, deps: " + strings.Repeat("a", maxKept), "", "spec: more than 64 KiB would have to be kept of it: take away",
 		},
 	} {
@@ -190,7 +190,7 @@ func TestWhatCannotBeWrittenIsAProblem(t *testing.T) {
 	}
 }
 
-// full is a Function of v1alpha2 with all that v1alpha1 has no field for.
+// full returns a Function of v1alpha2 with all fields that v1alpha1 lacks.
 func full(t *testing.T) *v1alpha2.Function {
 	t.Helper()
 	fn := &v1alpha2.Function{}
@@ -228,7 +228,7 @@ status:
 	return fn
 }
 
-func TestNothingIsLostOnTheWayToV1alpha1AndBack(t *testing.T) {
+func TestFunctionRoundTripsThroughV1alpha1(t *testing.T) {
 	t.Parallel()
 	fn := full(t)
 	written := Down(fn)
@@ -240,13 +240,13 @@ func TestNothingIsLostOnTheWayToV1alpha1AndBack(t *testing.T) {
 	requireSame(t, fn, back)
 }
 
-func TestAChangeInV1alpha1IsMadeBesideWhatItDoesNotKnow(t *testing.T) {
+func TestChangeInV1alpha1KeepsTheFieldsThatItLacks(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.Function)
 		want   func(*v1alpha2.Function)
 	}{
-		"how many pods": {
+		"the number of pods": {
 			func(fn *v1alpha1.Function) { fn.Spec.MaxReplicas = new(int32(9)) },
 			func(fn *v1alpha2.Function) { fn.Spec.ScaleConfig.MaxReplicas = new(int32(9)) },
 		},
@@ -298,21 +298,21 @@ func TestAChangeInV1alpha1IsMadeBesideWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestAChangeInV1alpha2IsSeenInV1alpha1(t *testing.T) {
+func TestChangeInV1alpha2IsVisibleInV1alpha1(t *testing.T) {
 	t.Parallel()
 	made, _ := Up(old(t, "runtime: nodejs14, source: repo, type: git, baseDir: /a, reference: main, maxReplicas: 5", ""), repositories)
 	require.Equal(t, "nodejs14", Down(made).Spec.Runtime)
 	made.Spec.Runtime = v1alpha2.RuntimeNodeJS24
-	made.Spec.Replicas = new(int32(4)) // as an autoscaler does
+	made.Spec.Replicas = new(int32(4)) // like an autoscaler
 	written := Down(made)
 	require.Equal(t, "nodejs24", written.Spec.Runtime)
-	require.Nil(t, written.Spec.MinReplicas, "what was written stays as it was")
+	require.Nil(t, written.Spec.MinReplicas, "unset fields must stay unset")
 	require.Equal(t, int32(5), *written.Spec.MaxReplicas)
 	made.Spec.ScaleConfig.MaxReplicas = new(int32(9))
 	require.Equal(t, int32(9), *Down(made).Spec.MaxReplicas)
 }
 
-func TestTheGitRepositoryRulesWhileItIsThere(t *testing.T) {
+func TestGitRepositoryOverridesTheStoredURL(t *testing.T) {
 	t.Parallel()
 	made, _ := Up(old(t, "runtime: nodejs22, source: repo, type: git, baseDir: /a, reference: main", ""), repositories)
 	written := Down(made)
@@ -327,7 +327,7 @@ func TestTheGitRepositoryRulesWhileItIsThere(t *testing.T) {
 	require.Equal(t, made.Spec.Source, back.Spec.Source)
 }
 
-func TestAGitRepositoryThatIsNotKnownYetIsNamedWithoutItsURL(t *testing.T) {
+func TestFunctionOfAnUnknownGitRepositoryIsConvertedWithoutItsURL(t *testing.T) {
 	t.Parallel()
 	made, report := Up(old(t, "runtime: nodejs22, source: later, type: git, baseDir: /a, reference: main", ""), nil)
 	require.NoError(t, report.Err())
@@ -344,7 +344,7 @@ func TestAStatusIsNotReadFromAnAnnotation(t *testing.T) {
 	require.Equal(t, v1alpha2.FunctionStatus{}, made.Status)
 }
 
-func TestConditionsThatV1alpha2WouldRefuseAreLeftOut(t *testing.T) {
+func TestConditionsThatV1alpha2WouldRejectAreLeftOut(t *testing.T) {
 	t.Parallel()
 	fn := old(t, "runtime: nodejs22, source: code", "")
 	fn.Status.Conditions = []v1alpha1.Condition{
@@ -368,9 +368,9 @@ func FuzzNothingIsLostOnTheWayToV1alpha1AndBack(f *testing.F) {
 		delete(fn.Annotations, v1alpha1.AnnotationNewFields)
 		both := fn.Spec.Source.Inline != nil && fn.Spec.Source.GitRepository != nil
 		written := Down(fn)
-		delete(fn.Annotations, v1alpha1.AnnotationOldFields) // used up
+		delete(fn.Annotations, v1alpha1.AnnotationOldFields) // no longer needed
 		if git := fn.Spec.Source.GitRepository; both || git != nil && git.URL == "" {
-			return // no API server takes it
+			return // no API server accepts it
 		}
 		back, report := Up(written, nil)
 		if fn.Spec.Source.Inline == nil && fn.Spec.Source.GitRepository == nil {

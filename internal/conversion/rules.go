@@ -15,7 +15,7 @@ import (
 
 func attributeOfRule(i int) string { return fmt.Sprintf(".spec.rules[%d]", i) }
 
-// rules are all rules, or none when one of them cannot be written.
+// rules returns all rules, or nil when one of them cannot be converted.
 func (c *converter) rules(old []oldRule) []v2.Rule {
 	before := len(c.problems)
 	if len(old) == 0 || len(old) > apirule.MaxRules {
@@ -40,14 +40,14 @@ func (c *converter) rules(old []oldRule) []v2.Rule {
 	return rules
 }
 
-// group are the rules that one old rule became, with their paths as patterns.
+// group holds the rules that replace one old rule, with their paths as patterns.
 type group struct {
 	rules    []v2.Rule
 	patterns []apirule.Pattern
 }
 
-// lostTo finds the first later group that would answer paths which the old rule stood for and the new ones do not: /foo(.*) became
-// /foo and /foo/{**}, but was /foobar as well.
+// lostTo finds the first later group that would answer paths which the old rule matched and the new ones do not:
+// /foo(.*) became /foo and /foo/{**}, but also matched /foobar.
 func (g group) lostTo(later []group) (int, bool) {
 	if len(g.rules) < 2 {
 		return 0, false
@@ -65,14 +65,14 @@ func (g group) lostTo(later []group) (int, bool) {
 	return 0, false
 }
 
-// answersAlike reports whether two rules differ in nothing but their paths and methods.
+// answersAlike reports whether two rules differ only in their paths and methods.
 func answersAlike(rule, other *v2.Rule) bool {
 	a, b := *rule, *other
 	a.Path, a.Methods, b.Path, b.Methods = "", nil, "", nil
 	return reflect.DeepEqual(a, b)
 }
 
-// rule makes one for each path that the old path stands for.
+// rule makes a rule for each path that the old path stands for.
 func (c *converter) rule(attribute string, old *oldRule) group {
 	made := v2.Rule{
 		Service: service(old.Service),
@@ -113,7 +113,7 @@ func (c *converter) methods(attribute string, old []string) []v2.Method {
 	return methods
 }
 
-// request is what mutators did to requests.
+// request returns the changes that mutators made to requests.
 func (c *converter) request(attribute string, mutators []oldHandler) *v2.Request {
 	made := &v2.Request{}
 	for i, mutator := range mutators {
@@ -134,7 +134,7 @@ func (c *converter) request(attribute string, mutators []oldHandler) *v2.Request
 	return made
 }
 
-// merge reads values as Kyma has them, or as Oathkeeper has them below a key.
+// merge accepts values in Kyma's form, or in Oathkeeper's, where they are below a key.
 func (c *converter) merge(values map[string]string, attribute, key string, config json.RawMessage) map[string]string {
 	var below map[string]map[string]string
 	var added map[string]string
@@ -156,10 +156,10 @@ func (c *converter) merge(values map[string]string, attribute, key string, confi
 	return values
 }
 
-// open are the handlers that let everyone in.
+// open are the handlers that admit every request.
 var open = []string{"noop", "allow", "no_auth"}
 
-// access sets who is let in. Old rules could have several ways, any of which was enough; v2 has one.
+// access sets the rule's access control. Old rules could have several strategies, any of which was enough; v2 has one.
 func (c *converter) access(attribute string, strategies []oldHandler, rule *v2.Rule) {
 	isOpen := func(strategy oldHandler) bool { return slices.Contains(open, strategy.Name) }
 	switch {
@@ -176,7 +176,7 @@ func (c *converter) access(attribute string, strategies []oldHandler, rule *v2.R
 	}
 }
 
-// jwt reads a config of Kyma, which is that of v2, or of Ory Oathkeeper.
+// jwt converts a config of Kyma, which has the form of v2, or of Ory Oathkeeper.
 func (c *converter) jwt(attribute string, config json.RawMessage) *v2.JWT {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(config, &keys); err != nil || len(keys) == 0 {
@@ -194,7 +194,7 @@ func (c *converter) jwt(attribute string, config json.RawMessage) *v2.JWT {
 	return jwt
 }
 
-// oryConfig is what is read of Ory Oathkeeper's config.
+// oryConfig contains the fields of Ory Oathkeeper's config that are converted.
 type oryConfig struct {
 	TrustedIssuers []string `json:"trusted_issuers"`
 	JWKSURLs       []string `json:"jwks_urls"`
@@ -203,10 +203,11 @@ type oryConfig struct {
 	ScopeStrategy  string   `json:"scope_strategy"`
 }
 
-// oryIgnored are keys that change nothing in who is let in.
+// oryIgnored are keys that do not affect access.
 var oryIgnored = []string{"jwks_max_wait", "jwks_ttl"}
 
-// oryJWT demands one issuer with one set of keys: which keys belonged to which issuer was never written down.
+// oryJWT requires one issuer with one set of keys, because the old form did not record which keys belong to which
+// issuer.
 func (c *converter) oryJWT(attribute string, keys map[string]json.RawMessage) *v2.JWT {
 	before := len(c.problems)
 	var config oryConfig

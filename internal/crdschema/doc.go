@@ -1,5 +1,5 @@
-// Package crdschema owns what an API server makes of a custom resource by its CRD: defaults, unknown fields, and the rules of schema and
-// CEL, judged without an API server.
+// Package crdschema applies a CRD to custom resources as an API server does, but without one: it sets defaults, removes
+// unknown fields, and evaluates the rules of schema and CEL.
 //
-// It guarantees the words of a real one, because it uses the same code.
+// It guarantees the errors of a real API server, because it uses the same code.
 package crdschema

@@ -23,14 +23,14 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Definition is one version of a CRD, compiled: what an API server makes of it. It may be used by many at a time.
+// Definition is one compiled version of a CRD. It is safe for concurrent use.
 type Definition struct {
 	structural *structuralschema.Structural
 	schema     validation.SchemaValidator
 	rules      *cel.Validator
 }
 
-// Definitions compiles all versions of CRDs, which are given as YAML.
+// Definitions compiles all versions of the given CRDs in YAML.
 func Definitions(files [][]byte) (map[schema.GroupVersionKind]*Definition, error) {
 	found := map[schema.GroupVersionKind]*Definition{}
 	for _, file := range files {
@@ -71,8 +71,8 @@ func compile(written *apiextensionsv1.JSONSchemaProps) (*Definition, error) {
 	}, nil
 }
 
-// Admit sets the defaults in an object, removes fields that it does not have, and reports what an API server would report of it
-// when it is created.
+// Admit sets the defaults of an object, removes unknown fields, and returns the errors that an API server would report
+// when the object is created.
 func (d *Definition) Admit(ctx context.Context, object *unstructured.Unstructured) (unknown []string, errs field.ErrorList) {
 	_, _, unknown, err := schemameta.GetObjectMetaWithOptions(object.Object,
 		schemameta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
@@ -92,11 +92,11 @@ func (d *Definition) Admit(ctx context.Context, object *unstructured.Unstructure
 		broken, _ := d.rules.Validate(ctx, nil, d.structural, object.Object, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, broken...)
 	}
-	slices.SortStableFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) }) // rules come in the order of a map
+	slices.SortStableFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) }) // the rules are in the order of a map
 	return unknown, errs
 }
 
-// blocks reports whether an object with the error is not fit for the rules, because they count on the schema.
+// blocks reports whether an error prevents the rules from running, because they rely on the schema.
 func blocks(err *field.Error) bool {
 	switch err.Type {
 	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:

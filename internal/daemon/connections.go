@@ -13,25 +13,26 @@ import (
 	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
-// defaultMaxConnections is the limit of a Server that sets none.
+// defaultMaxConnections is the limit of a Server without a configured one.
 const defaultMaxConnections = 1024
 
-// Share bounds the connections of one key: an address, or the one who is asked.
+// Share bounds the connections of one key, such as an address.
 type Share struct {
 	// Of returns the key of a connection.
 	Of func(net.Conn) httplimit.Key
-	// Most is the number of connections that a key has; 0: no more than it leaves free.
+	// Most is the maximum number of connections of a key; 0: no more than it leaves free.
 	Most int
 }
 
-// connections bounds how many clients a server has, and how many of these have a key in common. A further one replaces those that the
-// server has waited for longest: a client that sends its request at once, and reads its answer, is served beside any number of others.
+// connections bounds the number of clients of a server, and how many of them share a key. At the limit a new connection
+// evicts the one that the server has waited for longest: a client that sends its request and reads its response
+// promptly is served beside any number of others.
 type connections struct {
 	net.Listener
 	places       *httplimit.Places
 	shares       []Share
 	writeTimeout time.Duration
-	full         func(evicted int, refused bool) // called when there were too many
+	full         func(evicted int, refused bool) // called when the limit was reached
 }
 
 func newConnections(listener net.Listener, s *Server) *connections {
@@ -47,7 +48,7 @@ func newConnections(listener net.Listener, s *Server) *connections {
 	return l
 }
 
-// addressOf is the address of a client without its port.
+// addressOf returns the address of a client without its port.
 func addressOf(c net.Conn) string {
 	address := c.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(address); err == nil {
@@ -66,7 +67,7 @@ func (l *connections) Accept() (net.Conn, error) {
 		if accepted := l.add(conn); accepted != nil {
 			return accepted, nil
 		}
-		_ = conn.Close() // all others are being answered
+		_ = conn.Close() // all others are being served
 	}
 }
 
@@ -85,7 +86,7 @@ func (l *connections) add(conn net.Conn) net.Conn {
 	return accepted
 }
 
-// follow receives the state of a connection from the server.
+// follow is the server's callback for the state of a connection.
 func (l *connections) follow(conn net.Conn, state http.ConnState) {
 	c := connectionOf(conn)
 	if c == nil {
@@ -97,11 +98,11 @@ func (l *connections) follow(conn net.Conn, state http.ConnState) {
 		c.request.Store(0)
 	case http.StateIdle:
 		c.awaitRequest()
-	case http.StateNew, http.StateHijacked, http.StateClosed: // it is counted from Accept to Close
+	case http.StateNew, http.StateHijacked, http.StateClosed: // counted from Accept to Close
 	}
 }
 
-// connectionOf is the one that carries what the server has accepted.
+// connectionOf unwraps the connection that the server accepted.
 func connectionOf(conn net.Conn) *connection {
 	for {
 		switch c := conn.(type) {
@@ -115,24 +116,24 @@ func connectionOf(conn net.Conn) *connection {
 	}
 }
 
-// connection is that of one client, of which a request's header and each write are bounded.
+// connection is the connection of one client. It bounds the header of each request and the time of each write.
 type connection struct {
 	net.Conn
 	place        httplimit.Place
 	writeTimeout time.Duration
 
-	since   int64        // in nanoseconds: when it was opened, or the last request was answered
+	since   int64        // in nanoseconds: when it was opened, or the last response was completed
 	request atomic.Int64 // since, while the server waits for a request
 	pace    httplimit.Exchange
 
-	secured bool   // what it carries is TLS
+	secured bool   // it carries TLS
 	header  header // of the reader: net/http reads one at a time
-	over    error  // of the reader: why nothing is read any more
+	over    error  // of the reader: why reading has ended
 	reads   readDeadline
 
-	// Of the writer.
+	// Fields of the writer.
 	deadline time.Time // of writes
-	own      bool      // a handler has set it
+	own      bool      // set by a handler
 }
 
 func newConnection(conn net.Conn, writeTimeout time.Duration) *connection {
@@ -141,7 +142,7 @@ func newConnection(conn net.Conn, writeTimeout time.Duration) *connection {
 	return c
 }
 
-// awaitRequest is called when no request of the client is being answered.
+// awaitRequest is called while no request of the client is being served.
 func (c *connection) awaitRequest() {
 	c.since = time.Now().UnixNano()
 	c.request.Store(c.since)
@@ -149,11 +150,11 @@ func (c *connection) awaitRequest() {
 	c.pace.Reset()
 }
 
-// measured is a connection that the listener has accepted, and whose clients are measured there as well: the streams of HTTP/2 wait for
-// their client while the connection is not blocked.
+// measured is a connection that the listener has accepted and that measures its own clients: the streams of HTTP/2 wait
+// for their client while the connection is not blocked.
 type measured interface{ WaitsSince(now int64) int64 }
 
-// WaitsSince implements pace.Client. A client that moves its bytes in time is not waited for.
+// WaitsSince implements pace.Client. It is zero for a client that moves its bytes in time.
 func (c *connection) WaitsSince(now int64) int64 {
 	if since := c.request.Load(); since != 0 {
 		return since
@@ -194,11 +195,11 @@ func (c *connection) read(p []byte) (int, error) {
 	return n, err
 }
 
-// ahead reports whether net/http reads into p while the handler works.
+// ahead reports whether net/http reads into p in the background while the handler runs.
 func ahead(p []byte) bool { return len(p) == 1 }
 
-// willRead is called before a request is read. It fails when a read has failed before: net/http takes that for the end of the
-// connection, and ends the context of all its requests.
+// willRead is called before a request is read. It fails once a read has failed: net/http takes that for the end of the
+// connection, and cancels the contexts of all its requests.
 func (c *connection) willRead(p []byte) error {
 	switch {
 	case c.over != nil, ahead(p):
@@ -210,7 +211,7 @@ func (c *connection) willRead(p []byte) error {
 	return c.over
 }
 
-// hasRead is called with what was read of a request. It fails when its header is refused.
+// hasRead is called with the bytes that were read of a request. It fails when the header is rejected.
 func (c *connection) hasRead(p []byte, n int, err error) error {
 	switch {
 	case ahead(p):
@@ -232,7 +233,7 @@ func (c *connection) hasRead(p []byte, n int, err error) error {
 // Write implements net.Conn.
 func (c *connection) Write(p []byte) (int, error) {
 	now := time.Now()
-	if !c.own && c.deadline.Sub(now) < c.writeTimeout*3/4 { // rather than at each write
+	if !c.own && c.deadline.Sub(now) < c.writeTimeout*3/4 { // fewer system calls than one for each write
 		c.deadline = now.Add(c.writeTimeout)
 		if err := c.Conn.SetWriteDeadline(c.deadline); err != nil {
 			return 0, err
@@ -252,7 +253,7 @@ func (c *connection) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetWriteDeadline implements net.Conn. Without a deadline of the handler's there is that of the server.
+// SetWriteDeadline implements net.Conn. The server's deadline applies until a handler sets one.
 func (c *connection) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() && !c.own {
 		return nil
@@ -261,7 +262,7 @@ func (c *connection) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// CloseWrite lets net/http tell a client to read the answer before the connection ends.
+// CloseWrite lets net/http signal the end of the response before it closes the connection.
 func (c *connection) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -278,8 +279,8 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// readDeadline sets a connection's deadline of reads only when it comes earlier. net/http moves it twice with each request, almost
-// always to a later time; one that was passed too early is moved then.
+// readDeadline sets a connection's deadline of reads only when it moves to an earlier time. net/http moves it twice
+// with each request, almost always to a later time; the deadline is then extended when it passes too early.
 type readDeadline struct {
 	mu          sync.Mutex
 	wanted, has time.Time
@@ -296,7 +297,7 @@ func (d *readDeadline) set(conn net.Conn, t time.Time) error {
 	return conn.SetReadDeadline(t)
 }
 
-// extend reports whether a read that failed is to go on, because its deadline is later.
+// extend reports whether a failed read is to be repeated because its deadline has moved to a later time.
 func (d *readDeadline) extend(conn net.Conn, failed error) bool {
 	if !errors.Is(failed, os.ErrDeadlineExceeded) {
 		return false
@@ -310,7 +311,7 @@ func (d *readDeadline) extend(conn net.Conn, failed error) bool {
 	return conn.SetReadDeadline(d.wanted) == nil
 }
 
-// interrupted reports whether net/http has ended a read by a deadline of long ago, to read on later.
+// interrupted reports whether net/http has ended a read by a deadline in the past, to read on later.
 func (d *readDeadline) interrupted() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

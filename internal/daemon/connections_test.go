@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startServer serves pipes until the bubble's test ends.
+// startServer serves pipes until the end of the test's bubble.
 func startServer(t *testing.T, s Server) *pipes {
 	t.Helper()
 	listener := &pipes{opened: make(chan net.Conn), closed: make(chan struct{})}
@@ -31,13 +31,13 @@ func startServer(t *testing.T, s Server) *pipes {
 	t.Cleanup(func() {
 		cancel()
 		if err := <-served; err != nil {
-			t.Log(err) // a client that was waited for
+			t.Log(err) // evicted while the server waited for it
 		}
 	})
 	return listener
 }
 
-// inTime is what pace allows a client before it counts as slow.
+// inTime is the time that pace allows a client before it counts as slow.
 const inTime = 100 * time.Millisecond
 
 const shortRequest = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -113,7 +113,7 @@ func TestAClientThatIsBeingAnsweredIsNotEvicted(t *testing.T) {
 	})
 }
 
-// It answers for a long time, and its client has a pause before each part, as each client has.
+// The response takes long, and its client pauses before each part, as every client does.
 func TestAClientThatReadsItsAnswerInTimeIsNotEvicted(t *testing.T) {
 	t.Parallel()
 	for pause, evicted := range map[time.Duration]bool{inTime / 2: false, 2 * inTime: true} {
@@ -124,7 +124,7 @@ func TestAClientThatReadsItsAnswerInTimeIsNotEvicted(t *testing.T) {
 					_, _ = io.WriteString(w, strings.Repeat("x", 1<<20))
 				})})
 				conn := listener.open()
-				time.Sleep(5 * time.Second) // which counts for nothing once it sends
+				time.Sleep(5 * time.Second) // does not count once it sends
 				_, err := io.WriteString(conn, shortRequest)
 				require.NoError(t, err)
 				for range 10 {
@@ -170,7 +170,7 @@ func TestAClientThatSendsItsBodyInTimeIsNotEvicted(t *testing.T) {
 				}
 				require.Equal(t, tc.evicted, err != nil)
 				_ = conn.Close()
-				time.Sleep(time.Second) // for which net/http lets a client read
+				time.Sleep(time.Second) // the time that net/http gives a client to read
 			})
 		})
 	}
@@ -185,7 +185,7 @@ func requireAnswer(t *testing.T, conn net.Conn) {
 	require.Contains(t, string(answer[:n]), "done")
 }
 
-// An address is asked for no more than to be told from others.
+// An address is only compared with others.
 type from struct {
 	net.Conn
 	address string
@@ -233,7 +233,7 @@ func TestAHandlersOwnWriteDeadlineCounts(t *testing.T) {
 	})
 }
 
-// writesFail is after what time a handler cannot write any more, to a client that reads nothing.
+// writesFail returns the time after which a handler can no longer write to a client that does not read.
 func writesFail(t *testing.T, begin func(http.ResponseWriter) error) time.Duration {
 	t.Helper()
 	failed := make(chan error, 1)
@@ -252,7 +252,7 @@ func writesFail(t *testing.T, begin func(http.ResponseWriter) error) time.Durati
 	return time.Since(began)
 }
 
-// deadlines counts how often the deadline of reads is set.
+// deadlines counts the calls that set the deadline of reads.
 type deadlines struct {
 	net.Conn
 
@@ -285,7 +285,7 @@ func TestAReadGoesOnWhoseDeadlineIsLater(t *testing.T) {
 		set    []time.Time
 	}{
 		"later":              {[]time.Time{time.Unix(1, 0), later}, os.ErrDeadlineExceeded, true, []time.Time{time.Unix(1, 0), later}},
-		"none any more":      {[]time.Time{time.Unix(1, 0), {}}, os.ErrDeadlineExceeded, true, []time.Time{time.Unix(1, 0), {}}},
+		"removed":            {[]time.Time{time.Unix(1, 0), {}}, os.ErrDeadlineExceeded, true, []time.Time{time.Unix(1, 0), {}}},
 		"passed":             {[]time.Time{time.Unix(1, 0)}, os.ErrDeadlineExceeded, false, []time.Time{time.Unix(1, 0)}},
 		"for another reason": {[]time.Time{time.Unix(1, 0), later}, net.ErrClosed, false, []time.Time{time.Unix(1, 0)}},
 	} {
@@ -301,8 +301,8 @@ func TestAReadGoesOnWhoseDeadlineIsLater(t *testing.T) {
 	}
 }
 
-// net/http ends the context of a connection with the first read that fails. Had it read on, all further requests would come to
-// handlers whose clients seem to have gone.
+// net/http cancels the context of a connection at the first failed read. Had it continued to read, all further requests
+// would be passed to handlers as if their clients had disconnected.
 func TestAConnectionIsOverOnceAReadHasFailed(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
@@ -339,10 +339,10 @@ func TestAConnectionIsOverOnceAReadHasFailed(t *testing.T) {
 	}
 }
 
-// perConnection is what the documentation says that a connection may take, on both of its ends here.
+// perConnection is the documented memory of a connection, on both ends here.
 const perConnection = 64 << 10
 
-// It is not parallel, because it looks at the memory of the process.
+// It is not parallel, because it measures the memory of the process.
 func TestAConnectionTakesLittleMemory(t *testing.T) { //nolint:paralleltest // see above
 	const clients = 200
 	var short, names strings.Builder
@@ -380,7 +380,7 @@ func TestAConnectionTakesLittleMemory(t *testing.T) { //nolint:paralleltest // s
 				_, err = io.WriteString(conn, sent)
 				require.NoError(t, err)
 			}
-			time.Sleep(100 * time.Millisecond) // too early, it would only see less
+			time.Sleep(100 * time.Millisecond) // an early measurement only shows less
 			each := (memoryInUse() - before) / clients
 			t.Logf("%d KiB", each>>10)
 			require.Less(t, each, int64(perConnection))

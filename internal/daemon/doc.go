@@ -1,9 +1,9 @@
-// Package daemon is what every Rouse process shares: the log, the signal context, HTTP servers with graceful shutdown, Go's profiles,
+// Package daemon is the shared runtime of every Rouse process: the log, the signal context, HTTP servers with graceful shutdown, Go's profiles,
 // and the version.
 //
 // It guarantees that every process ends in the same way: the first SIGTERM cancels the context that the work runs under, the work
 // drains, and the exit code reports whether it ended well. The public CA roots are compiled in, because the image has no file system
-// with CA certificates. A process that is to run in a FIPS 140-3 mode and does not does not start.
+// with CA certificates. A process that is configured for a FIPS 140-3 mode but does not run in it does not start.
 //
 // # Servers
 //
@@ -24,6 +24,6 @@
 // one Function or Subscription can be shown at the level debug for a while. It guarantees:
 //   - The rate of such lines is limited, for each namespace and in total. Further lines are counted and dropped, so that
 //     debugging one tenant's objects does not flood the log, and no tenant uses up the lines of another.
-//   - They end by themselves, at most one hour after the request.
+//   - They end automatically, at most one hour after the request.
 //   - A line that is not written costs two comparisons.
 package daemon

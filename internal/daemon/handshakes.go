@@ -11,8 +11,9 @@ import (
 	"sync"
 )
 
-// handshakes is a listener of connections that are ready for HTTP: those with TLS have shaken hands, each on its own and in the time
-// for a header. net/http could do that itself, but then nothing could look into the header of a request inside TLS.
+// handshakes is a listener of connections that are ready for HTTP: TLS handshakes are complete. Each runs on its own
+// goroutine within the timeout for a header. net/http could run them itself, but then nothing could inspect the header
+// of a request inside TLS.
 type handshakes struct {
 	*connections
 	config func(net.Conn) *tls.Config
@@ -36,7 +37,7 @@ func (h *handshakes) accept() {
 		conn, err := h.connections.Accept()
 		if err != nil {
 			select {
-			case h.failed <- err: // net/http decides whether it goes on
+			case h.failed <- err: // net/http decides whether to continue
 			case <-h.ctx.Done():
 			}
 			if errors.Is(err, net.ErrClosed) {
@@ -64,13 +65,13 @@ func (h *handshakes) shake(c *connection, config *tls.Config) {
 		return
 	}
 	if secure.ConnectionState().NegotiatedProtocol == "h2" {
-		h.offer(secure) // net/http knows HTTP/2 by the type
+		h.offer(secure) // net/http detects HTTP/2 by the type
 		return
 	}
 	h.offer(&plaintext{Conn: secure, under: c})
 }
 
-// explainTLS answers a client that speaks HTTP where TLS is spoken.
+// explainTLS responds to a client that speaks HTTP on a TLS port.
 func explainTLS(err error) {
 	var record tls.RecordHeaderError
 	if !errors.As(err, &record) || record.Conn == nil {
@@ -109,10 +110,10 @@ func (h *handshakes) Close() error {
 	return h.connections.Close()
 }
 
-// wait returns when no handshake runs any more, after Close.
+// wait blocks until all handshakes have ended, after Close.
 func (h *handshakes) wait() { h.running.Wait() }
 
-// plaintext is what a client that speaks HTTP/1 sends inside TLS.
+// plaintext is the decrypted HTTP/1 stream of a client.
 type plaintext struct {
 	*tls.Conn
 	under *connection
@@ -131,11 +132,13 @@ func (p *plaintext) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// maxHeaderLines of a request, its first line among them: 64 extensions of an event, and what clients and proxies add.
-// net/http bounds their bytes alone, and each line of four bytes takes a hundred in memory.
+// maxHeaderLines bounds the lines of a request's header, including the first: 64 extensions of an event, and the
+// headers that clients and proxies add. net/http bounds only their bytes, and each line of four bytes takes a hundred
+// in memory.
 const maxHeaderLines = 128
 
-// A request whose header has one of these is over. net/http answers nothing to errors of their type.
+// A request is rejected with one of these errors because of its header. net/http sends no response to errors of their
+// type.
 var (
 	errManyHeaders = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("the request has too many headers")}
 	errTwoLengths  = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("the request has Content-Length and Transfer-Encoding")}
@@ -146,24 +149,24 @@ const (
 	transferEncoding = "transfer-encoding:"
 )
 
-// header looks at the lines of a request's header as they are read. Behind the empty line that ends it nothing counts, nor does a
-// request that was sent before the one ahead of it was answered.
+// header scans the lines of a request's header as they are read. It ignores everything after the empty line that ends
+// the header, including a request that was sent before the previous one was answered.
 type header struct {
 	open   bool
 	lines  int
-	length int                         // of the line that has no end yet
+	length int                         // of the current, incomplete line
 	last   byte                        // of it
 	start  [len(transferEncoding)]byte // of it
-	sized  bool                        // there is a Content-Length
-	coded  bool                        // there is a Transfer-Encoding
+	sized  bool                        // has a Content-Length
+	coded  bool                        // has a Transfer-Encoding
 }
 
 func (h *header) begin() { *h = header{open: true} }
 
 func (h *header) end() { h.open = false }
 
-// read fails when the header has too many lines, or says in two ways where its body ends: who is before this server may have taken
-// the other one.
+// read fails when the header has too many lines, or defines the end of its body in two ways, because a proxy in front
+// of this server may have chosen the other way.
 func (h *header) read(p []byte) error {
 	for h.open && len(p) > 0 {
 		i := bytes.IndexByte(p, '\n')
@@ -192,7 +195,7 @@ func (h *header) endLine() error {
 	length := h.length
 	h.length = 0
 	if length == 0 || length == 1 && h.last == '\r' {
-		if h.lines > 0 { // net/http overlooks empty lines before the first
+		if h.lines > 0 { // net/http ignores empty lines before the first
 			h.end()
 		}
 		return nil
@@ -212,18 +215,18 @@ func (h *header) endLine() error {
 	return nil
 }
 
-// names reports whether a line of some length begins with a name.
+// names reports whether the current line begins with a name.
 func (h *header) names(length int, name string) bool {
 	return length >= len(name) && strings.EqualFold(string(h.start[:len(name)]), name)
 }
 
-// halfConn is a connection that is closed for writing first.
+// halfConn is a connection whose write side can be closed first.
 type halfConn interface {
 	io.Writer
 	CloseWrite() error
 }
 
-// refuse answers a request that net/http does not see whole.
+// refuse responds to a request that net/http does not receive completely.
 func refuse(c halfConn, why error) {
 	text := "431 Request Header Fields Too Large"
 	if errors.Is(why, errTwoLengths) {

@@ -19,7 +19,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// secured is a server with TLS that tells by which protocol it was asked.
+// secured is a server with TLS that returns the protocol of each request.
 type secured struct {
 	t       *testing.T
 	address string
@@ -50,7 +50,7 @@ func serveTLS(t *testing.T, handler http.HandlerFunc, change ...func(*Server)) *
 	return s
 }
 
-// dial speaks one of the protocols.
+// dial connects with one of the protocols.
 func (s *secured) dial(protocols ...string) *tls.Conn {
 	s.t.Helper()
 	config := s.client.Clone()
@@ -69,7 +69,7 @@ func (s *secured) transport(http2 bool) *http.Transport {
 	return transport
 }
 
-// text is the answer.
+// text returns the response body.
 func (s *secured) text(transport *http.Transport) string {
 	s.t.Helper()
 	got := <-s.goText(transport)
@@ -82,7 +82,7 @@ type answered struct {
 	err  error
 }
 
-// goText answers later.
+// goText sends the request on another goroutine.
 func (s *secured) goText(transport *http.Transport) <-chan answered {
 	s.t.Helper()
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "https://"+s.address, http.NoBody)
@@ -116,13 +116,13 @@ func TestServeSpeaksHTTP1AndHTTP2OverTLS(t *testing.T) {
 	}
 }
 
-func TestServeSecuresOnlyTheConnectionsThatAreToBe(t *testing.T) {
+func TestServeSecuresOnlyTheSelectedConnections(t *testing.T) {
 	t.Parallel()
 	s := serveTLS(t, protocol, func(s *Server) { s.TLS = func(net.Conn) *tls.Config { return nil } })
 	require.Equal(t, "http HTTP/1.1", get(t, s.address))
 }
 
-func TestAClientThatSpeaksHTTPToATLSPortIsTold(t *testing.T) {
+func TestServeExplainsTLSToAnHTTPClient(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "This port speaks HTTPS\n", get(t, serveTLS(t, protocol).address))
 }
@@ -180,7 +180,7 @@ func TestAFurtherClientEvictsTheConnectionThatWaitedLongestOverTLS(t *testing.T)
 				_, err = slow.Read(make([]byte, 512))
 				require.NoError(t, err)
 			}
-			require.Eventually(t, func() bool { // a client that is being served at this moment is not evicted
+			require.Eventually(t, func() bool { // a client that is being served is not evicted
 				conn, err := (&tls.Dialer{Config: s.client}).DialContext(t.Context(), "tcp", s.address)
 				if err != nil {
 					return false
@@ -251,7 +251,7 @@ func TestServeDrainsHTTP2(t *testing.T) {
 	require.NoError(t, <-s.served)
 }
 
-func TestAHandshakeThatDoesNotEndHoldsUpNoDrain(t *testing.T) {
+func TestPendingHandshakeDoesNotDelayTheDrain(t *testing.T) {
 	t.Parallel()
 	s := serveTLS(t, protocol)
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
@@ -268,25 +268,25 @@ func TestAHandshakeThatDoesNotEndHoldsUpNoDrain(t *testing.T) {
 	require.NoError(t, conn.Close())
 }
 
-func TestAHeaderHasNoMoreLinesThanItMayAndOneLength(t *testing.T) {
+func TestHeaderHasAtMostTheAllowedLinesAndOneLength(t *testing.T) {
 	t.Parallel()
 	const first = "POST / HTTP/1.1\r\n"
 	for name, tc := range map[string]struct {
 		sent string
 		want error
 	}{
-		"as many as may be":           {first + strings.Repeat("a:\r\n", maxHeaderLines-1) + "\r\n", nil},
-		"one more":                    {first + strings.Repeat("a:\r\n", maxHeaderLines) + "\r\n", errManyHeaders},
-		"one more without an end":     {first + strings.Repeat("a:\n", maxHeaderLines), errManyHeaders},
-		"behind empty lines":          {"\r\n\n" + first + strings.Repeat("a:\n", maxHeaderLines), errManyHeaders},
-		"behind a line of one space":  {first + "a: b\r\n \n" + strings.Repeat("a:\n", maxHeaderLines-2), errManyHeaders},
-		"behind a line of one letter": {first + "a\n" + strings.Repeat("a:\n", maxHeaderLines-1), errManyHeaders},
-		"a body of many":              {first + "\r\n" + strings.Repeat("\n", 1000), nil},
-		"a length":                    {first + "Content-Length: 1\r\n\r\nTransfer-Encoding: chunked\r\n", nil},
-		"a length and chunks":         {first + "a: b\r\ncontent-LENGTH:1\r\nTransfer-Encoding: chunked\r\n\r\n", errTwoLengths},
-		"chunks and a length":         {first + "Transfer-encoding:chunked\nContent-Length:\n\n", errTwoLengths},
-		"chunks and names like it":    {first + "Transfer-Encoding: chunked\r\nContent-Lengths: 1\r\nX-Content-Length: 1\r\n\r\n", nil},
-		"a body behind bare ends":     {"POST / HTTP/1.1\n\n" + strings.Repeat("\n", 1000), nil},
+		"the maximum":                       {first + strings.Repeat("a:\r\n", maxHeaderLines-1) + "\r\n", nil},
+		"one line too many":                 {first + strings.Repeat("a:\r\n", maxHeaderLines) + "\r\n", errManyHeaders},
+		"one line too many, without an end": {first + strings.Repeat("a:\n", maxHeaderLines), errManyHeaders},
+		"behind empty lines":                {"\r\n\n" + first + strings.Repeat("a:\n", maxHeaderLines), errManyHeaders},
+		"behind a line of one space":        {first + "a: b\r\n \n" + strings.Repeat("a:\n", maxHeaderLines-2), errManyHeaders},
+		"behind a line of one letter":       {first + "a\n" + strings.Repeat("a:\n", maxHeaderLines-1), errManyHeaders},
+		"a body of many":                    {first + "\r\n" + strings.Repeat("\n", 1000), nil},
+		"a length":                          {first + "Content-Length: 1\r\n\r\nTransfer-Encoding: chunked\r\n", nil},
+		"a length and chunks":               {first + "a: b\r\ncontent-LENGTH:1\r\nTransfer-Encoding: chunked\r\n\r\n", errTwoLengths},
+		"chunks and a length":               {first + "Transfer-encoding:chunked\nContent-Length:\n\n", errTwoLengths},
+		"chunks and names like it":          {first + "Transfer-Encoding: chunked\r\nContent-Lengths: 1\r\nX-Content-Length: 1\r\n\r\n", nil},
+		"a body behind bare ends":           {"POST / HTTP/1.1\n\n" + strings.Repeat("\n", 1000), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,19 +22,19 @@ type Log struct {
 	now     func() time.Time
 	state   atomic.Pointer[state]
 
-	objects sync.Map // Object to the time.Time until which it is debugged
+	objects sync.Map // Object to the time.Time until which its debug lines are shown
 	count   atomic.Int64
 	share   share
 	dropped atomic.Uint64
 }
 
-// New makes the log of a process, which is the name of all its components.
+// New makes the log of a process. process is the first part of all component names.
 func New(w io.Writer, process string, config Config) (*Log, error) {
 	l := &Log{process: process, base: config, out: &lockedWriter{w: w}, now: time.Now}
 	return l, l.Set(config)
 }
 
-// Set changes the log for all lines from now on. It changes nothing when it fails.
+// Set changes the log for all subsequent lines. It changes nothing when it fails.
 func (l *Log) Set(config Config) error {
 	level, err := ParseLevel(config.Level)
 	if err != nil {
@@ -54,13 +54,13 @@ func (l *Log) Set(config Config) error {
 	return nil
 }
 
-// Base is the Config that the log was made with.
+// Base returns the Config that the log was made with.
 func (l *Log) Base() Config { return l.base }
 
-// Logger writes to the log.
+// Logger returns a logger that writes to the log.
 func (l *Log) Logger() logr.Logger { return logr.New(&sink{log: l, component: l.process}) }
 
-// Of is the Log that a logger writes to, nil for one of another kind.
+// Of returns the Log that a logger writes to, or nil.
 func Of(logger logr.Logger) *Log {
 	if s, ok := logger.GetSink().(*sink); ok {
 		return s.log
@@ -68,10 +68,10 @@ func Of(logger logr.Logger) *Log {
 	return nil
 }
 
-// Dropped is the number of lines that were left out, of objects that are debugged.
+// Dropped returns the number of dropped lines of debugged objects.
 func (l *Log) Dropped() uint64 { return l.dropped.Load() }
 
-// Debug shows the lines about an object from debug upwards until then; never, for a time that has passed.
+// Debug shows the lines about an object from debug upwards until the given time. A time in the past has no effect.
 func (l *Log) Debug(object Object, until time.Time) {
 	if !until.After(l.now()) {
 		l.End(object)
@@ -89,7 +89,7 @@ func (l *Log) End(object Object) {
 	}
 }
 
-// debugged is the first of the objects that is debugged now.
+// debugged returns the first of the objects that is being debugged.
 func (l *Log) debugged(objects []Object) (Object, bool) {
 	if len(objects) == 0 || l.count.Load() == 0 {
 		return Object{}, false
@@ -109,7 +109,7 @@ func (l *Log) debugged(objects []Object) (Object, bool) {
 	return Object{}, false
 }
 
-// lockedWriter keeps lines whole while one handler takes the place of another.
+// lockedWriter keeps lines whole while handlers are exchanged.
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -121,13 +121,13 @@ func (w *lockedWriter) Write(line []byte) (int, error) {
 	return w.w.Write(line) //nolint:wrapcheck // a log has no one to explain it to
 }
 
-// sink is one logger of a Log, with what its lines have in common.
+// sink is one logger of a Log, with the common attributes of its lines.
 type sink struct {
 	log       *Log
 	name      string
 	component string
 	values    []any
-	objects   []Object // that its lines are about
+	objects   []Object // the subjects of its lines
 }
 
 // Init implements logr.LogSink.
@@ -194,7 +194,7 @@ func (s *sink) WithName(name string) logr.LogSink {
 	return &next
 }
 
-// WithValues implements logr.LogSink. A controller of controller-runtime has a value for its name, and no name.
+// WithValues implements logr.LogSink. Controllers of controller-runtime are identified by a value rather than a name.
 func (s *sink) WithValues(pairs ...any) logr.LogSink {
 	next := *s
 	next.values = slices.Concat(s.values, pairs)
@@ -206,27 +206,27 @@ func (s *sink) WithValues(pairs ...any) logr.LogSink {
 }
 
 const (
-	// wholeShare is the number of namespaces that may each log the whole share of one at a time.
+	// wholeShare is the number of namespaces that may each use a full share at the same time.
 	wholeShare = 4
-	// maxBuckets is the number of namespaces that are remembered before those that are quiet are forgotten.
+	// maxBuckets is the number of namespaces above which idle ones are forgotten.
 	maxBuckets = 256
 )
 
-// share divides the lines of objects that are debugged: each namespace has so many a second, and all have four times as many.
+// share divides the lines of debugged objects: each namespace has a rate, and all together have four times as much.
 type share struct {
 	mu         sync.Mutex
 	namespaces map[string]*bucket
 	all        bucket
 }
 
-// bucket holds the lines of one second at most.
+// bucket holds at most the lines of one second.
 type bucket struct {
 	lines   float64
 	filled  time.Time
 	dropped int
 }
 
-// take takes a line, and returns how many the namespace was refused since its last one.
+// take consumes a line, and returns the number of lines that the namespace was denied since its last one.
 func (s *share) take(namespace string, perSecond int, now time.Time) (dropped int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,7 +251,7 @@ func (s *share) take(namespace string, perSecond int, now time.Time) (dropped in
 	return dropped, true
 }
 
-// forget drops namespaces that have been quiet, before there are too many.
+// forget drops idle namespaces when there are many.
 func (s *share) forget(perSecond int, now time.Time) {
 	if len(s.namespaces) < maxBuckets {
 		return
@@ -273,7 +273,7 @@ func (b *bucket) fill(perSecond int, now time.Time) {
 	b.lines, b.filled = min(b.lines, most), now
 }
 
-// Kinds of objects that lines are about.
+// Kinds of the objects that lines are about.
 const (
 	Function     = "Function"
 	Subscription = "Subscription"
@@ -282,8 +282,8 @@ const (
 // Object is a Function or a Subscription.
 type Object struct{ Kind, Namespace, Name string }
 
-// objectsOf finds what the values of a logger say its lines are about: subscription and service (of a Function, which has its
-// name) as namespace/name, function beside namespace, and what controller-runtime says of the object that is reconciled.
+// objectsOf returns the objects that the values of a logger name: subscription and service (of a Function of the same
+// name) as namespace/name, function with namespace, and the object that controller-runtime reconciles.
 func objectsOf(values []any) []Object {
 	var found []Object
 	add := func(kind, key string) {
@@ -305,7 +305,7 @@ func objectsOf(values []any) []Object {
 	return found
 }
 
-// valueOf is the last value of a key, as a text.
+// valueOf returns the last value of a key, as text.
 func valueOf(pairs []any, key string) (text string, ok bool) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i] != key {

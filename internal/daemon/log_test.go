@@ -61,7 +61,7 @@ func TestABadConfigChangesNothing(t *testing.T) {
 	require.Equal(t, 1, lines(out))
 }
 
-func TestTheLongestNameOfAComponentCounts(t *testing.T) {
+func TestLongestMatchingComponentNameSetsTheLevel(t *testing.T) {
 	t.Parallel()
 	log, _ := newLog(t, Config{Level: "warn", Components: map[string]string{
 		"eventbridge/delivery": "debug", "eventbridge/delivery/sink": "error", "controller": "debug", "eventbridge/function": "info",
@@ -70,13 +70,13 @@ func TestTheLongestNameOfAComponentCounts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		enabled, want bool
 	}{
-		"the process":               {logger.Enabled(), false},
-		"a part":                    {logger.WithName("delivery").V(1).Enabled(), true},
-		"a part of it":              {logger.WithName("delivery").WithName("gate").V(1).Enabled(), true},
-		"one with its own":          {logger.WithName("delivery").WithName("sink").Enabled(), false},
-		"one of a longer name":      {logger.WithName("deliveryX").Enabled(), false},
-		"a controller":              {logger.WithValues("controller", "function").Enabled(), true},
-		"a controller, but no more": {logger.WithValues("controller", "function").V(1).Enabled(), false},
+		"the process":                    {logger.Enabled(), false},
+		"a component":                    {logger.WithName("delivery").V(1).Enabled(), true},
+		"a part of the component":        {logger.WithName("delivery").WithName("gate").V(1).Enabled(), true},
+		"a part with its own level":      {logger.WithName("delivery").WithName("sink").Enabled(), false},
+		"a component with a longer name": {logger.WithName("deliveryX").Enabled(), false},
+		"a controller":                   {logger.WithValues("controller", "function").Enabled(), true},
+		"a controller, but no more":      {logger.WithValues("controller", "function").V(1).Enabled(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,7 +122,7 @@ func TestLinesAboutADebuggedObjectAreShownUntilItsTime(t *testing.T) {
 	require.Equal(t, 1, lines(out))
 }
 
-func TestADebuggedTenantFloodsNoLogAndTakesNoLinesOfAnother(t *testing.T) {
+func TestDebuggedTenantIsThrottledAndDoesNotUseOthersLines(t *testing.T) {
 	t.Parallel()
 	const perSecond = 10
 	log, out := newLog(t, Config{DebugLines: perSecond})
@@ -150,7 +150,7 @@ func TestADebuggedTenantFloodsNoLogAndTakesNoLinesOfAnother(t *testing.T) {
 
 	require.NoError(t, log.Set(Config{Level: "info", DebugLines: 0}))
 	now = now.Add(time.Minute)
-	loud.V(1).Info("the operator has taken it back")
+	loud.V(1).Info("the level was reset")
 	require.Equal(t, 1, lines(out))
 }
 
@@ -193,7 +193,7 @@ func TestLoggersAndChangesMayRunAtOnce(t *testing.T) {
 	}
 }
 
-func TestUntilHonoursOneHour(t *testing.T) {
+func TestUntilAcceptsAtMostOneHour(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
@@ -201,14 +201,14 @@ func TestUntilHonoursOneHour(t *testing.T) {
 		want    time.Time
 		problem string
 	}{
-		"half an hour":             {"2026-05-01T12:30:00Z", now.Add(30 * time.Minute), ""},
-		"of another zone":          {"2026-05-01T14:30:00+02:00", now.Add(30 * time.Minute), ""},
-		"an hour by a fast clock":  {"2026-05-01T13:03:00Z", now.Add(time.Hour), ""},
-		"passed":                   {"2026-05-01T11:00:00Z", now.Add(-time.Hour), ""},
-		"a day":                    {"2026-05-02T12:00:00Z", time.Time{}, "it is more than one hour ahead: 2026-05-01T13:00:00Z is the latest"},
-		"a duration":               {"1h", time.Time{}, "it must be a time such as 2026-05-01T13:00:00Z, at most one hour ahead"},
-		"nothing":                  {"", time.Time{}, "it must be a time"},
-		"for ever, or so it seems": {"9999-12-31T23:59:59Z", time.Time{}, "more than one hour ahead"},
+		"half an hour":                  {"2026-05-01T12:30:00Z", now.Add(30 * time.Minute), ""},
+		"of another zone":               {"2026-05-01T14:30:00+02:00", now.Add(30 * time.Minute), ""},
+		"an hour ahead by a fast clock": {"2026-05-01T13:03:00Z", now.Add(time.Hour), ""},
+		"passed":                        {"2026-05-01T11:00:00Z", now.Add(-time.Hour), ""},
+		"a day":                         {"2026-05-02T12:00:00Z", time.Time{}, "it is more than one hour ahead: 2026-05-01T13:00:00Z is the latest"},
+		"a duration":                    {"1h", time.Time{}, "it must be a time such as 2026-05-01T13:00:00Z, at most one hour ahead"},
+		"nothing":                       {"", time.Time{}, "it must be a time"},
+		"a far future":                  {"9999-12-31T23:59:59Z", time.Time{}, "more than one hour ahead"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// LogOptions says how much is logged and in what form.
+// LogOptions are the flags for the level and the format of the log.
 type LogOptions struct {
 	Level  string // debug, info, warn or error
 	Format string // json or text
@@ -26,7 +26,7 @@ func (o *LogOptions) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Format, "log-format", o.Format, "form of a log line: json or text")
 }
 
-// Validate names the flag that cannot be used.
+// Validate returns an error that names the invalid flag.
 func (o *LogOptions) Validate() error {
 	if _, err := ParseLevel(o.Level); err != nil {
 		return fmt.Errorf("--log-level %w", err)
@@ -37,19 +37,19 @@ func (o *LogOptions) Validate() error {
 	return nil
 }
 
-// Config is the configuration of a log, from flags and settings.
+// Config returns the configuration of a log from the flags.
 func (o *LogOptions) Config() Config {
 	return Config{Level: o.Level, Format: o.Format, DebugLines: DefaultDebugLines}
 }
 
-// NewLogger writes structured lines to w, for processes whose log stays as it is. Debug shows logr's V(1); deeper levels
-// stay hidden.
+// NewLogger returns a logger that writes to w, for processes whose log configuration does not change. Debug shows
+// logr's V(1); deeper levels stay hidden.
 func (o *LogOptions) NewLogger(w io.Writer) logr.Logger {
-	level, _ := ParseLevel(o.Level) // info when it cannot be read
+	level, _ := ParseLevel(o.Level) // info when it is not valid
 	return logr.FromSlogHandler(NewHandler(w, o.Format, level))
 }
 
-// Formats of a line.
+// Formats of log lines.
 const (
 	FormatJSON = "json"
 	FormatText = "text"
@@ -61,7 +61,7 @@ const DefaultDebugLines = 50
 // debugLevel is logr's V(1), which is slog's level -1. Deeper levels stay hidden.
 const debugLevel = slog.Level(-1)
 
-// Config says how much is logged and in what form.
+// Config is the configuration of a Log.
 type Config struct {
 	Level      string            // debug, info, warn or error
 	Format     string            // FormatJSON or FormatText
@@ -70,7 +70,7 @@ type Config struct {
 	DebugLines int
 }
 
-// ParseLevel knows debug, info, warn and error, in any case.
+// ParseLevel accepts debug, info, warn and error, in any case.
 func ParseLevel(text string) (slog.Level, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(text)); err != nil || strings.ContainsAny(text, "+-") {
@@ -82,7 +82,7 @@ func ParseLevel(text string) (slog.Level, error) {
 	return level, nil
 }
 
-// NewHandler writes lines of a format to w.
+// NewHandler returns a handler that writes lines in a format to w.
 func NewHandler(w io.Writer, format string, level slog.Leveler) slog.Handler {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: nameDebug}
 	if format == FormatText {
@@ -91,7 +91,7 @@ func NewHandler(w io.Writer, format string, level slog.Leveler) slog.Handler {
 	return slog.NewJSONHandler(w, options)
 }
 
-// nameDebug prints logr's V(1) as DEBUG, where slog would say DEBUG+3.
+// nameDebug prints logr's V(1) as DEBUG instead of slog's DEBUG+3.
 func nameDebug(_ []string, attr slog.Attr) slog.Attr {
 	if attr.Key != slog.LevelKey {
 		return attr
@@ -102,7 +102,7 @@ func nameDebug(_ []string, attr slog.Attr) slog.Attr {
 	return attr
 }
 
-// state is a Config as lines are judged by it.
+// state is a parsed Config.
 type state struct {
 	level      slog.Level
 	components map[string]slog.Level
@@ -110,7 +110,7 @@ type state struct {
 	debugLines int
 }
 
-// levelOf is that of the longest name that has one.
+// levelOf returns the level of the longest configured name that matches.
 func (s *state) levelOf(component string) slog.Level {
 	if len(s.components) == 0 {
 		return s.level
@@ -127,13 +127,13 @@ func (s *state) levelOf(component string) slog.Level {
 	}
 }
 
-// DebugFor is the longest time for which an object is debugged.
+// DebugFor is the longest time for which an object can be debugged.
 const DebugFor = time.Hour
 
-// clockSkew is by how much the clock of who writes the annotation may differ.
+// clockSkew is the tolerated clock skew of the client that writes the annotation.
 const clockSkew = 5 * time.Minute
 
-// Until reads the annotation rouse.run/debug-until. A time that has passed is no error, and means never.
+// Until parses the annotation rouse.run/debug-until. A time in the past is not an error, and means never.
 func Until(annotation string, now time.Time) (time.Time, error) {
 	until, err := time.Parse(time.RFC3339, annotation)
 	switch {

@@ -27,14 +27,14 @@ import (
 	"github.com/rouse-run/rouse/internal/fips"
 )
 
-// Options are a component's flags and their validation.
+// Options are a component's flags with their validation.
 type Options interface {
 	BindFlags(fs *pflag.FlagSet)
 	Validate() error
 }
 
-// Main is the whole of a command's main function: flags from args, log, signals, run. It returns the exit
-// code: 0 when run ended well, 1 when it failed, 2 when the command line is wrong.
+// Main implements a command's main function: it parses the flags in args, sets up log and signals, and calls run. It
+// returns the exit code: 0 when run succeeded, 1 when it failed, 2 when the command line is invalid.
 func Main(name string, args []string, options Options, run func(context.Context, logr.Logger) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -106,9 +106,8 @@ func usage(stderr io.Writer, name string, err error) int {
 	return 2
 }
 
-// RunOn runs work on top of what it stands on (caches, a metrics listener): that starts first, outlives the
-// drain of work, and is ended when work has returned. When a part of it ends early, work is drained.
-// The first error is returned.
+// RunOn runs work on top of its dependencies (caches, a metrics listener), which start first and are stopped after work
+// has returned. When a dependency ends early, work is drained. RunOn returns the first error.
 func RunOn(ctx context.Context, work func(context.Context) error, ground ...func(context.Context) error) error {
 	workCtx, endWork := context.WithCancel(ctx)
 	defer endWork()
@@ -136,14 +135,14 @@ func RunOn(ctx context.Context, work func(context.Context) error, ground ...func
 }
 
 const (
-	// maxProfileTime bounds how long one profile may be taken, whatever its request asks for.
+	// maxProfileTime bounds the duration of a profile regardless of the request.
 	maxProfileTime        = time.Minute
 	maxProfileConnections = 8
 )
 
-// ProfilingOptions says where the profiles of the process are served.
+// ProfilingOptions are the flags for serving profiles of the process.
 type ProfilingOptions struct {
-	Address string // of the loopback interface; empty: nowhere
+	Address string // on the loopback interface; empty: not served
 }
 
 // BindFlags adds --pprof-address.
@@ -152,7 +151,7 @@ func (o *ProfilingOptions) BindFlags(fs *pflag.FlagSet) {
 		"loopback address that serves Go's profiles below /debug/pprof/, like 127.0.0.1:6060; none when empty")
 }
 
-// Validate refuses an address that others could reach.
+// Validate rejects an address that is reachable from outside.
 func (o *ProfilingOptions) Validate() error {
 	if o.Address == "" {
 		return nil
@@ -165,7 +164,7 @@ func (o *ProfilingOptions) Validate() error {
 	return nil
 }
 
-// run runs work with the profiles beside it, also while work drains.
+// run serves profiles while work runs and drains.
 func (o *ProfilingOptions) run(ctx context.Context, log logr.Logger, work func(context.Context) error) error {
 	if o.Address == "" {
 		return work(ctx)
@@ -177,8 +176,8 @@ func (o *ProfilingOptions) run(ctx context.Context, log logr.Logger, work func(c
 	})
 }
 
-// profiles serves CPU profiles, execution traces, and what runtime/pprof knows by name. A profile that is being taken
-// when ctx ends is answered with what it has, so that it does not hold up the end of the process.
+// profiles serves CPU profiles, execution traces, and the profiles of runtime/pprof. A profile that is in progress when
+// ctx ends is cut short, so that it does not delay the end of the process.
 func profiles(ctx context.Context) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -196,8 +195,8 @@ func profiles(ctx context.Context) http.Handler {
 	})
 }
 
-// isLoopback reports whether a request names the loopback interface as its host. A web page whose own name resolves to
-// 127.0.0.1 (DNS rebinding), in the browser of the user that forwards the port, names another.
+// isLoopback reports whether the Host header of a request names the loopback interface. A web page whose name resolves
+// to 127.0.0.1 (DNS rebinding), in the browser of a user that forwards the port, has another Host.
 func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -215,7 +214,7 @@ var (
 
 const unknown = "unknown"
 
-// Build says what a binary was made of.
+// Build describes the origin of a binary.
 type Build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"`
@@ -224,12 +223,12 @@ type Build struct {
 	Platform string `json:"platform"`
 }
 
-// String is one line of it.
+// String returns the build on one line.
 func (b Build) String() string {
 	return fmt.Sprintf("%s (commit %s of %s, %s, %s)", b.Version, b.Commit, b.Time, b.Go, b.Platform)
 }
 
-// ThisBuild is that of this binary.
+// ThisBuild returns the build of this binary.
 func ThisBuild() Build {
 	info, _ := debug.ReadBuildInfo()
 	return buildOf(Build{Version: version, Commit: commit, Time: date}, info)
@@ -238,8 +237,8 @@ func ThisBuild() Build {
 // Version returns the version of this binary: the linked version, else the module's, else "devel".
 func Version() string { return ThisBuild().Version }
 
-// buildOf completes what was linked by what Go recorded: the module's version with "go install", and the commit when it
-// built in a checkout.
+// buildOf completes the linked values with the values that Go recorded: the module's version with "go install", and the
+// commit in a checkout.
 func buildOf(linked Build, info *debug.BuildInfo) Build {
 	recorded := map[string]string{}
 	installed := ""
@@ -265,7 +264,7 @@ func buildOf(linked Build, info *debug.BuildInfo) Build {
 	}
 }
 
-// RegisterBuild adds rouse_build_info, which is always 1. A registry that has it keeps it.
+// RegisterBuild registers the metric rouse_build_info, which is always 1, unless it is registered already.
 func RegisterBuild(registerer prometheus.Registerer) error {
 	b := ThisBuild()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -280,12 +279,12 @@ func RegisterBuild(registerer prometheus.Registerer) error {
 	return err
 }
 
-// NewRegistry is a registry with the metrics of the process, of its build and of Go's runtime.
+// NewRegistry returns a registry with the metrics of the process, its build and Go's runtime.
 func NewRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := RegisterBuild(registry); err != nil {
-		panic(err) // as MustRegister does: a second metric of that name
+		panic(err) // like MustRegister, for a duplicate metric
 	}
 	return registry
 }

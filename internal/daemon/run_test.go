@@ -48,8 +48,8 @@ func TestMainTurnsEveryEndIntoAnExitCode(t *testing.T) {
 		"an end by signal":                {result: context.Canceled, wantCode: 0, wantText: `"msg":"stopped"`},
 		"a failure is logged":             {result: errors.New("no stream"), wantCode: 1, wantText: `"err":"no stream"`},
 		"an unknown flag":                 {args: []string{"--port=x"}, wantCode: 2, wantText: "unknown flag: --port"},
-		"an argument that is no flag":     {args: []string{"serve"}, wantCode: 2, wantText: `unknown argument "serve"`},
-		"options that do not fit":         {invalid: errors.New("--address: must not be empty"), wantCode: 2, wantText: "--address: must not be empty"},
+		"an argument that is not a flag":  {args: []string{"serve"}, wantCode: 2, wantText: `unknown argument "serve"`},
+		"invalid options":                 {invalid: errors.New("--address: must not be empty"), wantCode: 2, wantText: "--address: must not be empty"},
 		"a log level that does not exist": {args: []string{"--log-level=loud"}, wantCode: 2, wantText: `--log-level "loud": use debug, info, warn or error`},
 		"a log format that does not exist": {
 			args: []string{"--log-format=xml"}, wantCode: 2, wantText: `--log-format "xml": use json or text`,
@@ -57,9 +57,9 @@ func TestMainTurnsEveryEndIntoAnExitCode(t *testing.T) {
 		"profiles that others could read": {
 			args: []string{"--pprof-address=:6060"}, wantCode: 2, wantText: `--pprof-address ":6060": use an IP address of the loopback interface`,
 		},
-		"a FIPS mode that there is not": {args: []string{"--fips-mode=yes"}, wantCode: 2, wantText: `--fips-mode "yes": use off, on or only`},
-		"help":                          {args: []string{"--help"}, wantCode: 0, wantText: "--address"},
-		"version":                       {args: []string{"--version"}, wantCode: 0, wantText: "test "},
+		"an unknown FIPS mode": {args: []string{"--fips-mode=yes"}, wantCode: 2, wantText: `--fips-mode "yes": use off, on or only`},
+		"help":                 {args: []string{"--help"}, wantCode: 0, wantText: "--address"},
+		"version":              {args: []string{"--version"}, wantCode: 0, wantText: "test "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +72,7 @@ func TestMainTurnsEveryEndIntoAnExitCode(t *testing.T) {
 	}
 }
 
-func TestAProcessDoesNotStartWithoutTheFIPSModeThatItIsAskedFor(t *testing.T) {
+func TestProcessDoesNotStartOutsideItsConfiguredFIPSMode(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []fips.Mode{fips.Off, fips.On, fips.Only} {
 		var stderr bytes.Buffer
@@ -81,7 +81,7 @@ func TestAProcessDoesNotStartWithoutTheFIPSModeThatItIsAskedFor(t *testing.T) {
 			ran = true
 			return nil
 		})
-		// The tests run in any of the modes.
+		// The tests run in any mode.
 		if err := mode.Check(fips.Running()); err != nil {
 			require.Equal(t, 2, code)
 			require.False(t, ran)
@@ -163,7 +163,7 @@ func TestProfilesAreServedOnLoopbackAddressesOnly(t *testing.T) {
 		"[::]:6060":               false,
 		"10.0.0.1:6060":           false,
 		"169.254.0.1:6060":        false,
-		"localhost:6060":          false, // a name is whatever it resolves to
+		"localhost:6060":          false, // a name may resolve to anything
 		"127.0.0.1":               false,
 		"127.0.0.1:6060:6060":     false,
 		"127.0.0.1.example.com:1": false,
@@ -182,7 +182,7 @@ func TestProfilesAreNotServedUnlessAskedFor(t *testing.T) {
 	t.Parallel()
 	ran := false
 	require.NoError(t, new(ProfilingOptions).run(t.Context(), logr.Discard(), func(ctx context.Context) error {
-		require.Equal(t, t.Context(), ctx, "nothing is put around it")
+		require.Equal(t, t.Context(), ctx, "the context must be unchanged")
 		ran = true
 		return nil
 	}))
@@ -198,7 +198,7 @@ func TestProfilesCanBeTakenUntilTheProcessHasDrained(t *testing.T) {
 		stop()
 		<-ctx.Done()
 		for _, path := range []string{"", "heap", "goroutine?debug=1", "trace?seconds=0.01"} {
-			require.Eventually(t, func() bool { // it listens beside us
+			require.Eventually(t, func() bool { // it listens on another goroutine
 				status, body := ask(t, "http://"+address+"/debug/pprof/"+path)
 				return status == http.StatusOK && body != ""
 			}, time.Minute, time.Millisecond, path)
@@ -223,7 +223,7 @@ func ask(t *testing.T, url string) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-func TestAnAddressForProfilesThatIsTakenEndsTheProcess(t *testing.T) {
+func TestProcessEndsWhenTheAddressForProfilesIsInUse(t *testing.T) {
 	t.Parallel()
 	taken := listen(t)
 	options := ProfilingOptions{Address: taken.Addr().String()}
@@ -234,22 +234,22 @@ func TestAnAddressForProfilesThatIsTakenEndsTheProcess(t *testing.T) {
 	require.ErrorContains(t, err, "profiles: listen on "+taken.Addr().String())
 }
 
-func TestProfilesAnswerOnlyWhatIsTheirs(t *testing.T) {
+func TestProfilesServeOnlyTheirPathsToLoopbackHosts(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		method, host, path string
 		want               int
 	}{
-		"the index":                     {http.MethodGet, "localhost:6060", "/debug/pprof/", http.StatusOK},
-		"a profile by an address":       {http.MethodGet, "127.0.0.1:6060", "/debug/pprof/goroutine", http.StatusOK},
-		"a profile by IPv6":             {http.MethodGet, "[::1]:6060", "/debug/pprof/heap", http.StatusOK},
-		"a web page by a name of its":   {http.MethodGet, "attacker.example.com:6060", "/debug/pprof/heap", http.StatusForbidden},
-		"a request without a host":      {http.MethodGet, "", "/debug/pprof/heap", http.StatusForbidden},
-		"an address of the pod":         {http.MethodGet, "10.0.0.7:6060", "/debug/pprof/heap", http.StatusForbidden},
-		"the command line":              {http.MethodGet, "localhost", "/debug/pprof/cmdline", http.StatusNotFound},
-		"a profile that there is not":   {http.MethodGet, "localhost", "/debug/pprof/nothing", http.StatusNotFound},
-		"another path":                  {http.MethodGet, "localhost", "/metrics", http.StatusNotFound},
-		"an event that a sink is given": {http.MethodPost, "127.0.0.1:6060", "/debug/pprof/profile", http.StatusMethodNotAllowed},
+		"the index":                  {http.MethodGet, "localhost:6060", "/debug/pprof/", http.StatusOK},
+		"a profile by an address":    {http.MethodGet, "127.0.0.1:6060", "/debug/pprof/goroutine", http.StatusOK},
+		"a profile by IPv6":          {http.MethodGet, "[::1]:6060", "/debug/pprof/heap", http.StatusOK},
+		"a web page by its own name": {http.MethodGet, "attacker.example.com:6060", "/debug/pprof/heap", http.StatusForbidden},
+		"a request without a host":   {http.MethodGet, "", "/debug/pprof/heap", http.StatusForbidden},
+		"an address of the pod":      {http.MethodGet, "10.0.0.7:6060", "/debug/pprof/heap", http.StatusForbidden},
+		"the command line":           {http.MethodGet, "localhost", "/debug/pprof/cmdline", http.StatusNotFound},
+		"an unknown profile":         {http.MethodGet, "localhost", "/debug/pprof/nothing", http.StatusNotFound},
+		"another path":               {http.MethodGet, "localhost", "/metrics", http.StatusNotFound},
+		"a POST of an event":         {http.MethodPost, "127.0.0.1:6060", "/debug/pprof/profile", http.StatusMethodNotAllowed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -284,8 +284,8 @@ func TestAProfileEndsWithTheProcess(t *testing.T) {
 	})
 }
 
-// requestDifference asks for what is allocated within an hour. Unlike a CPU profile, that has no goroutine of the runtime, which
-// knows no virtual time.
+// requestDifference requests the allocations within an hour. Unlike a CPU profile, it has no goroutine of the runtime,
+// which does not run on virtual time.
 func requestDifference(t *testing.T) *http.Request {
 	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/pprof/allocs?seconds=3600", http.NoBody)
@@ -299,7 +299,7 @@ func TestNoServerFallsBackToTheDefaultMux(t *testing.T) {
 	require.ErrorContains(t, err, "metrics: there is no handler")
 }
 
-func TestABuildIsWhatWasLinkedElseWhatGoRecorded(t *testing.T) {
+func TestBuildPrefersLinkedValuesOverRecordedOnes(t *testing.T) {
 	t.Parallel()
 	checkout := func(modified string) []debug.BuildSetting {
 		return []debug.BuildSetting{
@@ -322,14 +322,14 @@ func TestABuildIsWhatWasLinkedElseWhatGoRecorded(t *testing.T) {
 		"go install":         {Build{}, module("v1.2.3"), Build{Version: "v1.2.3", Commit: unknown, Time: unknown}},
 		"a checkout":         {Build{}, module("(devel)", checkout("false")...), Build{Version: "devel", Commit: "15c0f58", Time: "2026-11-23T20:04:05Z"}},
 		"a changed checkout": {Build{}, module("", checkout("true")...), Build{Version: "devel", Commit: "15c0f58-dirty", Time: "2026-11-23T20:04:05Z"}},
-		"nothing is known":   {Build{}, nil, Build{Version: "devel", Commit: unknown, Time: unknown}},
+		"unknown":            {Build{}, nil, Build{Version: "devel", Commit: unknown, Time: unknown}},
 	} {
 		tc.want.Go, tc.want.Platform = runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH
 		require.Equal(t, tc.want, buildOf(tc.linked, tc.info), name)
 	}
 }
 
-func TestEachProcessSaysWhatItWasMadeOf(t *testing.T) {
+func TestProcessesPrintTheirBuild(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--version"}, nil} {
 		var stderr bytes.Buffer
@@ -342,10 +342,10 @@ func TestEachProcessSaysWhatItWasMadeOf(t *testing.T) {
 	}
 }
 
-func TestMetricsSayWhatTheProcessWasMadeOf(t *testing.T) {
+func TestMetricsContainTheBuild(t *testing.T) {
 	t.Parallel()
 	registry := NewRegistry()
-	require.NoError(t, RegisterBuild(registry), "a second time changes nothing")
+	require.NoError(t, RegisterBuild(registry), "registering again must have no effect")
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	labels := map[string]string{}

@@ -25,22 +25,22 @@ type Server struct {
 	Addr         string        // host:port; ignored when Listener is set
 	Listener     net.Listener  // for callers that must know the port before they serve
 	Handler      http.Handler  // answers the requests
-	ReadTimeout  time.Duration // how long a request may take to arrive, body and all; 30 s when zero
-	WriteTimeout time.Duration // how long what is written at a time may take to be read; 15 s when zero
-	DrainTimeout time.Duration // how long busy requests may take after the context ends; 10 s when zero
+	ReadTimeout  time.Duration // timeout for receiving a request with its body; 30 s when zero
+	WriteTimeout time.Duration // timeout for each write of a response; 15 s when zero
+	DrainTimeout time.Duration // timeout for requests in progress after the context ends; 10 s when zero
 
-	// ConnContext derives the context of a connection's requests; nil leaves it as it is. The connection shows what the listener
-	// has accepted with NetConn.
+	// ConnContext derives the context of a connection's requests; nil leaves it unchanged. The connection's NetConn
+	// method returns the accepted connection.
 	ConnContext func(context.Context, net.Conn) context.Context
 
-	// TLS says by which configuration a connection is secured; nil, or nil for a connection: not at all. HTTP/2 is spoken where the
-	// configuration's NextProtos have it.
+	// TLS returns the TLS configuration of a connection, or nil for plain text. A nil function disables TLS. HTTP/2 is
+	// used if the configuration's NextProtos contain it.
 	TLS func(net.Conn) *tls.Config
 
-	MaxConnections int // clients at a time, of which the slowest are closed for further ones; 1024 when zero
+	MaxConnections int // maximum number of clients; for a further one the slowest is closed; 1024 when zero
 
-	// Shares are what one address, or another key, has of the connections. Where several keys have most of those that are waited for, the
-	// ones of the first share count. None: an address may have all of them.
+	// Shares bound the connections of an address or another key. When several keys exceed theirs, the first Share takes
+	// precedence. Without Shares an address may use all connections.
 	Shares []Share
 	// Full is called when a connection was evicted or refused because of the limit; it may be nil.
 	Full func(evicted int, refused bool)
@@ -50,15 +50,15 @@ const (
 	readHeaderTimeout   = 10 * time.Second
 	defaultReadTimeout  = 30 * time.Second
 	idleTimeout         = 2 * time.Minute
-	maxHeaderBytes      = 16 << 10 // what events carry as headers counts too; net/http adds 4 KiB
+	maxHeaderBytes      = 16 << 10 // includes the attributes of events in headers; net/http adds 4 KiB
 	defaultWriteTimeout = 15 * time.Second
 	defaultDrainTimeout = 10 * time.Second
 )
 
-// Serve listens until ctx ends, then lets busy requests finish for at most DrainTimeout. It returns nil
-// after a clean drain, and an error when it could not listen or had to cut requests off.
+// Serve listens until ctx ends, then waits at most DrainTimeout for requests in progress. It returns nil after a clean
+// drain, and an error when it could not listen or had to cut off requests.
 func Serve(ctx context.Context, s Server, log logr.Logger) error {
-	if s.Handler == nil { // net/http would serve its default mux, with whatever a package registered there
+	if s.Handler == nil { // net/http would serve its default mux, with all handlers that packages registered there
 		return fmt.Errorf("%s: there is no handler", s.Name)
 	}
 	listener := s.Listener
@@ -107,10 +107,11 @@ func Serve(ctx context.Context, s Server, log logr.Logger) error {
 }
 
 const (
-	// maxStreams is the number of requests that an HTTP/2 connection has at a time. net/http counts those that a client has reset until their
-	// handlers have returned, and ends the connection of a client that goes on to make more.
+	// maxStreams is the number of concurrent requests of an HTTP/2 connection. net/http counts requests that a client
+	// has reset until their handlers return, and closes the connection of a client that continues to send more.
 	maxStreams = 100
-	// maxBuffer is what is received of the bodies of a connection that no handler reads: the least that there is.
+	// maxBuffer bounds the received bytes of a connection's bodies that no handler has read. It is the smallest
+	// possible value.
 	maxBuffer = 64 << 10
 	maxFrame  = 16 << 10
 )
@@ -124,10 +125,10 @@ func boundedHTTP2() *http.HTTP2Config {
 	}
 }
 
-// errorLog leaves out what any client can have net/http write by what it sends.
+// errorLog drops lines that any client can provoke.
 func errorLog(to logr.Logger) *log.Logger { return log.New(panics{to}, "", 0) }
 
-// panics are those of handlers.
+// panics logs only the panics of handlers.
 type panics struct{ log logr.Logger }
 
 // Write implements io.Writer.
@@ -141,20 +142,21 @@ func (p panics) Write(line []byte) (int, error) {
 // ErrBody means that WithoutBody rejected a request.
 var ErrBody = errors.New("body: this request has none; send it without Content-Length and Transfer-Encoding")
 
-// WithoutBody returns ErrBody for a request with a body, whose connection is closed after the answer. A handler calls it before it
-// removes the read deadline: net/http waits for a body before it writes the header of an answer, and would wait without an end.
+// WithoutBody returns ErrBody for a request with a body, whose connection is closed after the response. A handler calls
+// it before it removes the read deadline: net/http reads the body before it writes the header of a response, and would
+// wait forever.
 func WithoutBody(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // nothing is read of it; recorders have no deadlines
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // the body is not read; recorders have no deadlines
 	return ErrBody
 }
 
 const bearer = "Bearer "
 
-// Bearer is the token in a request's header Authorization. ok is false without one.
+// Bearer returns the bearer token in a request's Authorization header, if there is one.
 func Bearer(r *http.Request) (token string, ok bool) {
 	given := r.Header.Get("Authorization")
 	if len(given) < len(bearer) || !strings.EqualFold(given[:len(bearer)], bearer) {
@@ -164,13 +166,13 @@ func Bearer(r *http.Request) (token string, ok bool) {
 	return token, token != ""
 }
 
-// HasBearer reports whether a request has the token in its header Authorization. An empty token denies access.
+// HasBearer reports whether a request has the token in its Authorization header. An empty token denies access.
 func HasBearer(r *http.Request, token string) bool {
 	given, ok := Bearer(r)
 	if token == "" || !ok {
 		return false
 	}
-	// Hashes, because the comparison of texts leaks their lengths.
+	// Hashes are compared because comparing texts leaks their lengths.
 	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }

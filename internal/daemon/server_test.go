@@ -103,7 +103,7 @@ func TestServeBoundsWhatAClientMaySend(t *testing.T) {
 				}()
 
 				conn := listener.open()
-				go func() { _, _ = io.WriteString(conn, tc.request) }() // which the server does not read to its end
+				go func() { _, _ = io.WriteString(conn, tc.request) }() // the server does not read it to its end
 				status := make([]byte, len(tc.want))
 				_, err := io.ReadFull(conn, status)
 				require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestServeBoundsWhatAClientMaySend(t *testing.T) {
 	}
 }
 
-// pipes are connections inside a bubble of synctest, whose time is its own.
+// pipes are connections inside a synctest bubble, with virtual time.
 type pipes struct {
 	opened chan net.Conn
 	closed chan struct{}
@@ -179,7 +179,7 @@ func get(t *testing.T, address string) string {
 	return string(body)
 }
 
-func TestARequestWithoutABodyIsAnsweredForeverAndOneWithABodyIsRefusedAtOnce(t *testing.T) {
+func TestStreamWithoutReadDeadlineRejectsRequestsWithABody(t *testing.T) {
 	t.Parallel()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := WithoutBody(w, r); err != nil {
@@ -193,12 +193,12 @@ func TestARequestWithoutABodyIsAnsweredForeverAndOneWithABodyIsRefusedAtOnce(t *
 		request string
 		refused bool
 	}{
-		"none":                        {"GET / HTTP/1.1\r\nHost: h\r\n\r\n", false},
-		"an empty one":                {"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", false},
-		"one that does not come":      {"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n", true},
-		"one that is waited for":      {"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n", true},
-		"chunks that do not come":     {"GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", true},
-		"more than net/http discards": {"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n{", true},
+		"none":                               {"GET / HTTP/1.1\r\nHost: h\r\n\r\n", false},
+		"an empty one":                       {"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", false},
+		"a body that does not arrive":        {"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n", true},
+		"a body that waits for 100-continue": {"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n", true},
+		"chunks that do not arrive":          {"GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", true},
+		"more than net/http discards":        {"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n{", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,7 +225,7 @@ func TestARequestWithoutABodyIsAnsweredForeverAndOneWithABodyIsRefusedAtOnce(t *
 	}
 }
 
-// serving returns a connection to a server that never gives up a read by itself.
+// serving returns a connection to a server without a read timeout.
 func serving(t *testing.T, handler http.Handler) net.Conn {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

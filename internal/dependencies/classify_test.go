@@ -22,7 +22,7 @@ func inImage(t *testing.T, runtime string) Request {
 	return Request{Language: language, Manifest: manifest, Site: Image()}
 }
 
-// The files are what npm 11 and pip 23 and 24 really printed.
+// The files are output of npm 11 and of pip 23 and 24.
 func TestANPMFailureHasAReasonAndAdvice(t *testing.T) {
 	t.Parallel()
 	for file, tc := range map[string]struct {
@@ -114,7 +114,7 @@ func requireFailure(t *testing.T, failed *Failure, reason language.Reason, says 
 	require.NotEmpty(t, failed.Log)
 }
 
-func TestAPackageManagerThatTheKernelKilledNeededMemory(t *testing.T) {
+func TestPackageManagerKilledByTheKernelRanOutOfMemory(t *testing.T) {
 	t.Parallel()
 	ended := Ended{Output: "Collecting pandas", Killed: true}
 	requireFailure(t, inImage(t, "python312").failed(ended, ""), language.OutOfMemory, []string{"build profile"})

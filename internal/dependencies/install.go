@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
-// Image is the image of a runtime, in which a build runs.
+// Image describes a runtime's image as the place of a build, for messages.
 func Image() language.Site {
 	return language.Site{
 		Name:        "the runtime's image",
@@ -28,7 +28,7 @@ func Image() language.Site {
 	}
 }
 
-// Machine is the developer's own machine.
+// Machine describes the developer's machine as the place of a build, for messages.
 func Machine(of *language.Language) language.Site {
 	return language.Site{
 		Name: "this machine",
@@ -43,31 +43,31 @@ func Machine(of *language.Language) language.Site {
 	}
 }
 
-// Request says what to install, where and with what.
+// Request describes an installation.
 type Request struct {
-	// Language has the package manager.
+	// Language is the language whose package manager is used.
 	Language *language.Language
-	// Program is the package manager, or what runs it.
+	// Program is the package manager, or the program that runs it.
 	Program string
-	// Dir has the manifest and gets the packages.
+	// Dir contains the manifest, and receives the packages.
 	Dir string
-	// Manifest is what its user calls the manifest.
+	// Manifest is the user's name for the manifest in messages.
 	Manifest string
-	// Setup is a file of the package manager's settings, which does not have to be there.
+	// Setup is an optional file of settings for the package manager.
 	Setup string
-	// Work is a folder for what the package manager leaves behind.
+	// Work is a folder for temporary files of the package manager.
 	Work string
-	// Cache is the folder where downloads are kept; empty: the package manager's own.
+	// Cache is the folder of the download cache; empty: the package manager's own.
 	Cache string
-	// Discard keeps no downloads.
+	// Discard disables the download cache.
 	Discard bool
 	Env     []string
 	Site    language.Site
-	Guard   Guard // nil: none
+	Guard   Guard // may be nil
 }
 
-// Install puts the dependencies that the manifest names beside it, and copies what the package manager prints to out.
-// A manifest that is not there, or that names nothing, is no failure.
+// Install installs the dependencies in the manifest's folder, and copies the package manager's output to out. A missing
+// or empty manifest is not an error.
 func Install(ctx context.Context, r Request, out io.Writer) error {
 	name := r.Language.Packages.Manifest
 	manifest, err := os.ReadFile(filepath.Join(r.Dir, name)) //nolint:gosec // the name is the language's
@@ -83,7 +83,7 @@ func Install(ctx context.Context, r Request, out io.Writer) error {
 	return r.install(ctx, out)
 }
 
-// Needed reports whether a manifest leaves anything to do for its package manager.
+// Needed reports whether a manifest names any dependencies to install.
 func Needed(l *language.Language, manifest []byte) bool {
 	if strings.TrimSpace(string(manifest)) == "" {
 		return false
@@ -101,15 +101,15 @@ func (r Request) install(ctx context.Context, out io.Writer) error {
 	}
 	var log []byte
 	if command.Log != "" {
-		log, _ = os.ReadFile(command.Log) // the package manager's own file, which may not be there
+		log, _ = os.ReadFile(command.Log) // the package manager's own file, which may be missing
 	}
 	return r.failed(installed, string(log))
 }
 
-// Explain says why a program failed that only runs the package manager, with whatever else it does.
+// Explain classifies the failure of a program that runs the package manager among other things.
 func (r Request) Explain(how Ended) *Failure { return r.failed(how, "") }
 
-// settings is the file of the package manager's settings, if there are any.
+// settings returns the path of the package manager's settings, if the file exists.
 func (r Request) settings() string {
 	if _, err := os.Stat(r.Setup); err != nil {
 		return ""
@@ -122,22 +122,23 @@ func (r Request) has(name string) bool {
 	return err == nil
 }
 
-// maxSourceFile bounds a file of a source that the language looks into.
+// maxSourceFile bounds the size of a source file that the language inspects.
 const maxSourceFile = 8 << 20
 
-// Compilation says what to compile, where and with what. Of its Request, Dir is the project's folder, with the source in it.
+// Compilation describes a compilation. Dir of its Request is the project's folder, which contains the source.
 type Compilation struct {
 	Request
 
-	// Modules and Objects are folders for what is downloaded and for what is compiled; empty: the machine's own.
+	// Modules and Objects are folders for downloaded modules and compiled objects; empty: the machine's own.
 	Modules, Objects string
 	// Server is the folder with the sources of the runtime's server.
 	Server string
-	// Binary is the file to write.
+	// Binary is the path of the output.
 	Binary string
 }
 
-// Compile makes a binary of a source, and copies what the compiler prints to out. No link of the source leads to a file outside of it.
+// Compile compiles a source to a binary, and copies the compiler's output to out. It follows no link that leads out of
+// the source.
 func Compile(ctx context.Context, c Compilation, out io.Writer) error {
 	files, err := c.project()
 	if err != nil {
@@ -148,7 +149,7 @@ func Compile(ctx context.Context, c Compilation, out io.Writer) error {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			return fmt.Errorf("make a folder to compile in: %w", err)
 		}
-		_ = os.Remove(file) // it may be a link of the source
+		_ = os.Remove(file) // it may be a link in the source
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}
@@ -165,7 +166,7 @@ func Compile(ctx context.Context, c Compilation, out io.Writer) error {
 	return c.failed(compiled, "")
 }
 
-// project asks the language for what it adds to the source.
+// project returns the files that the language adds to the source.
 func (c Compilation) project() (map[string]string, error) {
 	dir := filepath.Join(c.Dir, language.SourceDir)
 	root, err := os.OpenRoot(dir)
@@ -186,7 +187,7 @@ func (c Compilation) project() (map[string]string, error) {
 	return files, nil
 }
 
-// namesIn lists the files of a source. What a link leads to must lie within it.
+// namesIn lists the files of a source. The target of a link must lie within it.
 func namesIn(root *os.Root) ([]string, error) {
 	var names []string
 	err := fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -211,7 +212,7 @@ func namesIn(root *os.Root) ([]string, error) {
 func textIn(root *os.Root, name string) string {
 	file, err := root.Open(name)
 	if err != nil {
-		return "" // what cannot be read is the compiler's to report
+		return "" // the compiler reports unreadable files
 	}
 	defer func() { _ = file.Close() }()
 	text, err := io.ReadAll(io.LimitReader(file, maxSourceFile))

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// tailSize is what is kept of a child's output to find out why it failed.
+	// tailSize is the length of the end of a child's output that is kept to classify its failure.
 	tailSize = 64 << 10
-	// grace bounds how long a child may take to end by itself.
+	// grace is the time that a child has to end after SIGTERM.
 	grace = 5 * time.Second
 )
 
@@ -28,22 +28,21 @@ type Command struct {
 	Env   []string
 	Args  []string
 	Input string
-	Guard Guard // nil: none
+	Guard Guard // may be nil
 }
 
-// Guard is called with a process group when it begins, and ends it should this process be killed. The function that it
-// returns is called when the group has ended.
+// Guard is called with a new process group, and kills the group if this process is killed. The returned function is
+// called after the group has ended.
 type Guard func(group int) (release func())
 
-// Ended is how a command ended.
+// Ended is the outcome of a command.
 type Ended struct {
-	Output string // the last of it
+	Output string // the end of its output
 	Err    error  // nil when it succeeded
-	Killed bool   // by the kernel, which takes memory back in this way
+	Killed bool   // by the kernel's OOM killer
 }
 
-// Run starts a command in a process group of its own, so that what it starts ends with it, and copies its
-// output to out.
+// Run runs a command in a process group of its own, which ends as a whole, and copies the output to out.
 func Run(ctx context.Context, c Command, out io.Writer) Ended {
 	kept := &tail{}
 	child := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...) //nolint:gosec // the caller's own programs
@@ -61,7 +60,7 @@ func Run(ctx context.Context, c Command, out io.Writer) Ended {
 			release = c.Guard(child.Process.Pid)
 		}
 		err = child.Wait()
-		_ = syscall.Kill(-child.Process.Pid, syscall.SIGKILL) // what is left of the group
+		_ = syscall.Kill(-child.Process.Pid, syscall.SIGKILL) // the remaining processes of the group
 		release()
 	}
 	result := Ended{Output: kept.String(), Err: err}
@@ -73,7 +72,7 @@ func Run(ctx context.Context, c Command, out io.Writer) Ended {
 	return result
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of the written text.
 type tail struct{ text bytes.Buffer }
 
 func (t *tail) Write(text []byte) (int, error) {
@@ -89,20 +88,20 @@ func (t *tail) String() string {
 	return string(text[max(len(text)-tailSize, 0):])
 }
 
-// Failure says why dependencies cannot be installed, and what to do about it.
+// Failure describes why dependencies cannot be installed, and the remedy.
 type Failure struct { //nolint:errname // a failed installation, which is said as it is
 	Reason  language.Reason
 	Message string
-	// Log has the last lines that the package manager printed.
+	// Log contains the last lines of the package manager.
 	Log string
 }
 
-// Error is the reason and the message.
+// Error returns the reason and the message.
 func (f *Failure) Error() string { return fmt.Sprintf("%s: %s", f.Reason, f.Message) }
 
 const logLines = 40
 
-// failed is what every package manager has in common; the rest is the language's to classify.
+// failed handles the failures that all package managers share; the language classifies the others.
 func (r Request) failed(installed Ended, log string) *Failure {
 	failed := &Failure{Log: lastLines(installed.Output, logLines)}
 	switch {

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// ErrDenied means that an address is one to which no connection is made for a tenant.
+// ErrDenied means that no connection to the address is made for a tenant.
 var ErrDenied = errors.New("the address is loopback, link-local, multicast or metadata, or the operator denies it")
 
-// Guard decides which addresses may be dialled. Its zero value is the strictest that needs no operator.
+// Guard decides which addresses may be dialled. Its zero value is the strictest policy without an operator's networks.
 type Guard struct {
-	// Denied are networks that are refused besides those that always are.
+	// Denied are networks that are denied besides the built-in ones.
 	Denied []netip.Prefix
-	// AllowLoopback is for a process whose user is the tenant, and for tests.
+	// AllowLoopback is for processes that run on the tenant's own machine, and for tests.
 	AllowLoopback bool
 }
 
-// ParseDenied reads networks in CIDR notation.
+// ParseDenied parses networks in CIDR notation.
 func ParseDenied(networks []string) ([]netip.Prefix, error) {
 	found := make([]netip.Prefix, 0, len(networks))
 	for _, text := range networks {
@@ -39,7 +39,7 @@ func ParseDenied(networks []string) ([]netip.Prefix, error) {
 	return found, nil
 }
 
-// Dialer refuses after names are resolved.
+// Dialer returns a dialer that checks addresses after names are resolved.
 func (g Guard) Dialer(timeout time.Duration) *net.Dialer {
 	return &net.Dialer{Timeout: timeout, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		resolved, err := netip.ParseAddrPort(address)
@@ -50,7 +50,7 @@ func (g Guard) Dialer(timeout time.Duration) *net.Dialer {
 	}}
 }
 
-// CheckLiteral refuses a host that is a denied address itself, so that nothing has to be dialled to learn it.
+// CheckLiteral returns an error for a host that is a denied IP address, without dialling.
 func (g Guard) CheckLiteral(host string) error {
 	if address, err := netip.ParseAddr(host); err == nil && !g.Allows(address) {
 		return ErrDenied
@@ -58,7 +58,8 @@ func (g Guard) CheckLiteral(host string) error {
 	return nil
 }
 
-// checkHost refuses a host to which a proxy is to connect. A name that only the proxy can resolve passes.
+// checkHost returns an error for a host that a proxy must not connect to. A name that only the proxy can resolve
+// passes.
 func (g Guard) checkHost(ctx context.Context, host string) error {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return g.CheckLiteral(host)
@@ -70,8 +71,8 @@ func (g Guard) checkHost(ctx context.Context, host string) error {
 	return nil
 }
 
-// Transport sends requests as the settings say, directly with the guard over every connection, or through the
-// settings' proxy with the guard over the host that the proxy is asked for.
+// Transport returns a transport with the given settings. It guards every direct connection, and the requested host of
+// connections through the settings' proxy.
 func (g Guard) Transport(settings *http.Transport, dialTimeout time.Duration) *Transport {
 	direct, proxied := settings.Clone(), settings.Clone()
 	direct.Proxy, direct.DialContext = nil, g.Dialer(dialTimeout).DialContext
@@ -79,13 +80,13 @@ func (g Guard) Transport(settings *http.Transport, dialTimeout time.Duration) *T
 	return &Transport{guard: g, direct: direct, proxied: proxied}
 }
 
-// Transport is an http.RoundTripper within a Guard.
+// Transport is an http.RoundTripper protected by a Guard.
 type Transport struct {
 	guard           Guard
 	direct, proxied *http.Transport
 }
 
-// RoundTrip implements http.RoundTripper. It is asked again for each redirect.
+// RoundTrip implements http.RoundTripper. It is called again for each redirect.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if t.proxied.Proxy == nil {
 		return t.direct.RoundTrip(request)
@@ -103,13 +104,14 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.proxied.RoundTrip(request)
 }
 
-// CloseIdleConnections ends the connections that are not in use.
+// CloseIdleConnections closes the idle connections.
 func (t *Transport) CloseIdleConnections() {
 	t.direct.CloseIdleConnections()
 	t.proxied.CloseIdleConnections()
 }
 
-// never are the addresses that no Git server and no registry of a tenant has, besides what net/netip has names for.
+// never returns the addresses that no Git server and no registry of a tenant has, besides those that net/netip
+// classifies.
 func never() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("0.0.0.0/8"),              // this network
@@ -126,7 +128,7 @@ func never() []netip.Prefix {
 	}
 }
 
-// carriers are the prefixes whose addresses a gateway passes on to an IPv4 address, and where that begins.
+// carriers returns the prefixes of addresses that embed an IPv4 address, with its offset in bytes.
 func carriers() map[netip.Prefix]int {
 	return map[netip.Prefix]int{
 		netip.MustParsePrefix("64:ff9b::/96"):    12, // NAT64 (RFC 6052)
@@ -135,7 +137,7 @@ func carriers() map[netip.Prefix]int {
 	}
 }
 
-// Allows reports whether a tenant may make this process connect to an address.
+// Allows reports whether a tenant may have this process connect to an address.
 func (g Guard) Allows(address netip.Addr) bool {
 	address = address.WithZone("").Unmap()
 	if !g.allows(address) {

@@ -48,7 +48,7 @@ func TestGuardRefusesNetworksThatTheOperatorDenies(t *testing.T) {
 	}
 }
 
-func TestParseDeniedSaysHowNetworksAreWritten(t *testing.T) {
+func TestParseDeniedDescribesTheFormatOfNetworks(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
 		"10.0.0.1": "10.0.0.1/32", "": "10.0.0.0/8", "example.org": "10.0.0.0/8", "::ffff:10.0.0.0/104": "write it as IPv4",
@@ -61,7 +61,7 @@ func TestParseDeniedSaysHowNetworksAreWritten(t *testing.T) {
 	require.Equal(t, "10.0.0.0/8", masked[0].String())
 }
 
-// counted counts the connections to a server that answers with handler.
+// counted starts a server with a handler and counts its connections.
 func counted(t *testing.T, address string, handler http.HandlerFunc) (*httptest.Server, *atomic.Int64) {
 	t.Helper()
 	var connections atomic.Int64
@@ -99,7 +99,7 @@ func portOf(t *testing.T, server *httptest.Server) string {
 	return at.Port()
 }
 
-func TestTransportDialsNoDeniedAddressWhateverItIsCalled(t *testing.T) {
+func TestTransportDialsNoDeniedAddressByAnyName(t *testing.T) {
 	t.Parallel()
 	server, connections := counted(t, "127.0.0.1:0", func(http.ResponseWriter, *http.Request) {})
 	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "127.1"} {
@@ -121,18 +121,18 @@ func TestTransportFollowsNoRedirectToADeniedAddress(t *testing.T) {
 	require.Zero(t, connections.Load())
 }
 
-func TestProxyMayBeAnywhereButIsAskedForNoDeniedAddress(t *testing.T) {
+func TestProxyMayHaveAnyAddressButGetsNoRequestForADeniedOne(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		url   string
 		asked int64
 		want  error
 	}{
-		"a host that only the proxy knows": {"http://git.invalid/", 1, nil},
-		"a redirect":                       {"http://git.invalid/moved", 1, ErrDenied},
-		"an address of a cloud":            {"http://169.254.169.254/", 0, ErrDenied},
-		"the same over TLS":                {"https://169.254.169.254/", 0, ErrDenied},
-		"this machine by its name":         {"http://localhost/", 0, ErrDenied},
+		"a host that only the proxy can resolve": {"http://git.invalid/", 1, nil},
+		"a redirect":                             {"http://git.invalid/moved", 1, ErrDenied},
+		"an address of a cloud":                  {"http://169.254.169.254/", 0, ErrDenied},
+		"the same over TLS":                      {"https://169.254.169.254/", 0, ErrDenied},
+		"this machine by its name":               {"http://localhost/", 0, ErrDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,32 +7,34 @@ import (
 	"time"
 )
 
-// ProbeTimeout is the timeout that a Dialer of Options should have. A connect that gets no answer is given up soon: the packet
-// may have come before the pod's network was complete, and TCP repeats it only after a second.
+// ProbeTimeout is the recommended timeout of the Dialer in Options. It is short because an unanswered packet may have
+// been sent before the pod's network was complete, and TCP retransmits only after a second.
 const ProbeTimeout = 250 * time.Millisecond
 
-// Options say what a Pool keeps for its addresses and how it dials them.
+// Options configure a Pool.
 type Options[T any] struct {
-	// Value makes what is kept for an address, when the address becomes known. Nil keeps the zero value.
+	// Value makes the value of an address when the address becomes known. Nil leaves the zero value.
 	Value func(address string) T
-	// OnGate is called when the gate has opened or closed; it may be nil. The pool is locked meanwhile, so it must not call it.
+	// OnGate is called after the gate opened or closed; it may be nil. It is called with the pool locked and must not
+	// call the pool.
 	OnGate func(Change)
-	// OnUsable is called with the number of addresses that can be picked, when that may have changed; it may be nil. The pool is
-	// locked meanwhile, so it must not call it.
+	// OnUsable is called with the number of usable addresses when it may have changed; it may be nil. It is called with
+	// the pool locked and must not call the pool.
 	OnUsable func(int)
-	// AwaitReady leaves addresses of starting Functions alone until their readiness probes pass, as a Service does.
+	// AwaitReady disables dialling of starting Functions: their addresses become usable when their readiness probes
+	// pass, as with a Service.
 	AwaitReady bool
-	// DialInterval parts two connects to an address that is not up yet.
+	// DialInterval is the time between two attempts to connect to an address.
 	DialInterval time.Duration
-	// Dialer connects to such an address. It may be shared.
+	// Dialer is used to connect. It may be shared.
 	Dialer *net.Dialer
 }
 
-// Change is one of a gate.
+// Change is a change of a gate.
 type Change struct {
 	// Open is true when the gate has opened.
 	Open bool
-	// Address is the one that opened the gate, or the last that could be used.
+	// Address is the address that opened the gate, or the last usable one.
 	Address string
 	// Waited is the time since the address that opened the gate became known.
 	Waited time.Duration
@@ -40,14 +42,14 @@ type Change struct {
 	Lasted time.Duration
 }
 
-// An address that stays down is tried less often.
+// An address that stays unreachable is tried less often.
 const (
 	eagerFor      = 30 * time.Second
 	probeInterval = time.Second
 )
 
-// Dial connects from now on to the addresses that are worth it until they accept, also to those that are known already. It ends
-// with ctx or stop, which returns when nothing is dialled any more and has to be called before Dial is called again.
+// Dial starts connecting to the addresses worth dialling until they accept, including those that are already known. It
+// ends with ctx or stop, which blocks until all attempts have ended and has to be called before Dial is called again.
 func (p *Pool[T]) Dial(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var dials sync.WaitGroup
@@ -77,7 +79,7 @@ func (p *Pool[T]) startDials() {
 	}
 }
 
-// dialUntilAccepted repeats until the address accepts, is not worth dialling any more, or ctx ends.
+// dialUntilAccepted repeats until the address accepts, is no longer worth dialling, or ctx ends.
 func (p *Pool[T]) dialUntilAccepted(ctx context.Context, m *Member[T]) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -104,7 +106,7 @@ func (p *Pool[T]) dialUntilAccepted(ctx context.Context, m *Member[T]) {
 	}
 }
 
-// keepDialling ends the dialling of a member that is no longer worth it.
+// keepDialling ends the dialling of a member that is no longer worth dialling.
 func (p *Pool[T]) keepDialling(m *Member[T]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

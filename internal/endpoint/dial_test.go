@@ -15,7 +15,7 @@ import (
 
 const timeout = time.Minute
 
-// dialled is a pool that dials until the test ends, with the addresses to which it has connected or tried to.
+// dialled returns a pool that dials until the test ends, and the addresses of its attempts.
 func dialled(t *testing.T, change ...func(*Options[struct{}])) (*Pool[struct{}], <-chan string) {
 	t.Helper()
 	attempts := make(chan string, 1000)
@@ -71,7 +71,7 @@ func TestAnAddressThatRefusedIsUsableWhenItAcceptsAgain(t *testing.T) {
 	p, attempts := dialled(t)
 	p.Apply([]routing.Endpoint{loopback.Ready(server.Address())})
 	closed := open(t, p)
-	require.Empty(t, attempts, "what is ready is not dialled")
+	require.Empty(t, attempts, "a ready address must not be dialled")
 	p.Refuse(p.Pick())
 	<-closed
 	<-attempts
@@ -86,16 +86,16 @@ func TestOnlyStartingFunctionsAreDialled(t *testing.T) {
 		endpoint routing.Endpoint
 		change   []func(*Options[struct{}])
 	}{
-		"another Service":                        {},
-		"a Function that terminates":             {endpoint: routing.Endpoint{Function: true, Terminating: true}},
-		"a Function whose probes are waited for": {endpoint: routing.Endpoint{Function: true}, change: []func(*Options[struct{}]){awaitReady}},
+		"another Service":                   {},
+		"a Function that terminates":        {endpoint: routing.Endpoint{Function: true, Terminating: true}},
+		"a Function that awaits its probes": {endpoint: routing.Endpoint{Function: true}, change: []func(*Options[struct{}]){awaitReady}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, other := loopback.StartSink(t, nil), loopback.StartSink(t, nil)
 			p, attempts := dialled(t, tc.change...)
 			tc.endpoint.Address = server.Address()
-			// The other one, which refused, shows that the pool dials.
+			// The attempts at the other address show that the pool dials.
 			p.Apply([]routing.Endpoint{tc.endpoint, loopback.Ready(other.Address())})
 			p.Refuse(p.Pick())
 			open(t, p)
@@ -126,7 +126,7 @@ func TestDiallingEndsWithItsAddress(t *testing.T) {
 			late++
 		}
 	}
-	require.LessOrEqual(t, late, 1, "no more than the connect that was under way")
+	require.LessOrEqual(t, late, 1, "only the attempt in progress may follow")
 }
 
 func TestDiallingCanBeStoppedAndBegunAgain(t *testing.T) {
@@ -138,7 +138,7 @@ func TestDiallingCanBeStoppedAndBegunAgain(t *testing.T) {
 		p.Dial(t.Context())()
 	}
 	server.Restart(t)
-	require.False(t, p.Gate().IsOpen(), "nothing is dialled any more")
+	require.False(t, p.Gate().IsOpen(), "the stopped pool must not dial")
 	stop := p.Dial(t.Context())
 	defer stop()
 	open(t, p)

@@ -1,4 +1,4 @@
-// Package endpoint knows which addresses of a Service take connections now, and which of them is asked next.
+// Package endpoint tracks which addresses of a Service accept connections, and selects the one for the next request.
 //
 //	Apply --> addresses <-- Dial (TCP connect, until accepted)
 //	            |    ^
@@ -11,11 +11,11 @@
 //   - The gate is open exactly while there is an address that is believed to accept connections: ready by its probe, or a
 //     starting Function that accepted a connection, and not refused since.
 //   - A Function's address is dialled from the moment it is known, so that a cold start does not wait for the next readiness
-//     probe. One that refused although it is ready is dialled until it accepts again.
+//     probe. A ready address that refused a connection is dialled until it accepts again.
 //   - An endpoint that terminates is neither picked nor dialled.
 //   - Pick returns the address with the fewest requests in flight, and takes equal ones in turn. It takes one lock and allocates
 //     nothing.
-//   - A pool holds no more than the addresses that were applied last. Where there are none to dial it has no goroutine.
+//   - A pool holds no more than the addresses that were applied last. Without addresses to dial it has no goroutine.
 //
-// It makes no request itself, and knows neither Kubernetes nor HTTP.
+// It makes no requests, and depends neither on Kubernetes nor on HTTP.
 package endpoint

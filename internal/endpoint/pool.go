@@ -10,7 +10,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Pool is the set of addresses of one Service, with a T for each. It keeps the gate.
+// Pool is the set of addresses of one Service, with a T for each, and its gate.
 type Pool[T any] struct {
 	gate    *Gate
 	options Options[T]
@@ -18,7 +18,7 @@ type Pool[T any] struct {
 	mu      sync.Mutex
 	known   map[string]*Member[T] // by address
 	usable  []*Member[T]          // sorted by address, so that round-robin is even
-	ready   bool                  // the Service itself leads somewhere
+	ready   bool                  // the Service itself has a ready endpoint
 	next    int
 	changed time.Time        // when the gate last opened or closed
 	dial    func(*Member[T]) // dials until accepted; nil while Dial does not run
@@ -26,17 +26,17 @@ type Pool[T any] struct {
 
 // Member is an address of a Pool.
 type Member[T any] struct {
-	// Value is what Options.Value has made for the address.
+	// Value is the result of Options.Value for the address.
 	Value T
 
 	candidate
 	address  string
 	since    time.Time // when the address became known
 	dialling bool
-	inFlight int // requests that are not done yet
+	inFlight int // requests in progress
 }
 
-// Address is host:port.
+// Address returns host:port.
 func (m *Member[T]) Address() string { return m.address }
 
 // NewPool makes a pool without addresses, whose gate is closed.
@@ -47,7 +47,7 @@ func NewPool[T any](options Options[T]) *Pool[T] {
 // Gate is open while an address can be picked.
 func (p *Pool[T]) Gate() *Gate { return p.gate }
 
-// Apply takes the full set of endpoints. What is known of addresses that stay is kept.
+// Apply replaces the set of endpoints. The state of remaining addresses is kept.
 func (p *Pool[T]) Apply(endpoints []routing.Endpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +78,8 @@ func (p *Pool[T]) newMember(endpoint routing.Endpoint) *Member[T] {
 	return m
 }
 
-// Pick counts a request at the address that has the fewest in flight; nil when there is no address. It ends with Done.
+// Pick returns the address with the fewest requests in flight and counts a request to it; nil when there is no usable
+// address. The caller ends the request with Done.
 func (p *Pool[T]) Pick() *Member[T] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +92,7 @@ func (p *Pool[T]) Pick() *Member[T] {
 	return p.usable[i]
 }
 
-// Done ends a request that Pick counted.
+// Done ends a request counted by Pick.
 func (p *Pool[T]) Done(m *Member[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +106,8 @@ func (p *Pool[T]) InFlight(m *Member[T]) int {
 	return m.inFlight
 }
 
-// Refuse notes that an address did not accept a connection. It is left out until it accepts one of Dial, or its readiness changes.
+// Refuse records that an address did not accept a connection. The address is not picked until it accepts a connection
+// of Dial, or its readiness changes.
 func (p *Pool[T]) Refuse(m *Member[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,14 +124,15 @@ func (p *Pool[T]) Usable() int {
 	return len(p.usable)
 }
 
-// Ready reports whether an address passes its readiness probe and does not terminate, so that the Service itself leads there.
+// Ready reports whether an address passes its readiness probe and does not terminate, so that the Service has a ready
+// endpoint.
 func (p *Pool[T]) Ready() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ready
 }
 
-// Each calls do with what is kept for each address. The pool is locked meanwhile, so do must not call it.
+// Each calls do with the value of each address. The pool is locked during the calls, so do must not call it.
 func (p *Pool[T]) Each(do func(T)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +143,7 @@ func (p *Pool[T]) Each(do func(T)) {
 
 func (p *Pool[T]) isKnown(m *Member[T]) bool { return p.known[m.address] == m }
 
-// refresh computes what follows from the known addresses. The lock is held.
+// refresh recomputes the state that is derived from the known addresses. The lock is held.
 func (p *Pool[T]) refresh() {
 	before := p.usable
 	p.usable, p.ready = nil, false
@@ -160,7 +163,7 @@ func (p *Pool[T]) refresh() {
 	}
 }
 
-// gateChanged reports that the gate has opened or closed. Before are the addresses that were usable.
+// gateChanged reports that the gate has opened or closed. before holds the addresses that were usable.
 func (p *Pool[T]) gateChanged(open bool, before []*Member[T]) {
 	now := time.Now()
 	change := Change{Open: open, Lasted: now.Sub(p.changed)}
@@ -191,7 +194,7 @@ type candidate struct {
 	reach    reach
 }
 
-// update takes the news of the watcher. When readiness changes, what earlier connects have shown is stale.
+// update applies an event of the watch. When readiness changes, the results of earlier connection attempts are stale.
 func (c *candidate) update(endpoint routing.Endpoint) {
 	if c.endpoint.Ready != endpoint.Ready {
 		c.reach = untried
@@ -200,7 +203,7 @@ func (c *candidate) update(endpoint routing.Endpoint) {
 	c.endpoint = endpoint
 }
 
-// ready reports whether the Service itself leads to the address.
+// ready reports whether the Service itself routes to the address.
 func (c *candidate) ready() bool { return c.endpoint.Ready && !c.endpoint.Terminating }
 
 // usable reports whether requests may be sent to the address.
@@ -211,8 +214,8 @@ func (c *candidate) usable() bool {
 	return c.endpoint.Ready || c.reach == accepted
 }
 
-// worthDialling reports whether connecting may show that the address is usable: it refused although its probe
-// passes, or it is a Function's that starts. One that lost its readiness waits for its probe.
+// worthDialling reports whether connecting may show that the address is usable: it refused although its probe passes,
+// or it is the address of a starting Function. An address that lost its readiness waits for its probe.
 func (c *candidate) worthDialling() bool {
 	if c.endpoint.Terminating || c.usable() {
 		return false
@@ -220,7 +223,7 @@ func (c *candidate) worthDialling() bool {
 	return c.endpoint.Ready || (c.endpoint.Function && !c.wasReady)
 }
 
-// Gate is open while requests can be taken.
+// Gate is open while there is a usable address.
 type Gate struct {
 	mu     sync.Mutex
 	open   bool
@@ -228,7 +231,7 @@ type Gate struct {
 	closed chan struct{} // closed while the gate is closed
 }
 
-// NewGate makes a gate that stays as it is. That of a Pool opens and closes.
+// NewGate returns a gate with a fixed state. Only the gate of a Pool opens and closes.
 func NewGate(open bool) *Gate {
 	g := &Gate{open: open, opened: make(chan struct{}), closed: make(chan struct{})}
 	if open {
@@ -239,14 +242,14 @@ func NewGate(open bool) *Gate {
 	return g
 }
 
-// IsOpen reports the present state.
+// IsOpen reports whether the gate is open.
 func (g *Gate) IsOpen() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.open
 }
 
-// Wait blocks until the gate is open. The channel it returns is closed when the gate closes.
+// Wait blocks until the gate is open. The returned channel is closed when the gate closes.
 func (g *Gate) Wait(ctx context.Context) (<-chan struct{}, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -265,7 +268,7 @@ func (g *Gate) Wait(ctx context.Context) (<-chan struct{}, error) {
 	}
 }
 
-// set reports whether the state changed.
+// set sets the state and reports whether it changed.
 func (g *Gate) set(open bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -283,8 +286,8 @@ func (g *Gate) set(open bool) bool {
 	return true
 }
 
-// leastLoaded finds one of the usable addresses: among those with the fewest requests in flight, the first from next on. So equal
-// addresses are used round-robin. It is -1 when there is none. The lock is held.
+// leastLoaded returns the index of the usable address with the fewest requests in flight, the first from next on, so
+// that equally loaded addresses are used round-robin. It returns -1 when there is none. The lock is held.
 func (p *Pool[T]) leastLoaded() int {
 	best, least, n := -1, 0, len(p.usable)
 	for step := range n {

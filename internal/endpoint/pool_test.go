@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAPoolCountsWhatIsInFlight(t *testing.T) {
+func TestPoolCountsRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	p := NewPool(Options[struct{}]{})
 	require.Nil(t, p.Pick())
@@ -30,16 +30,16 @@ func TestAPoolCountsWhatIsInFlight(t *testing.T) {
 	require.Equal(t, 2, p.InFlight(first))
 	p.Done(first)
 	p.Apply(both)
-	require.Same(t, second, p.Pick(), "news of the same addresses forget nothing, and it is the next")
+	require.Same(t, second, p.Pick(), "applying the same addresses must keep their state, and this one is the next")
 	p.Done(second)
 
 	p.Apply(both[:1])
-	p.Done(second) // the answer of an address that is gone
+	p.Done(second) // the response of a removed address
 	require.Same(t, first, p.Pick())
 	require.Zero(t, p.InFlight(second))
 }
 
-func TestAPoolKnowsHowManyAddressesAreUsableAndWhetherOneIsReady(t *testing.T) {
+func TestPoolCountsUsableAddressesAndReportsReadiness(t *testing.T) {
 	t.Parallel()
 	const address = "a:1"
 	for name, tc := range map[string]struct {
@@ -48,13 +48,13 @@ func TestAPoolKnowsHowManyAddressesAreUsableAndWhetherOneIsReady(t *testing.T) {
 		usable    int
 		ready     bool
 	}{
-		"none":                       {},
-		"ready":                      {endpoints: []routing.Endpoint{loopback.Ready(address)}, usable: 1, ready: true},
-		"ready, and one that is not": {endpoints: []routing.Endpoint{loopback.Ready(address), {Address: "b:1"}}, usable: 1, ready: true},
-		"two":                        {endpoints: []routing.Endpoint{loopback.Ready(address), loopback.Ready("b:1")}, usable: 2, ready: true},
-		"a starting Function":        {endpoints: []routing.Endpoint{loopback.StartingSink(address)}},
-		"ready and terminating":      {endpoints: []routing.Endpoint{{Address: address, Ready: true, Terminating: true}}},
-		"ready but refused":          {endpoints: []routing.Endpoint{loopback.Ready(address)}, refused: true, ready: true},
+		"none":                                  {},
+		"ready":                                 {endpoints: []routing.Endpoint{loopback.Ready(address)}, usable: 1, ready: true},
+		"one ready address and one that is not": {endpoints: []routing.Endpoint{loopback.Ready(address), {Address: "b:1"}}, usable: 1, ready: true},
+		"two":                                   {endpoints: []routing.Endpoint{loopback.Ready(address), loopback.Ready("b:1")}, usable: 2, ready: true},
+		"a starting Function":                   {endpoints: []routing.Endpoint{loopback.StartingSink(address)}},
+		"ready and terminating":                 {endpoints: []routing.Endpoint{{Address: address, Ready: true, Terminating: true}}},
+		"ready but refused":                     {endpoints: []routing.Endpoint{loopback.Ready(address)}, refused: true, ready: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +71,7 @@ func TestAPoolKnowsHowManyAddressesAreUsableAndWhetherOneIsReady(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatRefusesIsLeftOut(t *testing.T) {
+func TestAddressThatRefusesIsNotPicked(t *testing.T) {
 	t.Parallel()
 	p := NewPool(Options[struct{}]{})
 	p.Apply([]routing.Endpoint{loopback.Ready("a:1"), loopback.Ready("b:1")})
@@ -82,10 +82,10 @@ func TestAnAddressThatRefusesIsLeftOut(t *testing.T) {
 	}
 	p.Apply([]routing.Endpoint{loopback.Ready("b:1")})
 	p.Refuse(first)
-	require.Equal(t, 1, p.Usable(), "one that is gone cannot refuse")
+	require.Equal(t, 1, p.Usable(), "a removed address cannot refuse")
 }
 
-func TestEachAddressKeepsItsValueAsLongAsItIsKnown(t *testing.T) {
+func TestAddressKeepsItsValueWhileItIsKnown(t *testing.T) {
 	t.Parallel()
 	var made []string
 	p := NewPool(Options[string]{Value: func(address string) string {
@@ -100,7 +100,7 @@ func TestEachAddressKeepsItsValueAsLongAsItIsKnown(t *testing.T) {
 		p.Apply([]routing.Endpoint{loopback.Ready("a:1"), loopback.StartingSink("b:1")})
 	}
 	require.Equal(t, []string{"a:1", "b:1"}, made)
-	require.ElementsMatch(t, []string{"value of a:1", "value of b:1"}, values(), "also of those that are not usable")
+	require.ElementsMatch(t, []string{"value of a:1", "value of b:1"}, values(), "unusable addresses are included")
 	require.Equal(t, "value of a:1", p.Pick().Value)
 	p.Apply(nil)
 	require.Empty(t, values())
@@ -130,7 +130,7 @@ func TestChangesOfTheGateAreReported(t *testing.T) {
 	})
 }
 
-// What a delivery costs.
+// The cost of a delivery.
 func TestPickAndDoneAllocateNothing(t *testing.T) {
 	p := NewPool(Options[*struct{}]{})
 	p.Apply([]routing.Endpoint{loopback.Ready("a:1"), loopback.Ready("b:1")})
@@ -167,7 +167,7 @@ func TestAnAddressIsUsableOrWorthDialling(t *testing.T) {
 	}
 }
 
-func TestAChangeOfReadinessForgetsWhatConnectsHaveShown(t *testing.T) {
+func TestChangeOfReadinessDiscardsResultsOfConnects(t *testing.T) {
 	t.Parallel()
 	c := candidate{endpoint: routing.Endpoint{Function: true}, reach: accepted}
 	c.update(routing.Endpoint{Function: true, Ready: true})
@@ -196,7 +196,7 @@ func TestTheGateWaitsNoLongerThanItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled, "a caller that is stopping is not let through")
 }
 
-func TestTheGateTellsThoseThatPassedWhenItCloses(t *testing.T) {
+func TestGateNotifiesItsWaitersWhenItCloses(t *testing.T) {
 	t.Parallel()
 	for name, g := range map[string]*Gate{"opened later": NewGate(false), "open from the start": NewGate(true)} {
 		t.Run(name, func(t *testing.T) {
@@ -234,14 +234,14 @@ func TestLeastLoadedPicksTheFewestRequests(t *testing.T) {
 		next     int
 		want     int
 	}{
-		"of none, none":                       {want: -1},
-		"the only one, however busy":          {inFlight: []int{9}, next: 1, want: 0},
-		"the idle one":                        {inFlight: []int{2, 1, 0, 3}, want: 2},
-		"of equals, the next one":             {inFlight: []int{1, 1, 1}, next: 1, want: 1},
-		"of equals, the first from next on":   {inFlight: []int{1, 1, 2}, next: 2, want: 0},
-		"a next beyond the last is the first": {inFlight: []int{0, 0}, next: 2, want: 0},
-		"a next of addresses that are gone":   {inFlight: []int{0, 0}, next: 7, want: 1},
-		"a busy one is skipped":               {inFlight: []int{0, 5, 0}, next: 1, want: 2},
+		"no address":                            {want: -1},
+		"the only one, however busy":            {inFlight: []int{9}, next: 1, want: 0},
+		"the idle one":                          {inFlight: []int{2, 1, 0, 3}, want: 2},
+		"of equals, the next one":               {inFlight: []int{1, 1, 1}, next: 1, want: 1},
+		"of equals, the first from next on":     {inFlight: []int{1, 1, 2}, next: 2, want: 0},
+		"a next beyond the last is the first":   {inFlight: []int{0, 0}, next: 2, want: 0},
+		"a next beyond the remaining addresses": {inFlight: []int{0, 0}, next: 7, want: 1},
+		"a busy one is skipped":                 {inFlight: []int{0, 5, 0}, next: 1, want: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

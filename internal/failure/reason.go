@@ -9,21 +9,21 @@ import (
 // Reason is a failure's code, in the form of a condition's reason.
 type Reason string
 
-// Why an event becomes a dead letter.
+// Reasons why an event becomes a dead letter.
 const (
-	SinkRejected      Reason = "SinkRejected"      // a 4xx that no other attempt can change
+	SinkRejected      Reason = "SinkRejected"      // a 4xx that a retry cannot change
 	AttemptsExhausted Reason = "AttemptsExhausted" // the last attempt failed too
 	NotACloudEvent    Reason = "NotACloudEvent"    // the stored message cannot be read
 	NotSendable       Reason = "NotSendable"       // the event does not fit into a request
-	TooManyReplies    Reason = "TooManyReplies"    // the chain of events that brought each other forth is too long
-	TooManyCaused     Reason = "TooManyCaused"     // its chain, with all that branches off, has as many events as one may cause
-	Expired           Reason = "Expired"           // it is older than its Subscription lets events become
-	QuotaExceeded     Reason = "QuotaExceeded"     // its namespace has more events stored than is its share
-	// Unknown stands for what another client gave a dead letter as its reason.
+	TooManyReplies    Reason = "TooManyReplies"    // the chain of replies is too long
+	TooManyCaused     Reason = "TooManyCaused"     // the chain with all its branches has reached the maximum number of events
+	Expired           Reason = "Expired"           // it exceeded the maximum age of its Subscription
+	QuotaExceeded     Reason = "QuotaExceeded"     // its namespace has exceeded its share of the stored events
+	// Unknown stands for a reason in a dead letter of another client.
 	Unknown Reason = "Unknown"
 )
 
-// Why an attempt is repeated.
+// Reasons why an attempt is repeated.
 const (
 	SinkFailed          Reason = "SinkFailed"
 	SinkOverloaded      Reason = "SinkOverloaded"
@@ -54,15 +54,15 @@ var messages = map[Reason]string{
 	DeadLetterNotStored: "dead letter could not be stored",
 }
 
-// Message is the sentence for people, empty for a code that this version does not know.
+// Message returns the sentence for users, or an empty string for an unknown code.
 func (r Reason) Message() string { return messages[r] }
 
-// DeadLetters are all reasons that a dead letter may have.
+// DeadLetters returns all reasons that a dead letter may have.
 func DeadLetters() []Reason {
 	return []Reason{SinkRejected, AttemptsExhausted, NotACloudEvent, NotSendable, TooManyReplies, TooManyCaused, Expired, QuotaExceeded, Unknown}
 }
 
-// ParseDeadLetter reads what a person or a program asks for. The error lists the reasons that there are.
+// ParseDeadLetter parses the reason of a user or a program. The error lists the valid reasons.
 func ParseDeadLetter(code string) (Reason, error) {
 	if known := DeadLetters(); !slices.Contains(known, Reason(code)) {
 		return "", fmt.Errorf("%.100q is no reason of dead letters: use one of %s", code, join(known))
@@ -78,7 +78,8 @@ func join(reasons []Reason) string {
 	return strings.Join(names, ", ")
 }
 
-// sentences are what dead letters had for a reason before reasons were codes. They are stored, so they never change.
+// sentences maps the texts that dead letters contained before reasons were codes. They are stored, so they never
+// change.
 var sentences = map[string]Reason{
 	"sink refused the event":         SinkRejected,
 	"all attempts failed":            AttemptsExhausted,
@@ -87,7 +88,7 @@ var sentences = map[string]Reason{
 	"too many replies in a chain":    TooManyReplies,
 }
 
-// OfSentence is the reason that a dead letter means by a sentence, and the message that goes with it.
+// OfSentence returns the reason that corresponds to a stored sentence, and its message.
 func OfSentence(sentence string) (Reason, string) {
 	if r, known := sentences[sentence]; known {
 		return r, r.Message()

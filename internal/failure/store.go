@@ -7,9 +7,9 @@ import (
 
 // Errors of the store of events, which the ingress, the admin API and the controller distinguish.
 var (
-	// ErrNotConnected means that there is no connection to NATS now.
+	// ErrNotConnected means that there is no connection to NATS at present.
 	ErrNotConnected = errors.New("not connected to NATS")
-	// ErrNoStream means that no stream took the event, or that it does not exist.
+	// ErrNoStream means that the stream does not exist or does not accept the event.
 	ErrNoStream = errors.New("no stream answers")
 	// ErrStorageFull means that the stream cannot store more.
 	ErrStorageFull = errors.New("stream storage is full")
@@ -21,7 +21,7 @@ var (
 	ErrTooLarge = errors.New("message is too large")
 	// ErrTimeout means that the server did not answer in time, so that the result of the request is unknown.
 	ErrTimeout = errors.New("no answer from NATS in time")
-	// ErrBusy means that too many events wait for their confirmation.
+	// ErrBusy means that too many events await their confirmation.
 	ErrBusy = errors.New("too many events wait to be stored")
 	// ErrInProcess means that an earlier publish of the same event is not confirmed yet, so that its result is unknown.
 	ErrInProcess = errors.New("an earlier publish of the same event is still being stored")
@@ -37,9 +37,9 @@ type InvalidEventError struct{ Reason string }
 // Error returns the reason.
 func (e *InvalidEventError) Error() string { return e.Reason }
 
-// APIError is an error response of JetStream that none of the errors above describes.
+// APIError is an error response of JetStream without an error of its own above.
 type APIError struct {
-	Code        int // like an HTTP status
+	Code        int // similar to an HTTP status
 	ErrorCode   int // JetStream's number
 	Description string
 }

@@ -4,22 +4,23 @@ import (
 	"sync"
 )
 
-// largest is the part of a budget, one of so many, that bounds each wait: a request for more counts as that much.
+// largest is the divisor of a budget that bounds each wait: a request for more than this part counts as a request for
+// the part.
 const largest = 4
 
-// Budget is a number of bytes for all of its shares.
+// Budget is a number of bytes that Shares divide.
 type Budget struct {
 	size, own int64
 
 	mu     sync.Mutex
 	taken  int64            // of size
-	groups map[string]int64 // what each has of it; none has nothing
-	used   int64            // by the shares, their own bytes among it
+	groups map[string]int64 // bytes taken by each group; absent without any
+	used   int64            // by all shares, including their own bytes
 
 	overdrawn map[string]*Share // by group
 }
 
-// NewBudget makes a budget of size bytes, and own more for each share.
+// NewBudget makes a budget of size bytes, plus own bytes for each share.
 func NewBudget(size, own int64) *Budget {
 	return &Budget{size: size, own: own, groups: map[string]int64{}, overdrawn: map[string]*Share{}}
 }
@@ -31,22 +32,22 @@ func (b *Budget) Used() int64 {
 	return b.used
 }
 
-// Share is for one holder out of a group.
+// Share returns a share for one holder of a group.
 func (b *Budget) Share(group string) *Share {
 	return &Share{budget: b, group: group, freed: make(chan struct{}, 1)}
 }
 
-// Share is what one holder takes from.
+// Share is the part of a Budget that one holder uses.
 type Share struct {
 	budget  *Budget
 	group   string
 	used    int64
-	waiting bool // a request was refused
+	waiting bool // a request was denied
 	freed   chan struct{}
 }
 
-// Acquire takes as much as there is, at most so many bytes. It returns how many, and takes none if there are fewer than the
-// least.
+// Acquire takes as many bytes as are available, at most most, and returns their number. It takes none if fewer than
+// least are available.
 func (s *Share) Acquire(least, most int64) int64 {
 	b := s.budget
 	b.mu.Lock()
@@ -61,8 +62,8 @@ func (s *Share) Acquire(least, most int64) int64 {
 	return bytes
 }
 
-// Overdraw acquires bytes that may not be there, and reports whether it did. Of a group one share at a time may have
-// overdrawn, until it has no more than its own bytes again.
+// Overdraw takes bytes beyond the available ones, and reports whether it did. Only one share of a group at a time may
+// be overdrawn, until it uses no more than its own bytes again.
 func (s *Share) Overdraw(bytes int64) bool {
 	b := s.budget
 	b.mu.Lock()
@@ -92,7 +93,7 @@ func (s *Share) Release(bytes int64) {
 	}
 }
 
-// Freed is notified when the share itself has released bytes after it was refused some, and not when others have.
+// Freed is notified when this share, not another, has released bytes after a request of it was denied.
 func (s *Share) Freed() <-chan struct{} { return s.freed }
 
 // available returns the number of free bytes. The lock is held.
@@ -106,7 +107,7 @@ func (s *Share) available(least int64) int64 {
 	return own + max(free-taken, 0)/2
 }
 
-// add changes what the share has. The lock is held.
+// add changes the number of bytes in use by the share. The lock is held.
 func (s *Share) add(bytes int64) {
 	b := s.budget
 	before := max(s.used-b.own, 0)
@@ -127,15 +128,15 @@ func (s *Share) add(bytes int64) {
 	}
 }
 
-// JSONLimits bound a text.
+// JSONLimits bound a JSON text.
 type JSONLimits struct {
-	// Values limits how many values there may be, the keys of objects not among them.
+	// Values is the maximum number of values, without the keys of objects.
 	Values int
-	// Depth is how many objects and arrays may be around one.
+	// Depth is the maximum nesting of objects and arrays.
 	Depth int
 }
 
-// JSONCounter counts one text.
+// JSONCounter counts the values of one text.
 type JSONCounter struct {
 	Limits JSONLimits
 
@@ -143,7 +144,7 @@ type JSONCounter struct {
 	text, backslash bool
 }
 
-// Add counts the next part of the text. It is false once the text is over a limit.
+// Add counts the next part of the text. It returns false once the text exceeds a limit.
 func (c *JSONCounter) Add(part []byte) bool {
 	for _, b := range part {
 		switch {

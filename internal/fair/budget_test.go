@@ -34,7 +34,7 @@ func TestAnEmptyGroupAlwaysAcquiresFromAFullBudget(t *testing.T) {
 	require.LessOrEqual(t, b.Used(), int64(1<<20))
 }
 
-func TestTheOwnBytesOfAShareAreAlwaysThere(t *testing.T) {
+func TestOwnBytesOfAShareAreAlwaysAvailable(t *testing.T) {
 	t.Parallel()
 	b := NewBudget(1000, 10)
 	hostile := b.Share("shop")
@@ -59,7 +59,7 @@ func TestReleasedBytesCanBeAcquiredAgain(t *testing.T) {
 		s.Release(700)
 	}
 	require.Zero(t, b.Used())
-	require.Empty(t, b.groups, "no group is kept that has nothing")
+	require.Empty(t, b.groups, "groups without bytes must be dropped")
 }
 
 func TestARefusedShareIsNotifiedOfItsOwnRelease(t *testing.T) {
@@ -73,7 +73,7 @@ func TestARefusedShareIsNotifiedOfItsOwnRelease(t *testing.T) {
 	require.Positive(t, s.Acquire(25, 50))
 }
 
-// Nothing may wait for ever for what will never be there.
+// No request may wait forever for bytes that will never be available.
 func TestARequestLargerThanTheBudgetCountsAsAPartOfIt(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(25), NewBudget(100, 0).Share("shop").Acquire(1000, 25))
@@ -89,7 +89,7 @@ func TestOneShareOfAGroupMayOverdrawAtATime(t *testing.T) {
 	require.False(t, second.Overdraw(1), "others of its group wait")
 	require.True(t, b.Share("other").Overdraw(1000), "other groups do not")
 	first.Release(1990)
-	require.True(t, second.Overdraw(1), "the first has no more than its own bytes")
+	require.True(t, second.Overdraw(1), "the first share uses only its own bytes")
 	first.Release(10)
 	second.Release(1)
 	require.Len(t, b.overdrawn, 1, "the other group")
@@ -118,25 +118,25 @@ func TestValuesAreCountedOutsideOfTextsHoweverTheyArrive(t *testing.T) {
 	}
 }
 
-func TestATextOverALimitIsKnownAtTheValueThatIsTooMuch(t *testing.T) {
+func TestCounterFailsAtTheFirstValueOverALimit(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		limits JSONLimits
 		text   string
 		want   bool
 	}{
-		"as many values as there may be": {JSONLimits{Values: 3, Depth: 9}, `[1,2,`, true},
-		"one more":                       {JSONLimits{Values: 3, Depth: 9}, `[1,2,3,`, false},
-		"as deep as it may be":           {JSONLimits{Values: 9, Depth: 3}, `[[[`, true},
-		"deeper":                         {JSONLimits{Values: 9, Depth: 3}, `[[[[`, false},
-		"wide and not deep":              {JSONLimits{Values: 9, Depth: 1}, `[][][]`, true},
+		"the maximum number of values": {JSONLimits{Values: 3, Depth: 9}, `[1,2,`, true},
+		"one value too many":           {JSONLimits{Values: 3, Depth: 9}, `[1,2,3,`, false},
+		"the maximum depth":            {JSONLimits{Values: 9, Depth: 3}, `[[[`, true},
+		"deeper":                       {JSONLimits{Values: 9, Depth: 3}, `[[[[`, false},
+		"wide and not deep":            {JSONLimits{Values: 9, Depth: 1}, `[][][]`, true},
 	} {
 		counter := JSONCounter{Limits: tc.limits}
 		require.Equal(t, tc.want, counter.Add([]byte(tc.text)), name)
 	}
 }
 
-// What is decoded has no more values than were counted.
+// A decoded text has no more values than were counted.
 func FuzzCounter(f *testing.F) {
 	for _, text := range []string{`{"a":[1,{},"x"],"b":"{[,\"{[,\\"}`, `[[],{},"\u0022,",null]`, `"`, strings.Repeat("[", 40)} {
 		f.Add(text)
@@ -153,7 +153,7 @@ func FuzzCounter(f *testing.F) {
 	})
 }
 
-// containers are the objects and arrays of a value, and what is in them but for the first.
+// containers returns the objects and arrays of a value, and all contents except the first.
 func containers(value any) int {
 	count := 0
 	switch value := value.(type) {
