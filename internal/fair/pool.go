@@ -10,13 +10,13 @@ import (
 )
 
 var (
-	// ErrFull means that a request may not even wait: the queue is full, or its key has its share of the queue.
+	// ErrFull means that a request cannot even wait: the queue is full, or its key has its share of the queue.
 	ErrFull = errors.New("too many requests wait")
-	// ErrStopped means that the caller stopped before it was granted anything.
+	// ErrStopped means that the caller stopped before the request was granted.
 	ErrStopped = errors.New("stopped while waiting")
 )
 
-// mostKeys bounds the keys that are remembered: with more of them, one that holds nothing is not remembered for what it was charged.
+// mostKeys bounds the number of keys: above it, the charges of keys that hold nothing are forgotten.
 const mostKeys = 4096
 
 // Limits bound a Pool.
@@ -25,7 +25,7 @@ type Limits struct {
 	Total int64
 	// PerKey is the number of units that one key may hold. 0: no more than it leaves free.
 	PerKey int64
-	// Waiting is the number of requests that may wait, of which one key has no more than it leaves free. 0: none waits.
+	// Waiting is the number of requests that may wait; one key may use as many as it leaves free. 0: no request waits.
 	Waiting int64
 }
 
@@ -39,7 +39,7 @@ type Pool struct {
 	keys    map[string]*member
 	turns   turns
 	joined  uint64
-	floor   int64 // what the key that was granted units last had been charged
+	floor   int64 // the charge of the key that was granted units last
 }
 
 // member is a Pool's state of one key.
@@ -47,15 +47,15 @@ type member struct {
 	key      string
 	held     int64
 	charged  int64
-	requests []*Request // in the order in which they came
-	turn     uint64     // when it joined the queue, or was granted units last
+	requests []*Request // in order of arrival
+	turn     uint64     // when it joined the queue, or was last granted units
 	index    int        // in the heap, while requests wait
 }
 
-// NewPool returns a Pool of which everything is free.
+// NewPool returns a Pool whose units are all free.
 func NewPool(limits Limits) *Pool { return &Pool{limits: limits, keys: map[string]*member{}} }
 
-// TryAcquire takes units for a key, if the key may have them at once.
+// TryAcquire takes units for a key if they are available to it at once.
 func (p *Pool) TryAcquire(key string, units int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *Pool) TryAcquire(key string, units int64) bool {
 	return true
 }
 
-// Acquire takes units for a key, and waits in turn until the key may have them or the caller stops.
+// Acquire takes units for a key, and waits in turn until they are available to it or stop is closed.
 func (p *Pool) Acquire(stop <-chan struct{}, key string, units int64) error {
 	if p.TryAcquire(key, units) {
 		return nil
@@ -87,7 +87,7 @@ func (p *Pool) Acquire(stop <-chan struct{}, key string, units int64) error {
 	}
 }
 
-// Release gives units back that a key holds.
+// Release returns units that a key holds.
 func (p *Pool) Release(key string, units int64) {
 	p.mu.Lock()
 	m := p.keys[key]
@@ -99,8 +99,8 @@ func (p *Pool) Release(key string, units int64) {
 	notify(granted)
 }
 
-// Charge adds to what a key has cost so far, in any unit that is the same for all keys. Of the keys that wait, the one with the
-// smallest cost comes first. A key that did not wait for a while gains nothing by it.
+// Charge adds to the accumulated cost of a key, in any unit common to all keys. Of the waiting keys, the one with the
+// smallest cost comes first. A key that did not wait for a while gains no advantage.
 func (p *Pool) Charge(key string, cost int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,8 +122,8 @@ type Request struct {
 	closed  bool
 }
 
-// Request asks for units without blocking. granted is called once, when the key has them, from any goroutine and possibly before
-// Request returns. Close gives up the place in the queue, or releases the units.
+// Request requests units without blocking. granted is called once, when the key has them, from any goroutine and
+// possibly before Request returns. Close leaves the queue, or releases the units.
 func (p *Pool) Request(key string, units int64, granted func()) (*Request, error) {
 	p.mu.Lock()
 	m := p.member(key)
@@ -151,7 +151,7 @@ func (p *Pool) Request(key string, units int64, granted func()) (*Request, error
 	return r, nil
 }
 
-// Close leaves the queue, or releases what was granted. Closing again does nothing.
+// Close leaves the queue, or releases the granted units. Further calls have no effect.
 func (r *Request) Close() {
 	p := r.pool
 	p.mu.Lock()
@@ -172,14 +172,14 @@ func (r *Request) Close() {
 	notify(granted)
 }
 
-// Stats are the units that are held, and the requests that wait.
+// Stats returns the number of held units and of waiting requests.
 func (p *Pool) Stats() (used, waiting int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.used, p.waiting
 }
 
-// Held is the number of units that a key holds.
+// Held returns the number of units that a key holds.
 func (p *Pool) Held(key string) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,12 +189,12 @@ func (p *Pool) Held(key string) int64 {
 	return 0
 }
 
-// mayTake reports whether units may be taken past the queue: no waiter could take them. The lock is held.
+// mayTake reports whether units may be taken past the queue, because no waiter could take them. The lock is held.
 func (p *Pool) mayTake(m *member, units int64) bool {
 	if len(m.requests) > 0 || !p.fits(m, units) {
 		return false
 	}
-	// Whoever has nothing and waits for more than is free gets what becomes free.
+	// A waiting key without units has precedence for units that become free.
 	return len(p.turns) == 0 || p.turns[0].held > 0
 }
 
@@ -205,8 +205,8 @@ func (p *Pool) fits(m *member, units int64) bool {
 	return fits(p.limits.Total, p.used, m.held, units)
 }
 
-// fits reports whether a key that holds so much of a total may take more. It may when it then holds no more than is left free,
-// and always when it holds nothing and there is enough.
+// fits reports whether a key may take more units of a total. It may if it then holds no more than is left free, or if
+// it holds none and there are enough.
 func fits(total, used, held, more int64) bool {
 	left := total - used - more
 	return left >= 0 && (held == 0 || held+more <= left)
@@ -218,7 +218,7 @@ func (p *Pool) take(m *member, units int64) {
 	p.used += units
 }
 
-// grant gives what is free to those that wait, in turn, and returns whom to notify. The lock is held.
+// grant grants free units to waiting requests, in turn, and returns the requests to notify. The lock is held.
 func (p *Pool) grant() (granted []*Request) {
 	var over []*member // keys that have their share
 	for len(p.turns) > 0 {
@@ -226,7 +226,7 @@ func (p *Pool) grant() (granted []*Request) {
 		r := m.requests[0]
 		if !p.fits(m, r.units) {
 			if m.held == 0 {
-				break // what becomes free is kept for it
+				break // units that become free are reserved for it
 			}
 			over = append(over, heap.Pop(&p.turns).(*member))
 			continue
@@ -280,7 +280,7 @@ func (p *Pool) member(key string) *member {
 	return m
 }
 
-// forget drops a key that holds nothing and does not wait, unless it has been charged more than the others so far.
+// forget drops a key without units and waiting requests, unless its charge exceeds the others'.
 func (p *Pool) forget(m *member) {
 	switch {
 	case p.used == 0 && p.waiting == 0:
@@ -291,7 +291,8 @@ func (p *Pool) forget(m *member) {
 	}
 }
 
-// turns is a heap of the keys that wait: the one that was charged least comes first, and of several the one that waits longest.
+// turns is a heap of the waiting keys: the one with the smallest charge comes first, and among equals the one that has
+// waited longest.
 type turns []*member
 
 func (t turns) Len() int { return len(t) }
@@ -319,18 +320,18 @@ func (t *turns) Pop() any {
 	return m
 }
 
-// Queue holds items by key: keys take turns, and of one key the first item comes first. The zero Queue is empty. It is not safe for
-// concurrent use.
+// Queue holds items by key: keys take turns, and each key's items are in order. The zero Queue is empty. It is not safe
+// for concurrent use.
 type Queue[T any] struct {
 	items map[string][]T
 	turns []string // the keys that have items
 	len   int
 }
 
-// Len is the number of items.
+// Len returns the number of items.
 func (q *Queue[T]) Len() int { return q.len }
 
-// Push adds the last item of a key.
+// Push appends an item to those of a key.
 func (q *Queue[T]) Push(key string, item T) {
 	if q.items == nil {
 		q.items = map[string][]T{}
@@ -342,12 +343,12 @@ func (q *Queue[T]) Push(key string, item T) {
 	q.len++
 }
 
-// Pop removes the first item of the key whose turn it is, and reports false when there is none.
+// Pop removes the first item of the key whose turn it is. It returns false when the queue is empty.
 func (q *Queue[T]) Pop() (item T, ok bool) {
 	return q.PopFrom(func(string) bool { return true })
 }
 
-// PopFrom removes the first item of the first key in turn that may have one now.
+// PopFrom removes the first item of the first key in turn for which may returns true.
 func (q *Queue[T]) PopFrom(may func(key string) bool) (item T, ok bool) {
 	i := slices.IndexFunc(q.turns, may)
 	if i < 0 {

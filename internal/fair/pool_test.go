@@ -13,19 +13,19 @@ func TestAKeyTakesNoMoreOfAPoolThanItLeavesFree(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		limits Limits
-		taken  map[string]int64 // before
+		taken  map[string]int64 // of the pool, in advance
 		units  int64
-		want   int // how often "shop" gets them
+		want   int // number of times that "shop" acquires them
 	}{
-		"alone it gets half":                        {limits: Limits{Total: 10}, units: 1, want: 5},
-		"of one unit it gets that one":              {limits: Limits{Total: 1}, units: 1, want: 1},
-		"beside one other it gets a third":          {limits: Limits{Total: 9}, taken: map[string]int64{"other": 3}, units: 1, want: 3},
-		"with nothing it gets the last unit":        {limits: Limits{Total: 4}, taken: map[string]int64{"a": 1, "b": 1, "c": 1}, units: 1, want: 1},
-		"with nothing it gets all at once":          {limits: Limits{Total: 10}, units: 10, want: 1},
-		"it gets nothing that is not there":         {limits: Limits{Total: 10}, taken: map[string]int64{"a": 10}, units: 1},
-		"it gets no more than there is":             {limits: Limits{Total: 10}, units: 11},
-		"a share that is named counts as it stands": {limits: Limits{Total: 10, PerKey: 8}, units: 1, want: 8},
-		"a share of all is no bound":                {limits: Limits{Total: 3, PerKey: 3}, units: 1, want: 3},
+		"alone it gets half":                 {limits: Limits{Total: 10}, units: 1, want: 5},
+		"of one unit it gets that one":       {limits: Limits{Total: 1}, units: 1, want: 1},
+		"beside one other it gets a third":   {limits: Limits{Total: 9}, taken: map[string]int64{"other": 3}, units: 1, want: 3},
+		"with nothing it gets the last unit": {limits: Limits{Total: 4}, taken: map[string]int64{"a": 1, "b": 1, "c": 1}, units: 1, want: 1},
+		"with nothing it gets all at once":   {limits: Limits{Total: 10}, units: 10, want: 1},
+		"it gets nothing from a full pool":   {limits: Limits{Total: 10}, taken: map[string]int64{"a": 10}, units: 1},
+		"it gets no more than the total":     {limits: Limits{Total: 10}, units: 11},
+		"a configured share is exact":        {limits: Limits{Total: 10, PerKey: 8}, units: 1, want: 8},
+		"a share of all is no bound":         {limits: Limits{Total: 3, PerKey: 3}, units: 1, want: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,7 +78,7 @@ func TestTheKeyThatWasChargedLeastComesFirst(t *testing.T) {
 	require.Equal(t, []string{"light", "light", "light", "costly", "costly"}, order)
 }
 
-func TestAKeyThatRestedHasSavedNothingUp(t *testing.T) {
+func TestKeyThatWasIdleGainsNoAdvantage(t *testing.T) {
 	t.Parallel()
 	p := NewPool(Limits{Total: 1, Waiting: 100})
 	take := func(key string, cost int64) {
@@ -93,7 +93,7 @@ func TestAKeyThatRestedHasSavedNothingUp(t *testing.T) {
 	}
 	ask("old")
 	ask("old")
-	p.Release("old", 1) // and has it again, with a charge of 1000
+	p.Release("old", 1) // acquired again at once, with a charge of 1000
 	ask("fresh")
 	ask("fresh")
 	p.Charge("old", 1)
@@ -103,7 +103,7 @@ func TestAKeyThatRestedHasSavedNothingUp(t *testing.T) {
 	require.Equal(t, []string{"old", "fresh", "old"}, order, "fresh began at what old had been charged")
 }
 
-func TestAKeyOverItsShareHoldsUpNoOther(t *testing.T) {
+func TestKeyOverItsShareDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	p := NewPool(Limits{Total: 4, Waiting: 100})
 	var order []string
@@ -120,7 +120,7 @@ func TestAKeyOverItsShareHoldsUpNoOther(t *testing.T) {
 	require.Equal(t, []int64{3, 8}, []int64{used, waiting})
 }
 
-func TestWhatBecomesFreeIsKeptForALargeRequestWhoseTurnItIs(t *testing.T) {
+func TestFreedUnitsAreReservedForALargeRequestInTurn(t *testing.T) {
 	t.Parallel()
 	p := NewPool(Limits{Total: 4, Waiting: 100})
 	for _, key := range []string{"a", "b", "c"} {
@@ -137,7 +137,7 @@ func TestWhatBecomesFreeIsKeptForALargeRequestWhoseTurnItIs(t *testing.T) {
 	require.True(t, granted)
 }
 
-func TestTheQueueOfAPoolIsSharedAsItsUnitsAre(t *testing.T) {
+func TestQueueOfAPoolIsSharedLikeItsUnits(t *testing.T) {
 	t.Parallel()
 	p := NewPool(Limits{Total: 1, Waiting: 4})
 	require.True(t, p.TryAcquire("busy", 1))
@@ -153,10 +153,10 @@ func TestTheQueueOfAPoolIsSharedAsItsUnitsAre(t *testing.T) {
 	require.NoError(t, ask("blog"))
 	require.ErrorIs(t, ask("late"), ErrFull)
 	_, err := NewPool(Limits{Total: 1, Waiting: 1}).Request("shop", 2, func() {})
-	require.ErrorIs(t, err, ErrFull, "it could never be granted")
+	require.ErrorIs(t, err, ErrFull, "a request over its share could never be granted")
 }
 
-func TestARequestThatIsClosedGivesUpItsPlaceOrItsUnits(t *testing.T) {
+func TestClosedRequestLeavesTheQueueOrReleasesItsUnits(t *testing.T) {
 	t.Parallel()
 	p := NewPool(Limits{Total: 1, Waiting: 4})
 	granted := false
@@ -177,10 +177,10 @@ func TestARequestThatIsClosedGivesUpItsPlaceOrItsUnits(t *testing.T) {
 	third.Close()
 	used, waiting := p.Stats()
 	require.Zero(t, used+waiting)
-	require.Empty(t, p.keys, "no key is remembered that has nothing")
+	require.Empty(t, p.keys, "keys without units must be forgotten")
 }
 
-func TestAcquireWaitsUntilItMayOrItsCallerStops(t *testing.T) {
+func TestAcquireWaitsForUnitsOrItsCallersStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, stop := NewPool(Limits{Total: 1, Waiting: 4}), make(chan struct{})
@@ -199,7 +199,7 @@ func TestAcquireWaitsUntilItMayOrItsCallerStops(t *testing.T) {
 	})
 }
 
-func TestAPoolRemembersABoundedNumberOfKeys(t *testing.T) {
+func TestPoolRemembersABoundedNumberOfKeys(t *testing.T) {
 	t.Parallel()
 	p := NewPool(Limits{Total: 10, PerKey: 10})
 	require.True(t, p.TryAcquire("busy", 1))
@@ -213,7 +213,7 @@ func TestAPoolRemembersABoundedNumberOfKeys(t *testing.T) {
 	require.LessOrEqual(t, len(p.keys), mostKeys+1)
 }
 
-func TestAPoolIsNeverOverdrawnByManyAtATime(t *testing.T) {
+func TestConcurrentCallersNeverOverdrawAPool(t *testing.T) {
 	t.Parallel()
 	p := NewPool(Limits{Total: 4, Waiting: 1000})
 	var mu sync.Mutex
@@ -255,10 +255,10 @@ func TestKeysOfAQueueTakeTurnsAndTheirItemsComeInOrder(t *testing.T) {
 	require.Equal(t, 7, q.Len())
 	require.Equal(t, want, popAll(&q))
 	require.Zero(t, q.Len())
-	require.Empty(t, q.items, "no key is kept that has nothing")
+	require.Empty(t, q.items, "keys without items must be dropped")
 }
 
-func TestAKeyThatComesAgainGoesToTheEnd(t *testing.T) {
+func TestReturningKeyGoesToTheEndOfTheQueue(t *testing.T) {
 	t.Parallel()
 	var q Queue[string]
 	q.Push("a", "a1")
@@ -270,7 +270,7 @@ func TestAKeyThatComesAgainGoesToTheEnd(t *testing.T) {
 	require.Equal(t, []string{"b1", "a2"}, popAll(&q))
 }
 
-func TestAKeyThatMayNotGoLosesNoTurn(t *testing.T) {
+func TestSkippedKeyKeepsItsTurn(t *testing.T) {
 	t.Parallel()
 	var q Queue[string]
 	for _, item := range []string{"a1", "b1", "b2"} {
@@ -284,7 +284,7 @@ func TestAKeyThatMayNotGoLosesNoTurn(t *testing.T) {
 	require.Equal(t, []string{"a1", "b2"}, popAll(&q))
 }
 
-func TestAnItemIsRemovedWhereverItStands(t *testing.T) {
+func TestItemIsRemovedAtAnyPosition(t *testing.T) {
 	t.Parallel()
 	var q Queue[string]
 	for _, item := range []string{"a1", "b1", "b2"} {

@@ -39,7 +39,7 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkTooExpensive measures how long a hostile expression and event keep a bridge busy.
+// BenchmarkTooExpensive measures how long a hostile expression and event occupy a bridge.
 func BenchmarkTooExpensive(b *testing.B) {
 	numbers := "[" + strings.Repeat("1,", 60) + "1]"
 	loops := func(body string) string {
@@ -83,7 +83,7 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory shows what the filters of 10,000 Subscriptions hold.
+// BenchmarkMemory measures the memory of the filters of 10,000 Subscriptions.
 func BenchmarkMemory(b *testing.B) {
 	const subscriptions = 10_000
 	for b.Loop() {

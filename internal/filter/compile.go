@@ -16,7 +16,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// The bounds of a filter. The schema cannot see into nested filters, so all are checked here.
+// The bounds of a filter. The schema does not cover nested filters, so all are checked here.
 const (
 	maxDepth       = 8
 	maxNodes       = 100
@@ -35,7 +35,7 @@ type Filter struct {
 	size size
 }
 
-// node is one level of a filter; everything that is set has to hold.
+// node is one level of a filter; all of its conditions must hold.
 type node struct {
 	path       string
 	attributes []condition
@@ -45,9 +45,8 @@ type node struct {
 	expression cel.Program
 }
 
-// Compile checks a filter and prepares it for matching. The error names everything that is wrong with it, one line
-// each, by its path. Only nil matches every event: a filter without a condition is an error, because the API server
-// drops a misspelt one.
+// Compile compiles a filter for matching. The error lists every problem of the filter by its path, one per line. Only
+// nil matches every event: a filter without a condition is an error, because the API server drops misspelt fields.
 func Compile(f *v1alpha2.Filter) (*Filter, error) {
 	if f == nil {
 		return &Filter{root: &node{path: root}}, nil
@@ -72,7 +71,7 @@ func Compile(f *v1alpha2.Filter) (*Filter, error) {
 	return &Filter{root: compiled, size: c.size}, nil
 }
 
-// compiler collects what it finds while it walks a filter.
+// compiler collects problems while it walks a filter.
 type compiler struct {
 	problems []error
 	nodes    int
@@ -106,7 +105,7 @@ func (c *compiler) filter(path string, f *v1alpha2.Filter, depth int) *node {
 	}
 }
 
-// isEmpty reports whether a filter says nothing about any event.
+// isEmpty reports whether a filter has no conditions.
 func isEmpty(f *v1alpha2.Filter) bool {
 	return f.CEL == "" && len(f.Exact) == 0 && len(f.Prefix) == 0 && len(f.Suffix) == 0 &&
 		len(f.All) == 0 && len(f.Any) == 0 && f.Not == nil
@@ -165,10 +164,10 @@ func (c *compiler) expression(path, text string) cel.Program {
 	return compiled.program
 }
 
-// oneLine keeps a message of a library one line of ours.
+// oneLine shortens a library's message to one line.
 func oneLine(message string) string { return shorten(message, 300) }
 
-// clip keeps a name of the filter from being the whole message.
+// clip shortens a name from the filter for a message.
 func clip(name string) string { return shorten(name, 64) }
 
 func shorten(text string, longest int) string {
@@ -226,7 +225,7 @@ func (c *compiler) checkAttribute(place, name, want string) bool {
 		c.report("%s.%s: is not the name of an attribute; use lower-case letters and digits only", place, clip(name))
 	case want == "":
 		c.report("%s.%s: is empty; name the text to compare with, or remove it; "+
-			"whether an event has an attribute says cel, for example %q in event", place, clip(name), clip(name))
+			"to check whether an event has an attribute, use cel, for example %q in event", place, clip(name), clip(name))
 	default:
 		return true
 	}
@@ -239,28 +238,28 @@ func isAttributeName(name string) bool {
 	})
 }
 
-// The names an expression knows.
+// The variables of an expression.
 const (
 	eventVariable = "event"
 	dataVariable  = "data"
 )
 
 const (
-	// maxCost is what the steps of one evaluation may cost together, and where the expressions of a filter stop, in CEL's unit:
-	// about one for each field, element or ten characters that is looked at. An honest condition on an item of a list
-	// costs less than ten, so this is enough for some thousands of items. What is made to be slow takes some
-	// 20 ms up to here: the library's own accounts of a loop grow with the square of its length.
+	// maxCost limits the accumulated cost of one evaluation and of all expressions of a filter, in CEL's unit: about
+	// one for each field, element or ten characters that is read. A usual condition on an item of a list costs less
+	// than ten, so this is enough for some thousands of items. An expression built to be slow takes some 20 ms to reach
+	// the limit: the library's own accounts of a loop grow with the square of its length.
 	maxCost = 20_000
 
-	// maxSyntaxNodes bounds what macros make of an expression.
+	// maxSyntaxNodes bounds the size of an expression after the expansion of macros.
 	maxSyntaxNodes = 10_000
 
-	// stringsVersion is the first version of the extension that knows what each of its functions costs.
+	// stringsVersion is the first version of the extension that declares the cost of each function.
 	stringsVersion = 5
 )
 
-// environment is what all expressions are compiled in. It is large, takes long to make and never changes, so all
-// Subscriptions share one.
+// environment is the CEL environment of all expressions. It is large, takes long to make and never changes, so all
+// Subscriptions share it.
 var environment = sync.OnceValues(newEnvironment)
 
 type sharedEnvironment struct {
@@ -294,7 +293,7 @@ func newEnvironment() (*sharedEnvironment, error) {
 	}}, nil
 }
 
-// expression is what is known of one after it was compiled.
+// expression is a compiled expression with its measures.
 type expression struct {
 	program   cel.Program // says true or false; nil if something is wrong
 	loops     int
@@ -302,8 +301,8 @@ type expression struct {
 	readsData bool
 }
 
-// compileExpression returns what is wrong with the text, if something is. More loops and steps of patterns than are left are
-// for the caller to report.
+// compileExpression returns the compiled expression, or its problems. The caller reports loops and pattern steps beyond
+// the given limits.
 func compileExpression(text string, loopsLeft, patternsLeft int) (expression, []string) {
 	env, err := environment()
 	if err != nil {
@@ -344,7 +343,7 @@ func refersTo(tree *cel.Ast, variable string) bool {
 	return false
 }
 
-// explain says where each problem is, by line and column.
+// explain returns each problem with its line and column.
 func explain(issues *cel.Issues) []string {
 	const (
 		most   = 5

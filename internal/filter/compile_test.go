@@ -52,7 +52,7 @@ func attributes(n int) map[string]string {
 	return all
 }
 
-func TestFilterThatIsWrongSaysWhereAndWhatToDo(t *testing.T) {
+func TestErrorOfAFilterNamesThePathAndTheRemedy(t *testing.T) {
 	t.Parallel()
 	long := "event.type == '" + strings.Repeat("x", 4096-16) + "'"
 	tests := map[string]struct {
@@ -85,10 +85,10 @@ func TestFilterThatIsWrongSaysWhereAndWhatToDo(t *testing.T) {
 			&v1alpha2.Filter{Suffix: map[string]string{"data": "a"}},
 			[]string{"spec.filter.suffix.data: data is not an attribute; compare it in cel, for example data.amount > 100"},
 		},
-		"no text to compare with": {
+		"an empty text to compare with": {
 			&v1alpha2.Filter{Exact: map[string]string{"subject": ""}},
 			[]string{`spec.filter.exact.subject: is empty; name the text to compare with, or remove it; ` +
-				`whether an event has an attribute says cel, for example "subject" in event`},
+				`to check whether an event has an attribute, use cel, for example "subject" in event`},
 		},
 		"an endless name": {
 			&v1alpha2.Filter{Exact: map[string]string{strings.Repeat("A", 5000): "a"}},
@@ -106,7 +106,7 @@ func TestFilterThatIsWrongSaysWhereAndWhatToDo(t *testing.T) {
 				"spec.filter.not.exat: is not known; a filter has cel, exact, prefix, suffix, all, any and not",
 			},
 		},
-		"a nested filter that is none": {
+		"a nested filter of another type": {
 			&v1alpha2.Filter{All: []v1alpha2.NestedFilter{{Unread: []byte(`5`)}}},
 			[]string{"spec.filter.all[0]: has to be an object; a filter has cel, exact, prefix, suffix, all, any and not"},
 		},
@@ -165,8 +165,8 @@ func TestFilterThatIsWrongSaysWhereAndWhatToDo(t *testing.T) {
 	}
 }
 
-// The library takes seconds, with some of these minutes, to check the types of a few thousand characters.
-func TestAnExpressionThatTakesLongToCompileIsRefusedBeforeItIs(t *testing.T) {
+// The library takes seconds or even minutes to check the types of such expressions of a few thousand characters.
+func TestExpressionThatWouldCompileSlowlyIsRejectedFirst(t *testing.T) {
 	t.Parallel()
 	around := func(before, inner, after string, n int) string {
 		return strings.Repeat(before, n) + inner + strings.Repeat(after, n)
@@ -189,19 +189,19 @@ func TestAnExpressionThatTakesLongToCompileIsRefusedBeforeItIs(t *testing.T) {
 	}
 }
 
-func TestExpressionThatIsWrongSaysWhy(t *testing.T) {
+func TestErrorOfAnExpressionNamesItsCause(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ expression, want string }{
-		"no boolean":          {"event.type", "is of type string, not bool; compare it with something, for example data.amount > 100 or data.express == true"},
-		"data alone":          {"data.express", "is of type dyn, not bool; compare it with something, for example data.amount > 100 or data.express == true"},
-		"types do not fit":    {"event.type > 5", "line 1, column 12: found no matching overload for '_>_' applied to '(string, int)'" + remedy},
-		"an unknown function": {"data.now() < 5", "line 1, column 9: undeclared reference to 'now' (in container '')" + remedy},
-		"a pattern of data":   {"event.type.matches(data.pattern)", `matches needs its pattern as a text in quotes, for example event.subject.matches("^orders/[0-9]+$")`},
-		"a broken pattern":    {"event.type.matches('(')", "the pattern of matches is not a regular expression: error parsing regexp: missing closing ): `(`"},
-		"an enormous pattern": {"event.type.matches('.{1000}.{1000}')", "the pattern of matches has more than 2000 steps with its repetitions written out; repeat less in it"},
-		"only white space":    {"  ", "line 1, column 3: Syntax error: mismatched input '<EOF>' expecting " + anyToken + remedy},
-		"a second line":       {"true &&\n  evnt.a == 1", "line 2, column 3: undeclared reference to 'evnt' (in container '')" + remedy},
-		"endless parentheses": {strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000), "expression recursion limit exceeded: 250" + remedy},
+		"a text":                  {"event.type", "is of type string, not bool; compare it with something, for example data.amount > 100 or data.express == true"},
+		"data alone":              {"data.express", "is of type dyn, not bool; compare it with something, for example data.amount > 100 or data.express == true"},
+		"types that do not match": {"event.type > 5", "line 1, column 12: found no matching overload for '_>_' applied to '(string, int)'" + remedy},
+		"an unknown function":     {"data.now() < 5", "line 1, column 9: undeclared reference to 'now' (in container '')" + remedy},
+		"a pattern of data":       {"event.type.matches(data.pattern)", `matches needs its pattern as a text in quotes, for example event.subject.matches("^orders/[0-9]+$")`},
+		"a broken pattern":        {"event.type.matches('(')", "the pattern of matches is not a regular expression: error parsing regexp: missing closing ): `(`"},
+		"an enormous pattern":     {"event.type.matches('.{1000}.{1000}')", "the pattern of matches has more than 2000 steps with its repetitions written out; repeat less in it"},
+		"only white space":        {"  ", "line 1, column 3: Syntax error: mismatched input '<EOF>' expecting " + anyToken + remedy},
+		"a second line":           {"true &&\n  evnt.a == 1", "line 2, column 3: undeclared reference to 'evnt' (in container '')" + remedy},
+		"endless parentheses":     {strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000), "expression recursion limit exceeded: 250" + remedy},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestExpressionThatIsWrongSaysWhy(t *testing.T) {
 
 const anyToken = `{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}`
 
-func TestFilterAtItsBoundsIsTaken(t *testing.T) {
+func TestFilterAtItsBoundsCompiles(t *testing.T) {
 	t.Parallel()
 	tests := map[string]*v1alpha2.Filter{
 		"nothing":             nil,
@@ -236,8 +236,8 @@ func TestFilterAtItsBoundsIsTaken(t *testing.T) {
 	}
 }
 
-// A caller that keeps filters bounds their memory by Bytes.
-func TestAFilterTakesAboutTheMemoryThatItSays(t *testing.T) {
+// A caller that caches filters bounds their memory by Bytes.
+func TestBytesApproximatesTheMemoryOfAFilter(t *testing.T) {
 	for name, text := range map[string]string{ // not parallel: it measures memory
 		"comparisons": "event.id != 'a'" + strings.Repeat(" && event.id != 'b'", 200),
 		"fields":      "has(data.a)" + strings.Repeat(" || has(data.a.b.c)", 150),
@@ -250,7 +250,7 @@ func TestAFilterTakesAboutTheMemoryThatItSays(t *testing.T) {
 			require.NoError(t, err, name)
 			return compiled
 		}
-		compile() // what all share is made
+		compile() // initializes the shared environment
 		before := heap()
 		kept := [8]*filter.Filter{}
 		for i := range kept {

@@ -21,21 +21,21 @@ import (
 )
 
 const (
-	// maxWork limits how many steps one call may take, or how many bytes it may make: a few milliseconds.
+	// maxWork limits the steps or the resulting bytes of one call: a few milliseconds.
 	maxWork = 4 << 20
-	// maxPattern is the size of a regular expression with all its repetitions written out.
+	// maxPattern is the maximum size of a regular expression with all its repetitions expanded.
 	maxPattern = 2000
 
 	matches = "matches"
 )
 
-// guards stand before the functions that can take far longer, or make far more, than their arguments are long. The
-// cost limit alone would notice only afterwards.
+// guards check the arguments of functions whose cost or result can far exceed the length of their arguments. The cost
+// limit alone would apply only afterwards.
 type guards struct {
 	overloads map[string]functions.FunctionOp
 }
 
-// guarded says for each of these functions how much work a call is.
+// guarded maps each of these functions to an estimate of the work of a call.
 var guarded = map[string]func(args []ref.Val) int{
 	"indexOf":     func(args []ref.Val) int { return length(args[0]) * length(args[1]) },
 	"lastIndexOf": func(args []ref.Val) int { return length(args[0]) * length(args[1]) },
@@ -80,7 +80,7 @@ func operation(overload *functions.Overload) functions.FunctionOp {
 	}
 }
 
-// decorate puts a guard before the calls that need one.
+// decorate puts a guard before the calls of guarded functions.
 func (g *guards) decorate(step interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := step.(interpreter.InterpretableCall)
 	if !ok {
@@ -105,8 +105,8 @@ func (g *guards) decorate(step interpreter.InterpretableV2) (interpreter.Interpr
 	}), nil
 }
 
-// guardMatches compiles the pattern once. One that is made from an event could be compiled only then, at a cost that
-// is not known before.
+// guardMatches compiles a constant pattern once. A pattern derived from an event could only be compiled per event, at
+// an unknown cost.
 func guardMatches(call interpreter.InterpretableCall) (interpreter.InterpretableV2, error) {
 	literal, ok := call.Args()[len(call.Args())-1].(interpreter.InterpretableConst)
 	if !ok {
@@ -137,7 +137,7 @@ func guardMatches(call interpreter.InterpretableCall) (interpreter.Interpretable
 	}), nil
 }
 
-// sizeOf is about how many instructions a pattern is compiled to, counted before it is.
+// sizeOf estimates the number of instructions of a compiled pattern without compiling it.
 func sizeOf(pattern *syntax.Regexp) int {
 	size := 1 + len(pattern.Rune)/2
 	for _, part := range pattern.Sub {
@@ -170,7 +170,7 @@ func items(value ref.Val) int {
 	return int(size)
 }
 
-// content is how many bytes and elements are in a value and all that lies in it; it counts on to a little over most.
+// content returns the number of bytes and elements in a value, recursively; it stops soon after most.
 func content(value ref.Val, most int) int {
 	total := 1
 	switch v := value.(type) {
@@ -191,17 +191,17 @@ func content(value ref.Val, most int) int {
 }
 
 const (
-	// perUnit is how many characters cost one.
+	// perUnit is the number of characters that cost one unit.
 	perUnit = 10
-	// zonePrice is for functions that look up a time zone, which is in a file.
+	// zonePrice is the cost of a function that looks up a time zone, which is in a file.
 	zonePrice = 100
 )
 
-// prices adds to the costs of CEL what these leave out. They go by the types of the expression, which of data are
-// not known, and count a value with all that is in it as one.
+// prices adds costs that CEL leaves out. CEL derives costs from the types of the expression, which are not known for
+// data, and counts a composite value as one.
 type prices struct{}
 
-// CallCost returns what a call has cost, or nil to leave that to CEL.
+// CallCost returns the cost of a call, or nil for CEL's own estimate.
 func (prices) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	price := 0
 	switch function {
@@ -231,7 +231,7 @@ func (prices) CallCost(function, overload string, args []ref.Val, result ref.Val
 	return &cost
 }
 
-// texts is the price to look at every character, if the value has some.
+// texts returns the cost of reading every character of a value, if it is a text.
 func texts(value ref.Val) int {
 	switch v := value.(type) {
 	case types.String:
@@ -243,8 +243,8 @@ func texts(value ref.Val) int {
 	}
 }
 
-// comparison is the price to compare two values to their last part. It goes where the comparison goes, and so takes
-// no longer.
+// comparison returns the cost of comparing two values recursively. It follows the comparison itself, and so takes no
+// longer.
 func comparison(a, b ref.Val) int {
 	switch left := a.(type) {
 	case types.String:
@@ -290,7 +290,7 @@ func mappings(left, right traits.Mapper) int {
 	return price
 }
 
-// search is the price to compare a value with every element of a list.
+// search returns the cost of comparing a value with every element of a list.
 func search(value, in ref.Val) int {
 	list, ok := in.(traits.Lister)
 	if !ok {
@@ -303,23 +303,24 @@ func search(value, in ref.Val) int {
 	return price
 }
 
-// Work is the cost of an evaluation, in about a microsecond each. It is counted, not measured: the same event is
-// the same work on every machine.
+// Work is the cost of an evaluation, in units of about a microsecond. It is counted rather than measured, so that it is
+// the same for an event on every machine.
 type Work int
 
 const (
-	// Light is work that costs no more than some deliveries do.
+	// Light is the work that costs no more than a few deliveries.
 	Light Work = 500
 
-	// bytesPerWork is how much JSON is read for one; conditionsPerWork how many attributes are looked up and compared.
+	// bytesPerWork is the number of bytes of JSON that are parsed per unit, conditionsPerWork the number of attributes
+	// that are looked up and compared.
 	bytesPerWork      = 16
 	conditionsPerWork = 100
 
-	// lightConditions limits how many attributes may be compared with no thought of the event.
+	// lightConditions limits the attributes of filters that are always light.
 	lightConditions = 64
 )
 
-// size is what a filter consists of.
+// size holds the measures of a filter.
 type size struct {
 	conditions  int
 	expressions int
@@ -329,20 +330,21 @@ type size struct {
 	readsData   bool
 }
 
-// AlwaysLight reports whether no event makes the filter more than Light work.
+// AlwaysLight reports whether the filter is Light work for every event.
 func (f *Filter) AlwaysLight() bool {
 	return f.size.expressions == 0 && f.size.conditions <= lightConditions
 }
 
-// Bytes is about how much memory the expressions take, by their length.
+// Bytes returns the approximate memory of the expressions, estimated from their length.
 func (f *Filter) Bytes() int64 {
 	const perCharacter, perStep = 64, 48
 	return int64(perCharacter*f.size.characters + perStep*f.size.patterns)
 }
 
-// WorkAhead is the work for an event that is known without doing it: its JSON has to be read, its attributes compared.
+// WorkAhead returns the known part of the work for an event before the evaluation: parsing its JSON and comparing its
+// attributes.
 func (f *Filter) WorkAhead(e *cloudevent.Event) Work {
-	// An attribute is looked for among all that an event has.
+	// An attribute is searched among all attributes of an event.
 	work := f.size.conditions * (1 + len(e.Extensions)) / conditionsPerWork
 	if f.size.readsData {
 		work += len(e.Data) / bytesPerWork
@@ -350,7 +352,7 @@ func (f *Filter) WorkAhead(e *cloudevent.Event) Work {
 	return Work(work)
 }
 
-// Measure is Match, and says how much work it was.
+// Measure is like Match, and returns the work as well.
 func (f *Filter) Measure(e *cloudevent.Event) (matches bool, work Work, err error) {
 	in := &input{event: e}
 	matches, err = f.root.match(in)
@@ -358,21 +360,21 @@ func (f *Filter) Measure(e *cloudevent.Event) (matches bool, work Work, err erro
 }
 
 const (
-	// maxNesting is how many lists, maps, loops and optional values of an expression may lie in one another. The time to check
-	// their types grows with the third power of that: 240 lists in one another take seconds.
+	// maxNesting is the maximum nesting of lists, maps, loops and optional values of an expression. The time to check
+	// their types grows with the third power of the nesting: 240 nested lists take seconds.
 	maxNesting = 10
-	// maxLoops limits how many loops (all, exists, map, filter, ...) the expressions of a filter may have together. Each brings
-	// types of its own, which are looked through for every later one.
+	// maxLoops limits the number of loops (all, exists, map, filter, ...) in all expressions of a filter. Each adds
+	// types, which are searched for every later loop.
 	maxLoops = 32
-	// maxPatterns limits how many steps the patterns of a filter may have together, with all repetitions written out. Each is 40 bytes
-	// in memory, and is written in a hundredth of one.
+	// maxPatterns limits the total steps of the patterns of a filter, with all repetitions expanded. A step takes 40
+	// bytes in memory, but a hundredth of one as text.
 	maxPatterns = 4 * maxPattern
 )
 
-// shape is what makes an expression take longer to compile than it is long, and more memory.
+// shape holds the properties of an expression that make its compilation slow or large regardless of its length.
 type shape struct{ nesting, loops, patterns int }
 
-// shapeOf measures an expression before its types are checked. The parser bounds how deep it is.
+// shapeOf measures an expression before its types are checked. The parser bounds its depth.
 func shapeOf(e ast.Expr) shape {
 	var s shape
 	for _, part := range partsOf(e) {
@@ -390,7 +392,7 @@ func shapeOf(e ast.Expr) shape {
 	return s
 }
 
-// patternOf is the size of the pattern of matches. What is none is left to the compiler.
+// patternOf returns the size of the pattern of matches. The compiler reports malformed patterns.
 func patternOf(e ast.Expr) int {
 	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != matches || len(e.AsCall().Args()) == 0 {
 		return 0
@@ -408,7 +410,7 @@ func patternOf(e ast.Expr) int {
 	return sizeOf(parsed)
 }
 
-// nests reports whether the type of an expression is made of that of another.
+// nests reports whether the type of an expression contains the type of another expression.
 func nests(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.ListKind, ast.MapKind, ast.ComprehensionKind:

@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/internal/filter"
 )
 
-// FuzzCompile proves that any expression is either refused or gives an answer for any event.
+// FuzzCompile checks that any expression is either rejected or has a result for any event.
 func FuzzCompile(f *testing.F) {
 	for _, seed := range []string{
 		"", "true", `event.type == "a"`, `data.amount > 100`, `data.items.exists(i, i.sku.matches("^A-[0-9]+$"))`,
@@ -34,7 +34,7 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// FuzzFilter does the same for whole filters, as they are read from a Subscription.
+// FuzzFilter does the same for whole filters as read from a Subscription.
 func FuzzFilter(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"exact":{"type":"a"},"prefix":{"Source":""}}`, `{"any":[{"cel":"data.a"},{"not":{"suffix":{"id":"1"}}}]}`,

@@ -17,20 +17,20 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
-// Why an expression could not be evaluated.
+// The reasons why an expression cannot be evaluated.
 var (
-	// ErrNotJSON means that it reads the data, which is not JSON.
+	// ErrNotJSON means that the expression reads the data, which is not JSON.
 	ErrNotJSON = errors.New("the data of the event is not JSON")
-	// ErrTooExpensive means that it would take too long or too much memory.
+	// ErrTooExpensive means that the evaluation would take too long or too much memory.
 	ErrTooExpensive = errors.New("the expression costs too much for this event")
-	// ErrNotEvaluable means that a field is missing or of another type than the expression needs.
+	// ErrNotEvaluable means that a field is missing or has another type than the expression requires.
 	ErrNotEvaluable = errors.New("the expression does not fit this event")
 )
 
-// Match reports whether the event is wanted. With an error it could not be evaluated, and is not: one of ErrNotJSON,
-// ErrTooExpensive and ErrNotEvaluable, with the place in the filter and nothing of the event.
+// Match reports whether the event matches. If it could not be evaluated, Match returns false and one of ErrNotJSON,
+// ErrTooExpensive and ErrNotEvaluable, with the path in the filter and nothing of the event.
 //
-// As in CEL, a part that cannot be evaluated matters only where the others do not decide.
+// As in CEL, a part that cannot be evaluated matters only where the other parts do not determine the result.
 func (f *Filter) Match(e *cloudevent.Event) (bool, error) {
 	return f.root.match(&input{event: e})
 }
@@ -126,12 +126,12 @@ func reason(err error) error {
 
 var _ cel.Activation = (*input)(nil)
 
-// input is what one event is to the expressions of a filter. What they do not name is not made.
+// input provides the variables of one event. Variables are made when an expression names them.
 type input struct {
 	event      *cloudevent.Event
 	attributes map[string]string
 	data       ref.Val
-	spent      uint64 // what all expressions have cost so far
+	spent      uint64 // the accumulated cost of all expressions
 }
 
 // ResolveName returns the value of a variable.
@@ -152,7 +152,7 @@ func (in *input) ResolveName(name string) (any, bool) {
 	}
 }
 
-// Parent is part of cel.Activation.
+// Parent implements cel.Activation.
 func (in *input) Parent() cel.Activation { return nil }
 
 func attributesOf(e *cloudevent.Event) map[string]string {
@@ -170,7 +170,7 @@ func attributesOf(e *cloudevent.Event) map[string]string {
 	return attributes
 }
 
-// parse reads JSON. Whether it is JSON is decided by the bytes: many publishers forget the content type.
+// parse parses JSON. It ignores the content type, because many publishers omit it.
 func parse(data []byte) ref.Val {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
@@ -184,7 +184,7 @@ func parse(data []byte) ref.Val {
 	return valueOf(value)
 }
 
-// valueOf keeps whole numbers whole, so that large ones stay exact and can be an index.
+// valueOf preserves integers, so that large ones stay exact and can be an index.
 func valueOf(value any) ref.Val {
 	switch v := value.(type) {
 	case json.Number:

@@ -50,7 +50,7 @@ func TestAttributesMatch(t *testing.T) {
 	}{
 		"an exact type":                        {yes, true},
 		"another type":                         {no, false},
-		"letters count":                        {exact("type", "Order.received.v1"), false},
+		"another case":                         {exact("type", "Order.received.v1"), false},
 		"an exact source":                      {exact("source", "/shop/eu"), true},
 		"an exact id":                          {exact("id", "17"), true},
 		"an exact subject":                     {exact("subject", "orders/17"), true},
@@ -73,7 +73,7 @@ func TestAttributesMatch(t *testing.T) {
 		"all of two":                           {v1alpha2.Filter{All: list(yes, exact("tenant", "blue"))}, true},
 		"all with one that is wrong":           {v1alpha2.Filter{All: list(yes, no)}, false},
 		"any with one that is right":           {v1alpha2.Filter{Any: list(no, missing, yes)}, true},
-		"any with none":                        {v1alpha2.Filter{Any: list(no, missing)}, false},
+		"any without a match":                  {v1alpha2.Filter{Any: list(no, missing)}, false},
 		"not one that is right":                {not(yes), false},
 		"not one that is wrong":                {not(no), true},
 		"not a missing attribute":              {not(missing), true},
@@ -166,7 +166,7 @@ func TestExpressionMatches(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeEvaluatedDoesNotMatch(t *testing.T) {
+func TestExpressionThatCannotBeEvaluatedDoesNotMatch(t *testing.T) {
 	t.Parallel()
 	text := `"` + strings.Repeat("a", 60_000) + `"`
 	list := "[" + strings.Repeat("1,", 20_000) + "1]"
@@ -180,9 +180,9 @@ func TestWhatCannotBeEvaluatedDoesNotMatch(t *testing.T) {
 		"data that is a list":          {`data.amount > 1`, `[1]`, filter.ErrNotEvaluable},
 		"an index behind the end":      {`data[1] == 1`, `[1]`, filter.ErrNotEvaluable},
 		"a number that is too large":   {`data.a == 1`, `{"a": 1e999}`, filter.ErrNotJSON},
-		"a number divided by nothing":  {`1 / data.a == 1`, `{"a": 0}`, filter.ErrNotEvaluable},
+		"a division by zero":           {`1 / data.a == 1`, `{"a": 0}`, filter.ErrNotEvaluable},
 		"a pattern on a number":        {`data.a.matches("1")`, `{"a": 1}`, filter.ErrNotEvaluable},
-		"data that is no JSON":         {`data.amount > 1`, `<amount>2</amount>`, filter.ErrNotJSON},
+		"data that is not JSON":        {`data.amount > 1`, `<amount>2</amount>`, filter.ErrNotJSON},
 		"no data":                      {`has(data.amount)`, ``, filter.ErrNotJSON},
 		"more behind the JSON":         {`data.amount > 1`, `{"amount":2} {}`, filter.ErrNotJSON},
 		"JSON without an end":          {`data == 1`, strings.Repeat("[", 60_000), filter.ErrNotJSON},
@@ -224,10 +224,10 @@ func TestPartThatCannotBeEvaluatedMattersOnlyWhereTheOthersDoNotDecide(t *testin
 		want      bool
 		wantError string
 	}{
-		"any with one that is true":             {filter: v1alpha2.Filter{Any: list(fails, yes)}, want: true},
-		"any with none that is true":            {filter: v1alpha2.Filter{Any: list(no, fails)}, wantError: "spec.filter.any[1].cel"},
-		"all with one that is false":            {filter: v1alpha2.Filter{All: list(fails, no)}},
-		"all with none that is false":           {filter: v1alpha2.Filter{All: list(yes, fails)}, wantError: "spec.filter.all[1].cel"},
+		"any with a true part":                  {filter: v1alpha2.Filter{Any: list(fails, yes)}, want: true},
+		"any without a true part":               {filter: v1alpha2.Filter{Any: list(no, fails)}, wantError: "spec.filter.any[1].cel"},
+		"all with a false part":                 {filter: v1alpha2.Filter{All: list(fails, no)}},
+		"all without a false part":              {filter: v1alpha2.Filter{All: list(yes, fails)}, wantError: "spec.filter.all[1].cel"},
 		"not":                                   {filter: v1alpha2.Filter{Not: &fails}, wantError: "spec.filter.not.cel"},
 		"beside an expression that is false":    {filter: v1alpha2.Filter{Any: list(fails), CEL: "false"}},
 		"beside an expression that is true":     {filter: v1alpha2.Filter{Any: list(fails), CEL: "true"}, wantError: "spec.filter.any[0].cel"},
@@ -293,7 +293,7 @@ func TestWorkIsCountedBeforeAndAfter(t *testing.T) {
 	}
 }
 
-func TestDataIsReadOnlyWhenItIsAskedFor(t *testing.T) {
+func TestDataIsParsedOnlyWhenAnExpressionReadsIt(t *testing.T) {
 	t.Parallel()
 	got, err := compile(t, &v1alpha2.Filter{CEL: `event.id == "17"`}).Match(order(`no JSON`))
 	require.NoError(t, err)
@@ -308,7 +308,7 @@ func TestMatchingLeavesTheEventAsItIs(t *testing.T) {
 	require.Equal(t, order(purchase), e)
 }
 
-func TestFilterServesManyAtOnce(t *testing.T) {
+func TestFilterIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	compiled := compile(t, &v1alpha2.Filter{
 		CEL: `data.amount > 100 && event.subject.matches("^orders/") && data.customer.tags.join(",") == "vip,eu"`,

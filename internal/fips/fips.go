@@ -5,10 +5,11 @@ import (
 	"fmt"
 )
 
-// Mode is one of FIPS 140-3.
+// Mode is a mode of FIPS 140-3.
 type Mode string
 
-// The modes. In Only what is not approved fails or panics, in libraries too; Go calls it an aid to find such calls.
+// The modes. In Only all algorithms that are not approved fail or panic, in libraries too; Go describes it as an aid to
+// find such calls.
 const (
 	Off  Mode = "off"
 	On   Mode = "on"
@@ -18,10 +19,10 @@ const (
 // Variable is the environment variable from which Go reads the mode.
 const Variable = "GODEBUG"
 
-// unfrozen is what Go calls the module of a binary that was built without a frozen one.
+// unfrozen is the version that Go reports for the module of a binary built without a frozen one.
 const unfrozen = "latest"
 
-// Parse reads a mode.
+// Parse parses the name of a mode.
 func Parse(text string) (Mode, error) {
 	switch mode := Mode(text); mode {
 	case Off, On, Only:
@@ -31,11 +32,11 @@ func Parse(text string) (Mode, error) {
 	}
 }
 
-// Asked is false where the mode does not matter.
+// Asked reports whether the mode is a requirement.
 func (m Mode) Asked() bool { return m == On || m == Only }
 
-// Setting is what the Variable has to say for the mode; empty: nothing. Under Only the key exchange of TLS that is
-// preferred otherwise would fail, because one half of it is not approved.
+// Setting returns the value of Variable for the mode, or an empty string. Under Only it disables TLS's default key
+// exchange, which would fail, because one half of it is not approved.
 func (m Mode) Setting() string {
 	switch m {
 	case On:
@@ -53,12 +54,12 @@ type State struct {
 	Version           string // of the module
 }
 
-// Running is the state of this process.
+// Running returns the state of this process.
 func Running() State {
 	return State{Enabled: fips140.Enabled(), Enforced: fips140.Enforced(), Version: fips140.Version()}
 }
 
-// Mode is the one that a process is in.
+// Mode returns the mode of the process.
 func (s State) Mode() Mode {
 	switch {
 	case s.Enforced:
@@ -70,7 +71,8 @@ func (s State) Mode() Mode {
 	}
 }
 
-// Check says what keeps a process in the state from being in the mode. One that is in a stricter one than it is asked for may go on.
+// Check returns an error if a process in the state is not in the mode. A stricter mode than the requested one is
+// accepted.
 func (m Mode) Check(s State) error {
 	switch {
 	case !m.Asked():

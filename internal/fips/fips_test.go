@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAProcessStartsOnlyInTheModeThatItIsAskedFor(t *testing.T) {
+func TestProcessStartsOnlyInItsConfiguredMode(t *testing.T) {
 	t.Parallel()
 	off, on := State{Version: "v1.0.0"}, State{Enabled: true, Version: "v1.0.0"}
 	only, unfrozen := State{Enabled: true, Enforced: true, Version: "v1.0.0"}, State{Enabled: true, Version: "latest"}
@@ -15,11 +15,11 @@ func TestAProcessStartsOnlyInTheModeThatItIsAskedFor(t *testing.T) {
 		state State
 		says  []string
 	}{
-		"off where it is off":              {Off, off, nil},
+		"off where the process is off":     {Off, off, nil},
 		"off where the environment has it": {Off, on, nil},
 		"on where it is on":                {On, on, nil},
-		"on where more is":                 {On, only, nil},
-		"only where only that is":          {Only, only, nil},
+		"on where the process is stricter": {On, only, nil},
+		"only where the process is only":   {Only, only, nil},
 		"on where it is off":               {On, off, []string{"on is asked for", "mode is off", "GODEBUG=fips140=on"}},
 		"only where it is off":             {Only, off, []string{"only is asked for", "mode is off", "GODEBUG=fips140=only,tlsmlkem=0"}},
 		"only where it is on":              {Only, on, []string{"only is asked for", "mode is on", "GODEBUG=fips140=only,tlsmlkem=0"}},
@@ -39,7 +39,7 @@ func TestAProcessStartsOnlyInTheModeThatItIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestModesAreReadAndAskedForInGosOwnWords(t *testing.T) {
+func TestModesMapToGosSettings(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct {
 		setting string

@@ -24,24 +24,24 @@ import (
 
 const dialTimeout = 10 * time.Second
 
-// Options of a Client.
+// Options configure a Client.
 type Options struct {
 	// CA holds PEM certificates that are trusted in addition to those of the system.
 	CA []byte
-	// Guard decides which addresses repositories may have. Its zero value refuses those of this machine.
+	// Guard decides which addresses repositories may have. Its zero value denies those of this machine.
 	Guard dialguard.Guard
 }
 
-// Client reads remote repositories. It may be used by many at a time.
+// Client reads remote repositories. It is safe for concurrent use.
 type Client struct {
 	options Options
 	http    transport.Transport
-	// unlocking has one unit, for whoever decrypts a key.
+	// unlocking has one unit, held while a key is decrypted.
 	unlocking *fair.Pool
 }
 
-// New fails when the CA has no certificate. Repositories over HTTP are asked through the proxy of the environment, if
-// it names one.
+// New returns an error when the CA contains no certificate. Repositories over HTTP are accessed through the proxy of
+// the environment, if it names one.
 func New(options Options) (*Client, error) { return newClient(options, http.ProxyFromEnvironment) }
 
 func newClient(options Options, proxy func(*http.Request) (*url.URL, error)) (*Client, error) {
@@ -50,7 +50,7 @@ func newClient(options Options, proxy func(*http.Request) (*url.URL, error)) (*C
 		roots = x509.NewCertPool()
 	}
 	if len(options.CA) > 0 && !roots.AppendCertsFromPEM(options.CA) {
-		return nil, errors.New("read the CA bundle: it has no certificate in PEM form")
+		return nil, errors.New("read the CA bundle: no certificate in PEM form found")
 	}
 	c := &Client{options: options, unlocking: fair.NewPool(fair.Limits{Total: 1, Waiting: math.MaxInt64})}
 	guarded := options.Guard.Transport(&http.Transport{
@@ -59,7 +59,7 @@ func newClient(options Options, proxy func(*http.Request) (*url.URL, error)) (*C
 		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  time.Minute,
 		MaxResponseHeaderBytes: maxHeader,
-		IdleConnTimeout:        time.Second, // repositories are asked seldom
+		IdleConnTimeout:        time.Second, // requests to repositories are infrequent
 		ForceAttemptHTTP2:      true,
 	}, dialTimeout)
 	c.http = githttp.NewClient(&http.Client{Transport: &bounded{inner: guarded}})
@@ -77,11 +77,11 @@ type uploads interface {
 type session struct {
 	uploads
 
-	advertised *packp.AdvRefs // of its references no more than the first
+	advertised *packp.AdvRefs // contains only the first reference
 	wanted     *selection
 }
 
-// open connects and reads the references, of which it keeps those that are wanted. The session ends with ctx.
+// open connects and reads the references, of which it keeps only the requested ones. The session ends with ctx.
 func (c *Client) open(ctx context.Context, repository Repository, references ...string) (*session, error) {
 	endpoint, err := repository.endpoint(c.options.Guard)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *Client) open(ctx context.Context, repository Repository, references ...
 	opened, err := c.connect(context.WithValue(ctx, selecting{}, wanted), endpoint, repository)
 	if err != nil {
 		if ctx.Err() != nil {
-			err = ctx.Err() // rather than that the connection was closed for it
+			err = ctx.Err() // the cause of the closed connection
 		}
 		return nil, explain(err, repository)
 	}
@@ -99,7 +99,7 @@ func (c *Client) open(ctx context.Context, repository Repository, references ...
 	return opened, nil
 }
 
-// selecting is the key of a context with the selection from a list of references, on which go-git has no hold.
+// selecting is the context key for the selection from a list of references, since go-git offers no way to pass it.
 type selecting struct{}
 
 func selectionOf(ctx context.Context) *selection {
@@ -116,7 +116,7 @@ func (c *Client) connect(ctx context.Context, endpoint *transport.Endpoint, repo
 	}
 	advertised, err := opened.AdvertisedReferencesContext(ctx)
 	if err != nil {
-		_ = opened.Close() // of a session that has just failed
+		_ = opened.Close() // the session has failed already
 		return nil, err
 	}
 	return &session{uploads: opened, advertised: advertised}, nil
@@ -142,16 +142,16 @@ func (c *Client) uploadsOf(ctx context.Context, endpoint *transport.Endpoint, re
 	return c.http.NewUploadPackSession(endpoint, auth)
 }
 
-// Repository is a remote one and its credentials.
+// Repository is a remote repository with its credentials.
 type Repository struct {
 	// URL is https://, http://, ssh:// or user@host:path.
 	URL         string
 	Credentials Credentials
-	// Owner is the namespace of the request. Owners take turns where they share a limit.
+	// Owner is the namespace of the request. Limits are shared by owner.
 	Owner string
 }
 
-// CheckURL reports whether a repository's URL can be read at all.
+// CheckURL returns an error for a repository URL of an unsupported form.
 func CheckURL(url string) error {
 	_, err := Repository{URL: url}.endpoint(dialguard.Guard{})
 	return err
@@ -169,7 +169,7 @@ func (r Repository) endpoint(guard dialguard.Guard) (*transport.Endpoint, error)
 	switch endpoint.Protocol {
 	case "http", "https", "ssh":
 	default:
-		return nil, refuse("is none that can be read")
+		return nil, refuse("is not of a supported form")
 	}
 	if endpoint.Host == "" {
 		return nil, refuse("names no host")
@@ -180,7 +180,7 @@ func (r Repository) endpoint(guard dialguard.Guard) (*transport.Endpoint, error)
 	return endpoint, nil
 }
 
-// host is for messages.
+// host returns the host for messages.
 func (r Repository) host() string {
 	if endpoint, err := transport.NewEndpoint(r.URL); err == nil && endpoint.Host != "" {
 		return endpoint.Host
@@ -188,29 +188,29 @@ func (r Repository) host() string {
 	return r.redacted()
 }
 
-// redacted is the URL without a password.
+// redacted returns the URL without its password.
 func (r Repository) redacted() string {
 	endpoint, err := transport.NewEndpoint(r.URL)
 	if err != nil || endpoint.Password == "" {
 		return r.URL
 	}
-	endpoint.Password = "xxxxx" // as url.Redacted does
+	endpoint.Password = "xxxxx" // like url.Redacted
 	return endpoint.String()
 }
 
 const (
-	// maxAdvertised limits how much a repository may say of its references, some half a million of them. The server is a
-	// tenant's choice.
+	// maxAdvertised limits the bytes of a repository's list of references, about half a million of them. Tenants choose
+	// the server.
 	maxAdvertised = 32 << 20
-	// complaintSize limits how much of a server's error message is read.
+	// complaintSize limits the bytes of a server's error message that are read.
 	complaintSize = 2 << 10
-	// maxHeader limits how large the headers of an answer may be.
+	// maxHeader limits the size of response headers.
 	maxHeader = 64 << 10
-	// maxMessage fits the words of an Error into a condition.
+	// maxMessage limits the message of an Error to fit a condition.
 	maxMessage = 1 << 10
 )
 
-// beginning keeps the first words that are written to it. Its zero value is empty.
+// beginning keeps the first bytes that are written to it. Its zero value is empty.
 type beginning struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -224,14 +224,14 @@ func (b *beginning) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is the words on one line.
+// String returns the text on one line.
 func (b *beginning) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return strings.Join(strings.Fields(b.text.String()), " ")
 }
 
-// shortened is a message of at most maxMessage bytes.
+// shortened returns a message of at most maxMessage bytes.
 func shortened(message string) string {
 	if len(message) <= maxMessage {
 		return message
@@ -239,7 +239,7 @@ func shortened(message string) string {
 	return strings.ToValidUTF8(message[:maxMessage], "") + "..."
 }
 
-// bounded limits what go-git holds in memory: the text of an error and the references. A pack goes to disk.
+// bounded limits the data that go-git holds in memory: error texts and references. Packs are written to disk.
 type bounded struct {
 	inner http.RoundTripper
 }

@@ -12,17 +12,17 @@ import (
 	"path/filepath"
 )
 
-// Kinds of authentication, as spec.source.gitRepository.auth.type names them.
+// Types of authentication, as in spec.source.gitRepository.auth.type.
 const (
 	AuthBasic = "basic"
 	AuthKey   = "key"
 )
 
-// Credentials open a private repository. The zero value means none. They never print their secrets.
+// Credentials are the credentials for a private repository. The zero value is none. They never print their secrets.
 type Credentials struct {
 	username, password string
 	key                *privateKey
-	field              string // of the Secret, that has the key
+	field              string // of the Secret that contains the key
 	knownHosts         []byte
 	fingerprint        string
 }
@@ -32,7 +32,7 @@ func (c Credentials) IsZero() bool {
 	return c.username == "" && c.password == "" && c.key == nil
 }
 
-// String hides what they are.
+// String returns a description without secrets.
 func (c Credentials) String() string {
 	switch {
 	case c.IsZero():
@@ -44,13 +44,13 @@ func (c Credentials) String() string {
 	}
 }
 
-// GoString hides what they are.
+// GoString returns a description without secrets.
 func (c Credentials) GoString() string { return "git.Credentials{" + c.String() + "}" }
 
-// LogValue hides what they are.
+// LogValue returns a description without secrets.
 func (c Credentials) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// Format hides what they are from every verb, since some look into values.
+// Format prints a description without secrets for every verb, since some print fields.
 func (c Credentials) Format(state fmt.State, verb rune) {
 	text := c.String()
 	if verb == 'v' && state.Flag('#') {
@@ -74,10 +74,10 @@ const (
 	keyKnownHosts = "known_hosts"
 )
 
-// ParseSecret reads the forms of Secrets that Kyma takes: kubernetes.io/basic-auth, kubernetes.io/ssh-auth,
-// and any other type with the keys username and password, or key and, for its passphrase, password. Beside
-// an SSH key, known_hosts may have the keys of the host. It takes no time: what would cost much is refused, and an
-// encrypted key is decrypted when it is used first.
+// ParseSecret accepts the forms of Secrets that Kyma accepts: kubernetes.io/basic-auth, kubernetes.io/ssh-auth, and any
+// other type with the keys username and password, or key and, for its passphrase, password. A Secret with an SSH key
+// may contain the keys of the host in known_hosts. ParseSecret is cheap: it rejects expensive keys, and an encrypted
+// key is decrypted at its first use.
 func ParseSecret(authType, secretType string, data map[string][]byte) (Credentials, error) {
 	if (secretType == typeBasic && authType != AuthBasic) || (secretType == typeSSH && authType != AuthKey) {
 		return Credentials{}, secretError("inconsistent secret type: %s does not fit auth.type %s", secretType, authType)
@@ -106,7 +106,7 @@ func ParseSecret(authType, secretType string, data map[string][]byte) (Credentia
 	return found, nil
 }
 
-// checkFields makes sure that a Secret has what it must have, and of what is used no more than is read.
+// checkFields reports missing required fields, and used fields that are too long.
 func checkFields(data map[string][]byte, used, needed []string) error {
 	for _, field := range needed {
 		if len(data[field]) == 0 {
@@ -142,7 +142,7 @@ func fingerprint(data map[string][]byte, used []string) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// ReadDir reads a mounted Secret of any of these forms.
+// ReadDir reads a mounted Secret in one of these forms.
 func ReadDir(authType, dir string) (Credentials, error) {
 	if authType == "" {
 		return Credentials{}, nil
@@ -164,5 +164,5 @@ func ReadDir(authType, dir string) (Credentials, error) {
 	return ParseSecret(authType, secretType, data)
 }
 
-// Fingerprint identifies credentials without showing them.
+// Fingerprint identifies credentials without revealing them.
 func (c Credentials) Fingerprint() string { return c.fingerprint }

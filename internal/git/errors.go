@@ -30,16 +30,16 @@ type Kind string
 // Kinds of errors.
 const (
 	InvalidURL         Kind = "InvalidURL"
-	Forbidden          Kind = "Forbidden" // the address is one that Functions must not make us connect to
+	Forbidden          Kind = "Forbidden" // Functions must not connect to the address
 	Authentication     Kind = "Authentication"
-	Secret             Kind = "Secret" // what is in it cannot be used
+	Secret             Kind = "Secret" // its content is not valid
 	Certificate        Kind = "Certificate"
 	HostKey            Kind = "HostKey"
 	Unreachable        Kind = "Unreachable"
 	RepositoryNotFound Kind = "RepositoryNotFound"
 	ReferenceNotFound  Kind = "ReferenceNotFound"
 	DirectoryNotFound  Kind = "DirectoryNotFound"
-	Unreadable         Kind = "Unreadable" // anything else
+	Unreadable         Kind = "Unreadable" // any other failure
 )
 
 // Error describes a failure and its remedy.
@@ -49,10 +49,10 @@ type Error struct {
 	err     error
 }
 
-// Error is the message.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap is the cause, if there is one.
+// Unwrap returns the cause, if there is one.
 func (e *Error) Unwrap() error { return e.err }
 
 // IsTransient reports whether the same request may succeed later without any change.
@@ -67,10 +67,10 @@ func IsAuthentication(err error) bool {
 	return ok && explained.Kind == Authentication
 }
 
-// explain gives an error of a transport its kind.
+// explain classifies an error of a transport.
 func explain(err error, repository Repository) error {
 	if known, ok := errors.AsType[*Error](err); ok {
-		return known // without how the transport came to it
+		return known // drops the transport's context
 	}
 	kind, message := classify(err, repository)
 	return &Error{Kind: kind, Message: shortened(message), err: err}
@@ -88,7 +88,7 @@ func classify(err error, repository Repository) (kind Kind, message string) {
 		return Forbidden, "no connection is made to the host " + host + ": " + dialguard.ErrDenied.Error() + ". Correct spec.source.gitRepository.url"
 	case errors.As(err, &unknownKey):
 		return HostKey, "the SSH host key of " + host + " is not the one in known_hosts. Correct known_hosts in the Secret of " +
-			"spec.source.gitRepository.auth, or find out who answers there"
+			"spec.source.gitRepository.auth, or verify the server"
 	case errors.As(err, &certificate), isCertificate(err):
 		return Certificate, "the certificate of " + host + " cannot be verified: it is expired, of another name, or by an authority that is not " +
 			"trusted. Add its CA to the installation's CA bundle"
@@ -101,8 +101,8 @@ func classify(err error, repository Repository) (kind Kind, message string) {
 			"Correct spec.source.gitRepository.url or auth"
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return ReferenceNotFound, "the repository " + repository.redacted() + " is empty. Push a commit to it"
-	case errors.Is(err, pktline.ErrInvalidPktLen): // as with a web page
-		return RepositoryNotFound, "what answers at " + repository.redacted() + " is no Git repository. Correct spec.source.gitRepository.url"
+	case errors.Is(err, pktline.ErrInvalidPktLen): // for example, a web page
+		return RepositoryNotFound, "the server at " + repository.redacted() + " is not a Git repository. Correct spec.source.gitRepository.url"
 	case errors.As(err, &dns):
 		return Unreachable, "the host " + host + ", or one that it redirects to, is not known. Correct spec.source.gitRepository.url, or the DNS"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &operation), isTimeout(err):
@@ -112,7 +112,7 @@ func classify(err error, repository Repository) (kind Kind, message string) {
 	}
 }
 
-// silence says how a host does not answer.
+// silence describes how a host fails to respond.
 func silence(err error) string {
 	var number syscall.Errno
 	switch {
@@ -125,11 +125,11 @@ func silence(err error) string {
 	}
 }
 
-// reason says why a repository cannot be read, in no words of its server.
+// reason returns why a repository cannot be read, without text of its server.
 func reason(err error) string {
 	var local *fs.PathError
 	if unexpected, ok := errors.AsType[*plumbing.UnexpectedError](err); ok {
-		err = unexpected.Err // which it does not unwrap
+		err = unexpected.Err // it has no Unwrap method
 	}
 	var answer *githttp.Err
 	var refusal *pktline.ErrorLine
@@ -160,7 +160,7 @@ func authenticationMessage(repository Repository) string {
 	return message + "Correct the credentials in the Secret of spec.source.gitRepository.auth"
 }
 
-// isSSHAuthentication reads the text: x/crypto/ssh has no error for it.
+// isSSHAuthentication inspects the text, because x/crypto/ssh has no error type for it.
 func isSSHAuthentication(err error) bool {
 	var partial *ssh.PassphraseMissingError
 	return errors.As(err, &partial) || strings.Contains(err.Error(), "ssh: unable to authenticate")

@@ -25,20 +25,20 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
-// Commit identifies the commit and the directory that Fetch gets.
+// Commit identifies the commit and the directory that Fetch retrieves.
 type Commit struct {
 	Hash string
-	// Reference is a branch or tag that contains it. A server that does not give out single commits is asked
-	// for it instead.
+	// Reference is a branch or tag that contains the commit. It is requested from servers that do not serve single
+	// commits.
 	Reference string
-	// BaseDir is the directory whose files are wanted; the root is empty.
+	// BaseDir is the directory whose files are fetched; empty for the root.
 	BaseDir string
 }
 
 const (
 	objectCache = 16 << 20 // bytes of objects in memory
 	largeObject = 1 << 20  // bytes; a larger one is never held in memory as a whole
-	// deepest limits how many commits behind its branch a commit may be where the server gives out branches only.
+	// deepest limits the distance of a commit from the tip of its branch on servers that serve only branches.
 	deepest = 1000
 )
 
@@ -70,17 +70,17 @@ func (c *Client) Fetch(ctx context.Context, repository Repository, commit Commit
 	return write(tree, into)
 }
 
-// fetch is one Fetch under way.
+// fetch is the state of one Fetch.
 type fetch struct {
 	client     *Client
 	repository Repository
 	hash       plumbing.Hash
 	storage    *filesystem.Storage
-	// sparse means that the commit came without the contents of its files.
+	// sparse means that the commit was received without the contents of its files.
 	sparse bool
 }
 
-// commit gets the commit alone or, where the server refuses that, the end of its branch.
+// commit fetches the commit alone or, if the server refuses, the history of its branch.
 func (f *fetch) commit(ctx context.Context, commit Commit) error {
 	opened, err := f.client.open(ctx, f.repository)
 	if err != nil {
@@ -91,7 +91,7 @@ func (f *fetch) commit(ctx context.Context, commit Commit) error {
 	if err == nil {
 		return nil
 	}
-	// The next try needs a session of its own.
+	// The next attempt needs a new session.
 	opened, openErr := f.client.open(ctx, f.repository, commit.Reference)
 	if openErr != nil {
 		return openErr
@@ -121,7 +121,7 @@ func givesSingleObjects(s *session) bool {
 	return s.advertised.Capabilities.Supports(capability.AllowReachableSHA1InWant)
 }
 
-// pack asks for objects, stores them and closes the session.
+// pack requests objects, stores them and closes the session.
 func (f *fetch) pack(ctx context.Context, opened *session, depth int, wants ...plumbing.Hash) (err error) {
 	defer func() { _ = opened.Close() }()
 	offered := opened.advertised.Capabilities
@@ -189,7 +189,7 @@ func (f *fetch) tree(baseDir string) (*object.Tree, error) {
 	return found, err
 }
 
-// blobs gets the contents of the files below a tree.
+// blobs fetches the contents of the files below a tree.
 func (f *fetch) blobs(ctx context.Context, tree *object.Tree) error {
 	wants, err := contents(tree)
 	if err != nil || len(wants) == 0 {
@@ -206,7 +206,7 @@ func (f *fetch) blobs(ctx context.Context, tree *object.Tree) error {
 	return err
 }
 
-// contents lists the objects of the files below a tree, each once.
+// contents lists the objects of the files below a tree, without duplicates.
 func contents(tree *object.Tree) ([]plumbing.Hash, error) {
 	walker := object.NewTreeWalker(tree, true, nil)
 	defer walker.Close()
@@ -229,8 +229,8 @@ func contents(tree *object.Tree) ([]plumbing.Hash, error) {
 
 func isContent(mode filemode.FileMode) bool { return mode.IsFile() }
 
-// write puts the files below a tree into a directory. os.Root keeps everything within it, whatever names and
-// links the tree has.
+// write writes the files below a tree into a directory. os.Root keeps everything within it, regardless of the names and
+// links in the tree.
 func write(tree *object.Tree, into string) error {
 	root, err := os.OpenRoot(into)
 	if err != nil {
@@ -257,8 +257,8 @@ func write(tree *object.Tree, into string) error {
 	}
 }
 
-// checkLinks follows every link once all are there: each may stay within the directory, and one through another
-// lead out of it. One that leads nowhere does no harm.
+// checkLinks follows every link after all were created: each may stay within the directory, and one through another
+// lead out of it. A dangling link is harmless.
 func checkLinks(root *os.Root, links []string) error {
 	for _, name := range links {
 		_, err := root.Stat(name)
@@ -305,7 +305,7 @@ func writeEntry(root *os.Root, tree *object.Tree, name string, entry object.Tree
 	return errors.Join(err, written.Close())
 }
 
-// writeLink keeps a link that stays within the directory and refuses any other.
+// writeLink creates a link that stays within the directory and rejects any other.
 func writeLink(root *os.Root, name string, file *object.File) error {
 	target, err := file.Contents()
 	if err != nil {

@@ -49,7 +49,7 @@ var files = map[string]string{
 	"with space/a file.js": "spaces",
 }
 
-// read gives all files below a directory and what they say.
+// read returns the contents of all files below a directory.
 func read(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -155,7 +155,7 @@ func TestACommitIsFetchedFromEveryKindOfServer(t *testing.T) {
 	}
 }
 
-func TestAnErrorSaysWhatToRepair(t *testing.T) {
+func TestErrorNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	repository := gittest.New(t)
 	commit := repository.Commit(t, "main", files)
@@ -202,25 +202,25 @@ func TestAnErrorSaysWhatToRepair(t *testing.T) {
 		"no such commit over SSH": {
 			Repository{URL: host.URL, Credentials: friend}, Commit{Hash: strings.Repeat("a", 40), Reference: "main"}, ReferenceNotFound, "cannot be fetched",
 		},
-		"a web page":           {Repository{URL: page.URL + "/shop.git"}, Commit{}, RepositoryNotFound, "is no Git repository"},
-		"a host that is down":  {Repository{URL: down.URL + "/shop.git"}, Commit{}, Unreadable, "503"},
-		"no server":            {Repository{URL: "http://" + loopback.Address(t) + "/shop.git"}, Commit{}, Unreachable, "does not answer"},
-		"a name that is none":  {Repository{URL: "https://nowhere.invalid/shop.git"}, Commit{}, Unreachable, "is not known"},
-		"no TLS on that port":  {Repository{URL: strings.Replace(repository.HTTP(t, "", "").Address(), "http:", "https:", 1)}, Commit{}, Certificate, "Use http://"},
-		"no such directory":    {Repository{URL: repository.HTTP(t, "", "").Address()}, Commit{Hash: commit, Reference: "main", BaseDir: "prices"}, DirectoryNotFound, `"prices"`},
-		"no such commit":       {Repository{URL: repository.HTTP(t, "", "").Address()}, Commit{Hash: strings.Repeat("a", 40), Reference: "main"}, ReferenceNotFound, "cannot be fetched"},
-		"a local path":         {Repository{URL: "/etc"}, Commit{}, InvalidURL, "Use https://"},
-		"a file":               {Repository{URL: "file:///etc"}, Commit{}, InvalidURL, "Use https://"},
-		"the git protocol":     {Repository{URL: "git://example.org/shop.git"}, Commit{}, InvalidURL, "Use https://"},
-		"an empty repository":  {Repository{URL: gittest.New(t).HTTP(t, "", "").Address()}, Commit{}, ReferenceNotFound, "is empty"},
-		"the password is safe": {Repository{URL: strings.Replace(repository.HTTP(t, "me", "x").Address(), "http://", "http://me:hunter2@", 1)}, Commit{}, Authentication, "me:xxxxx@"},
+		"a web page":               {Repository{URL: page.URL + "/shop.git"}, Commit{}, RepositoryNotFound, "is no Git repository"},
+		"a host that is down":      {Repository{URL: down.URL + "/shop.git"}, Commit{}, Unreadable, "503"},
+		"no server":                {Repository{URL: "http://" + loopback.Address(t) + "/shop.git"}, Commit{}, Unreachable, "does not answer"},
+		"an unknown host name":     {Repository{URL: "https://nowhere.invalid/shop.git"}, Commit{}, Unreachable, "is not known"},
+		"no TLS on that port":      {Repository{URL: strings.Replace(repository.HTTP(t, "", "").Address(), "http:", "https:", 1)}, Commit{}, Certificate, "Use http://"},
+		"no such directory":        {Repository{URL: repository.HTTP(t, "", "").Address()}, Commit{Hash: commit, Reference: "main", BaseDir: "prices"}, DirectoryNotFound, `"prices"`},
+		"no such commit":           {Repository{URL: repository.HTTP(t, "", "").Address()}, Commit{Hash: strings.Repeat("a", 40), Reference: "main"}, ReferenceNotFound, "cannot be fetched"},
+		"a local path":             {Repository{URL: "/etc"}, Commit{}, InvalidURL, "Use https://"},
+		"a file":                   {Repository{URL: "file:///etc"}, Commit{}, InvalidURL, "Use https://"},
+		"the git protocol":         {Repository{URL: "git://example.org/shop.git"}, Commit{}, InvalidURL, "Use https://"},
+		"an empty repository":      {Repository{URL: gittest.New(t).HTTP(t, "", "").Address()}, Commit{}, ReferenceNotFound, "is empty"},
+		"the password is redacted": {Repository{URL: strings.Replace(repository.HTTP(t, "me", "x").Address(), "http://", "http://me:hunter2@", 1)}, Commit{}, Authentication, "me:xxxxx@"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			skipStrict(t, tc.repository.URL)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			c, err := newClient(Options{Guard: dialguard.Guard{AllowLoopback: true}}, http.ProxyURL(nil)) // who knows no name may be a proxy, too
+			c, err := newClient(Options{Guard: dialguard.Guard{AllowLoopback: true}}, http.ProxyURL(nil)) // a proxy may not be able to resolve the name
 			require.NoError(t, err)
 			if tc.commit.Hash == "" {
 				_, err = c.List(ctx, tc.repository)
@@ -235,7 +235,7 @@ func TestAnErrorSaysWhatToRepair(t *testing.T) {
 	}
 }
 
-func TestAHostThatIsNotTheKnownOneIsRefused(t *testing.T) {
+func TestHostWithAnUnknownKeyIsRejected(t *testing.T) {
 	t.Parallel()
 	repository := gittest.New(t)
 	private, public := gittest.Key(t)
@@ -249,7 +249,7 @@ func TestAHostThatIsNotTheKnownOneIsRefused(t *testing.T) {
 	requireKind(t, HostKey, err)
 }
 
-func TestNoConnectionGoesToAddressesThatTenantsMustNotReach(t *testing.T) {
+func TestDeniedAddressesAreNotDialled(t *testing.T) {
 	t.Parallel()
 	c, err := New(Options{})
 	require.NoError(t, err)
@@ -270,7 +270,7 @@ func TestNoConnectionGoesToAddressesThatTenantsMustNotReach(t *testing.T) {
 	require.Zero(t, server.Requests())
 }
 
-func TestARedirectLeadsNowhereThatAURLCouldNot(t *testing.T) {
+func TestRedirectIsCheckedLikeAURL(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"file:///etc/passwd", "http://169.254.169.254/latest"} {
 		server := httptest.NewServer(http.RedirectHandler(target, http.StatusFound))
@@ -285,7 +285,7 @@ func TestARedirectLeadsNowhereThatAURLCouldNot(t *testing.T) {
 	}
 }
 
-func TestALinkOutOfTheDirectoryIsRefused(t *testing.T) {
+func TestLinkOutOfTheDirectoryIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"/etc/passwd", "../../secret", "../other/handler.js"} {
 		repository := gittest.New(t)
@@ -296,7 +296,7 @@ func TestALinkOutOfTheDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-func TestLinksThatLeadOutOnlyTogetherAreRefused(t *testing.T) {
+func TestLinksThatTogetherLeadOutAreRejected(t *testing.T) {
 	t.Parallel()
 	repository := gittest.New(t)
 	commit := repository.Commit(t, "main", map[string]string{
@@ -307,7 +307,7 @@ func TestLinksThatLeadOutOnlyTogetherAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "the link out leads out")
 }
 
-func TestLinksThatLeadNowhereOrInCirclesAreKept(t *testing.T) {
+func TestDanglingAndCircularLinksAreKept(t *testing.T) {
 	t.Parallel()
 	repository := gittest.New(t)
 	links := map[string]string{"nowhere": "missing/file", "circle": "circle", "throughafile": "handler.js/x", "up": "lib/../handler.js"}
@@ -325,21 +325,21 @@ func TestLinksThatLeadNowhereOrInCirclesAreKept(t *testing.T) {
 	}
 }
 
-func TestModesAreKeptAndSubmodulesAndGitsOwnFilesAreNotThere(t *testing.T) {
+func TestModesAreKeptWithoutSubmodulesAndGitsOwnFiles(t *testing.T) {
 	t.Parallel()
 	repository := gittest.New(t)
 	commit := repository.CommitSpecial(t, "main")
 	into := t.TempDir()
 	require.NoError(t, client(t, nil).Fetch(t.Context(), Repository{URL: repository.HTTP(t, "", "").Address()}, Commit{Hash: commit, Reference: "main"}, into))
 	require.Equal(t, map[string]string{"run.sh": "#!/bin/sh\n", "plain.txt": "plain"}, read(t, into))
-	for name, want := range map[string]fs.FileMode{"run.sh": 0o700, "plain.txt": 0o600} { // the rest is up to the umask
+	for name, want := range map[string]fs.FileMode{"run.sh": 0o700, "plain.txt": 0o600} { // the other bits depend on the umask
 		info, err := os.Stat(filepath.Join(into, name))
 		require.NoError(t, err)
 		require.Equal(t, want, info.Mode()&0o700, name)
 	}
 }
 
-func TestOnlyTheWantedDirectoryIsTransferred(t *testing.T) {
+func TestOnlyTheRequestedDirectoryIsTransferred(t *testing.T) {
 	t.Parallel()
 	repository := gittest.New(t)
 	large := strings.Repeat("x", 1<<20)
@@ -369,7 +369,7 @@ func TestSecretsOfEveryFormAreRead(t *testing.T) {
 		"key":                    {AuthKey, "kubernetes.io/ssh-auth", map[string][]byte{"ssh-privatekey": private}, ""},
 		"key in any Secret":      {AuthKey, "Opaque", map[string][]byte{"key": private}, ""},
 		"key without key":        {AuthKey, "Opaque", map[string][]byte{"ssh-privatekey": private}, "missing 'key'"},
-		"key that is none":       {AuthKey, "Opaque", map[string][]byte{"key": []byte("no")}, "is no private key"},
+		"key that is malformed":  {AuthKey, "Opaque", map[string][]byte{"key": []byte("no")}, "is no private key"},
 		"basic in an SSH Secret": {AuthBasic, "kubernetes.io/ssh-auth", map[string][]byte{"ssh-privatekey": private}, "inconsistent secret type"},
 		"key in a basic Secret":  {AuthKey, "kubernetes.io/basic-auth", map[string][]byte{"username": []byte("a")}, "inconsistent secret type"},
 	} {
@@ -393,7 +393,7 @@ func TestSecretsOfEveryFormAreRead(t *testing.T) {
 	}
 }
 
-// requireSilent prints credentials in all ways, alone and within something else.
+// requireSilent prints credentials in all ways, alone and inside other values.
 func requireSilent(t *testing.T, credentials Credentials) {
 	t.Helper()
 	repository := Repository{URL: "https://example.org/shop.git", Credentials: credentials}
@@ -412,8 +412,8 @@ func requireSilent(t *testing.T, credentials Credentials) {
 	}
 }
 
-// skipStrict leaves out what is read over SSH where the tests run in FIPS 140-3's strict mode, in which its library fails. No Function
-// is read over SSH there.
+// skipStrict skips SSH repositories in FIPS 140-3's strict mode, in which the SSH library fails. Functions do not
+// support SSH there.
 func skipStrict(t *testing.T, url string) {
 	t.Helper()
 	if fips140.Enforced() && strings.HasPrefix(url, "ssh://") {

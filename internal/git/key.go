@@ -16,7 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Bounds of what a Secret may hold. Work with a private key cannot be interrupted, so that they come before it.
+// Bounds of a Secret's content. They are checked first, because operations with a private key cannot be interrupted.
 const (
 	maxField      = 16 << 10 // bytes of a key, a password or a username
 	maxKnownHosts = 64 << 10 // bytes
@@ -32,22 +32,22 @@ const (
 	pemEC      = "EC PRIVATE KEY"
 )
 
-// privateKey is one whose costs are bounded. It is decrypted once for all copies of its Credentials.
+// privateKey is a private key of bounded cost. It is decrypted once for all copies of its Credentials.
 type privateKey struct {
 	block      *pem.Block
 	passphrase string
 	opened     atomic.Pointer[opened]
 }
 
-// opened is what decrypting a key has come to.
+// opened is the result of decrypting a key.
 type opened struct {
 	signer ssh.Signer
 	err    error
 }
 
-// readKey decrypts nothing: what it costs to do so is read from the outside of the key and is bounded first.
+// readKey decrypts nothing: it reads the cost of the decryption from the key's envelope and rejects expensive keys.
 func readKey(text []byte, passphrase string) (*privateKey, error) {
-	// Editors and YAML change the end of a key.
+	// Editors and YAML may change the end of a key.
 	block, _ := pem.Decode(append([]byte(strings.TrimSpace(string(text))), '\n'))
 	if block == nil {
 		return nil, errors.New("it is not in PEM form. Use what ssh-keygen has written, with its first and last line")
@@ -65,7 +65,7 @@ func readKey(text []byte, passphrase string) (*privateKey, error) {
 	return &privateKey{block: block, passphrase: passphrase}, nil
 }
 
-// checkBlock reports whether a key is encrypted, and refuses one that is too costly as far as that shows.
+// checkBlock reports whether a key is encrypted, and rejects a key that is visibly too expensive.
 func checkBlock(block *pem.Block) (sealed bool, err error) {
 	if x509.IsEncryptedPEMBlock(block) { //nolint:staticcheck // a form in which keys still are
 		return true, checkType(block.Type)
@@ -93,7 +93,7 @@ func checkType(name string) error {
 
 var errNoKey = errors.New("it cannot be read. Use what ssh-keygen has written")
 
-// envelope is what is around a key of OpenSSH (PROTOCOL.key).
+// envelope is the outer structure of an OpenSSH key (PROTOCOL.key).
 type envelope struct {
 	Cipher, KDF, Options string
 	Keys                 uint32
@@ -135,7 +135,7 @@ func checkCipher(e envelope) error {
 
 func reads(text []byte, into any) bool { return ssh.Unmarshal(text, into) == nil }
 
-// checkPublic reads the half that is never encrypted.
+// checkPublic reads the public half, which is never encrypted.
 func checkPublic(text []byte) error {
 	var head struct {
 		Type string
@@ -146,7 +146,7 @@ func checkPublic(text []byte) error {
 		Rest []byte `ssh:"rest"`
 	}
 	if !reads(text, &head) || head.Type != ssh.KeyAlgoRSA || !reads(head.Rest, &numbers) {
-		return nil // what is none of RSA has one size
+		return nil // other types have a fixed size
 	}
 	return checkRSA(numbers.E, numbers.N)
 }
@@ -226,7 +226,7 @@ func tooLong(bits int) error {
 	return fmt.Errorf("it is an RSA key of %d bits, and at most %d are taken. Make one by ssh-keygen -t ed25519, or -t rsa -b 4096", bits, maxRSA)
 }
 
-// unlock decrypts a key unless that was done before: one at a time, since it cannot be interrupted, and in turn by owner.
+// unlock decrypts a key once: one key at a time, since the decryption cannot be interrupted, and in turn by owner.
 func (c *Client) unlock(ctx context.Context, owner string, key *privateKey) (ssh.Signer, error) {
 	if known := key.opened.Load(); known != nil {
 		return known.signer, known.err
@@ -259,7 +259,7 @@ func (k *privateKey) decrypt() (ssh.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if key, ok := raw.(*rsa.PrivateKey); ok { // what is encrypted need not be what is said outside
+	if key, ok := raw.(*rsa.PrivateKey); ok { // the encrypted key may differ from the public half
 		if err := checkRSA(big.NewInt(int64(key.E)), key.N); err != nil {
 			return nil, err
 		}
@@ -284,7 +284,7 @@ func (k *privateKey) raw() (any, error) {
 		return nil, err
 	}
 	raw, err := ssh.ParseRawPrivateKey(pem.EncodeToMemory(plain))
-	if err != nil { // this form does not always notice what a wrong passphrase makes of it
+	if err != nil { // this format does not always detect a wrong passphrase
 		return nil, x509.IncorrectPasswordError
 	}
 	return raw, nil

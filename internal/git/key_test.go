@@ -21,7 +21,7 @@ import (
 
 const passphrase = "correct horse"
 
-// encrypted is a key of OpenSSH that passphrase decrypts. To make it takes as long as to decrypt it.
+// encrypted is an OpenSSH key that is decrypted by passphrase. Encrypting takes as long as decrypting.
 var encrypted = sync.OnceValues(func() ([]byte, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -34,7 +34,7 @@ var encrypted = sync.OnceValues(func() ([]byte, error) {
 	return pem.EncodeToMemory(block), nil
 })
 
-// costly is one that takes so many rounds, and that nothing decrypts.
+// costly is a key with the given number of rounds, which cannot be decrypted.
 func costly(rounds uint32) []byte {
 	return inPEM(pemOpenSSH, append([]byte("openssh-key-v1\x00"), ssh.Marshal(envelope{
 		Cipher: "aes256-ctr", KDF: "bcrypt", Options: bcryptOptions(rounds), Keys: 1, Private: make([]byte, 256),
@@ -48,7 +48,7 @@ func bcryptOptions(rounds uint32) string {
 	}{"0123456789abcdef", rounds}))
 }
 
-// oversized is an RSA key that is consistent, of numbers that are no primes: no one has to look for these.
+// oversized is a consistent RSA key made of numbers that are not primes, which would take long to find.
 func oversized(t testing.TB, bits int) *rsa.PrivateKey {
 	t.Helper()
 	e, one := big.NewInt(65537), big.NewInt(1)
@@ -110,7 +110,7 @@ func inPEM(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// openSSH wraps an RSA key as ssh-keygen does, which x/crypto/ssh does for those alone that crypto/rsa takes.
+// openSSH encodes an RSA key as ssh-keygen does. x/crypto/ssh encodes only keys that crypto/rsa accepts.
 func openSSH(key *rsa.PrivateKey, e *big.Int, kdf, options string) []byte {
 	public := ssh.Marshal(struct {
 		Type string
@@ -146,7 +146,7 @@ func secretOf(key []byte, password string) map[string][]byte {
 	return data
 }
 
-func TestAnSSHKeyThatIsCostlyIsRefusedBeforeAnythingIsComputed(t *testing.T) {
+func TestExpensiveSSHKeyIsRejectedBeforeAnyComputation(t *testing.T) {
 	t.Parallel()
 	large, huge := oversized(t, 16384), oversized(t, 65536)
 	e, odd := big.NewInt(65537), new(big.Int).SetBit(big.NewInt(1), 40, 1)
@@ -168,7 +168,7 @@ func TestAnSSHKeyThatIsCostlyIsRefusedBeforeAnythingIsComputed(t *testing.T) {
 		"an exponent of 8 kbit in PKCS#8":    {inPEM(pemPKCS8, pkcs8(t, pkcs1(t, oversized(t, 2048), large.Primes[0]))), "", "an exponent of 8192 bits"},
 		"DSA":                                {inPEM("DSA PRIVATE KEY", []byte{1}), "", `a key of type "DSA PRIVATE KEY" is not read`},
 		"an unknown cipher":                  {inPEM(pemOpenSSH, append([]byte("openssh-key-v1\x00"), ssh.Marshal(envelope{Cipher: "rot13", KDF: "bcrypt", Options: options, Keys: 1})...)), passphrase, `the cipher "rot13"`},
-		"another way to make a key":          {openSSH(oversized(t, 2048), e, "scrypt", options), passphrase, "not encrypted by way of bcrypt"},
+		"another key derivation":             {openSSH(oversized(t, 2048), e, "scrypt", options), passphrase, "not encrypted by way of bcrypt"},
 		"PKCS#8 encrypted":                   {inPEM("ENCRYPTED PRIVATE KEY", []byte{1}), passphrase, `a key of type "ENCRYPTED PRIVATE KEY" is not read`},
 		"encrypted without passphrase":       {costly(16), "", "no 'password' is beside it"},
 		"a passphrase without an encryption": {openSSH(oversized(t, 2048), e, "none", ""), passphrase, "it is not an encrypted key"},
@@ -204,7 +204,7 @@ func TestFieldsOfASecretAreBounded(t *testing.T) {
 		require.ErrorContains(t, err, "'"+field+"' has 65537 bytes, and at most 16384 are read")
 	}
 	_, err := ParseSecret(AuthKey, typeSSH, map[string][]byte{"ssh-privatekey": private, "password": large})
-	require.NoError(t, err, "what is not used may be there")
+	require.NoError(t, err, "unused fields are allowed")
 }
 
 func TestKeysOfEveryFormAreDecryptedOnce(t *testing.T) {
@@ -240,15 +240,15 @@ func TestKeysOfEveryFormAreDecryptedOnce(t *testing.T) {
 				return
 			}
 			wrong, err := ParseSecret(AuthKey, "", secretOf(tc.key, "wrong"))
-			require.NoError(t, err, "nothing is decrypted where a Secret is read")
+			require.NoError(t, err, "parsing a Secret must not decrypt")
 			_, err = wrong.key.open()
 			require.ErrorContains(t, err, "the passphrase in 'password' does not decrypt it")
 		})
 	}
 }
 
-// What is encrypted cannot be looked at before, and may be another key than is said outside.
-func TestAnSSHKeyThatHidesItsSizeIsRefusedOnceItIsDecrypted(t *testing.T) {
+// The encrypted part cannot be inspected in advance, and may differ from the public half.
+func TestSSHKeyThatHidesItsSizeIsRejectedAfterDecryption(t *testing.T) {
 	t.Parallel()
 	credentials, err := ParseSecret(AuthKey, "", secretOf(legacy(t, pemPKCS1, pkcs1(t, oversized(t, 16384), big.NewInt(65537))), passphrase))
 	require.NoError(t, err)

@@ -15,15 +15,15 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// References are some branches and tags of a repository, the commits that they stand for, and what may have been meant by
-// those that are not there.
+// References holds the commits of selected branches and tags of a repository, and hints for those that do not exist.
 type References struct {
 	commits map[string]string // by full name
-	hints   map[string]string // by what was asked for
-	hint    string            // for what has none of its own
+	hints   map[string]string // by requested reference
+	hint    string            // for references without a hint
 }
 
-// List reads a repository's references, in any form that Resolve takes. However many there are, it keeps these alone.
+// List returns a repository's references, in any form that Resolve accepts. It keeps only these, however many there
+// are.
 func (c *Client) List(ctx context.Context, repository Repository, references ...string) (References, error) {
 	opened, err := c.open(ctx, repository, references...)
 	if err != nil {
@@ -43,7 +43,7 @@ const (
 	tags     = "refs/tags/"
 )
 
-// namesOf are the full names by which a reference may be listed, the first of which counts.
+// namesOf returns the full names under which a reference may be listed, in order of precedence.
 func namesOf(reference string) []string {
 	if strings.HasPrefix(reference, "refs/") {
 		return []string{reference}
@@ -51,7 +51,7 @@ func namesOf(reference string) []string {
 	return []string{branches + reference, tags + reference}
 }
 
-// Resolve finds the commit of a branch, a tag, a full reference name or a commit, which was asked for. A branch comes before a
+// Resolve returns the commit of a listed branch, tag, full reference name or commit. A branch takes precedence over a
 // tag of the same name.
 func (r References) Resolve(reference string) (string, error) {
 	reference = strings.TrimSpace(reference)
@@ -71,17 +71,18 @@ func (r References) Resolve(reference string) (string, error) {
 		"reference not found: there is no branch or tag %q%s. Correct spec.source.gitRepository.reference", reference, hint)}
 }
 
-// listing reads what a server says of its references. It notes what is wanted and hands no more on than the first line, which
-// has the server's capabilities, and what is none of a list: how long it is costs no memory.
+// listing filters a server's list of references. It records the requested references and forwards only the first line,
+// which contains the server's capabilities, and lines that are not references, so that its memory does not depend on
+// the length of the list.
 type listing struct {
 	from *bufio.Reader
 	into *selection
-	left int // bytes that may still come
+	left int // remaining bytes
 
 	began bool   // the first reference has passed
-	plain bool   // what comes is not looked at
-	ready []byte // to be handed on
-	err   error  // after that
+	plain bool   // passed through without inspection
+	ready []byte // to be forwarded
+	err   error  // after ready
 }
 
 func newListing(from io.Reader, into *selection) *listing {
@@ -90,7 +91,7 @@ func newListing(from io.Reader, into *selection) *listing {
 
 const (
 	lengthSize = 4
-	maxPacket  = 65520 // with its length
+	maxPacket  = 65520 // including its length
 )
 
 // Read implements io.Reader.
@@ -117,14 +118,14 @@ func (l *listing) Read(p []byte) (int, error) {
 var errTooLong = &Error{Kind: Unreadable, Message: fmt.Sprintf(
 	"the repository lists more than %d MiB of branches and tags, which is more than is read", maxAdvertised>>20)}
 
-// next takes a packet, and returns it where it has to be handed on.
+// next reads a packet, and returns it if it has to be forwarded.
 func (l *listing) next() ([]byte, error) {
 	size := l.size()
 	if size == 0 {
-		l.plain = true // an end, too few bytes or no Git: whoever reads on finds out
+		l.plain = true // the end, a short read or another protocol: the reader reports it
 		return nil, nil
 	}
-	if size == lengthSize { // a flush, or a packet without content
+	if size == lengthSize { // a flush packet, or a packet without content
 		l.plain = l.began
 	}
 	if l.left -= size; l.left < 0 {
@@ -134,11 +135,11 @@ func (l *listing) next() ([]byte, error) {
 	if err == nil && l.take(packet[lengthSize:]) {
 		packet = nil
 	}
-	_, _ = l.from.Discard(min(size, l.from.Buffered())) // keeps what was peeked until the next packet
+	_, _ = l.from.Discard(min(size, l.from.Buffered())) // valid until the next packet
 	return packet, err
 }
 
-// size is that of the next packet with its length, and 0 where there is none.
+// size returns the size of the next packet including its length, or 0.
 func (l *listing) size() int {
 	head, err := l.from.Peek(lengthSize)
 	if err != nil {
@@ -151,13 +152,13 @@ func (l *listing) size() int {
 	return max(int(size), lengthSize)
 }
 
-// take reports whether a line is one of a list that need not be handed on.
+// take reports whether a line is a reference that need not be forwarded.
 func (l *listing) take(line []byte) bool {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	if l.began && bytes.HasPrefix(line, []byte("shallow ")) {
 		return true
 	}
-	line, _, _ = bytes.Cut(line, []byte{0}) // what follows are capabilities
+	line, _, _ = bytes.Cut(line, []byte{0}) // capabilities follow
 	if len(line) <= hashSize+1 || line[hashSize] != ' ' || !isHash(line[:hashSize]) {
 		return false
 	}
@@ -180,15 +181,14 @@ func isHash(text []byte) bool {
 
 const (
 	shown = 5
-	// misspelt limits how many letters of a name may be wrong for another one to be meant.
+	// misspelt is the maximum number of differing letters in a hint.
 	misspelt = 3
-	// maxHints is for how many references names are looked for that are like them.
+	// maxHints limits the number of references for which similar names are searched.
 	maxHints = 8
 	maxShown = 100 // bytes of a name
 )
 
-// selection is what is kept of a list of references while it is read: the commits of those that are wanted, and a few names for
-// messages.
+// selection collects from a list of references the requested commits, and a few names for messages.
 type selection struct {
 	wanted   map[string]bool   // full names
 	commits  map[string]string // by full name
@@ -213,8 +213,8 @@ func newSelection(references []string) *selection {
 	return s
 }
 
-// see takes one line of the list. An annotated tag comes again with the commit that it points to, which counts and not the tag's
-// own object.
+// see processes one line of the list. An annotated tag is listed again with the commit that it points to, which takes
+// precedence over the tag object.
 func (s *selection) see(full, commit []byte) {
 	name := string(full)
 	base, _ := strings.CutSuffix(name, "^{}")
@@ -239,7 +239,7 @@ func (s *selection) see(full, commit []byte) {
 	}
 }
 
-// references are what has come of it.
+// references returns the collected References.
 func (s *selection) references() References {
 	found := References{commits: s.commits, hints: map[string]string{}, hint: s.branches.list()}
 	for _, near := range s.near {
@@ -250,7 +250,7 @@ func (s *selection) references() References {
 	return found
 }
 
-// nearest are the names that look most like a reference.
+// nearest collects the names most similar to a reference.
 type nearest struct {
 	reference string
 	names     names
@@ -267,7 +267,7 @@ type candidate struct {
 	distance int
 }
 
-// names are the first ones in order of distance and alphabet, one more than are shown.
+// names are the first names in order of distance and alphabet, one more than is shown.
 type names []candidate
 
 func (n *names) add(c candidate) {
@@ -281,7 +281,7 @@ func (n *names) add(c candidate) {
 	*n = (*n)[:min(len(*n), shown+1)]
 }
 
-// list is part of a message.
+// list returns the names as part of a message.
 func (n names) list() string {
 	if len(n) == 0 {
 		return ""
@@ -299,7 +299,7 @@ func (n names) list() string {
 	return text
 }
 
-// isPlain reports whether a name may be shown. Others are a server's words.
+// isPlain reports whether a name is harmless in a message. Other names may be arbitrary text of a server.
 func isPlain(name string) bool {
 	if name == "" || len(name) > maxShown || strings.IndexByte("._/+@#-", name[0]) >= 0 {
 		return false
@@ -315,7 +315,7 @@ func isPlain(name string) bool {
 	return true
 }
 
-// distance is the number of letters that differ, without regard to case; of names that are far apart only that they are.
+// distance returns the number of differing letters, ignoring case. Beyond misspelt it is not exact.
 func distance(a, b string) int {
 	if diff := len(a) - len(b); diff > misspelt || -diff > misspelt {
 		return misspelt + 1

@@ -25,7 +25,7 @@ import (
 
 const manyReferences = 250_000
 
-func TestOf250000ReferencesThoseAreFoundThatAreWanted(t *testing.T) {
+func TestRequestedReferencesAreFoundAmong250000(t *testing.T) {
 	t.Parallel()
 	skipStrict(t, "ssh://")
 	repository := gittest.New(t)
@@ -59,7 +59,7 @@ func TestOf250000ReferencesThoseAreFoundThatAreWanted(t *testing.T) {
 	}
 }
 
-// It is alone, since it looks at the memory of the process.
+// It is not parallel, since it measures the memory of the process.
 func TestEightListsOf250000ReferencesTakeFewMegabytes(t *testing.T) { //nolint:paralleltest // see above
 	hash := strings.Repeat("a", hashSize)
 	text := []byte(packet("# service=git-upload-pack\n") + "0000" + packet(hash+" HEAD\x00side-band-64k\n"))
@@ -93,7 +93,7 @@ func TestEightListsOf250000ReferencesTakeFewMegabytes(t *testing.T) { //nolint:p
 	for range 8 {
 		<-sent
 	}
-	require.Less(t, heap()-before, int64(16<<20), "all but what is on its way has been read")
+	require.Less(t, heap()-before, int64(16<<20), "the list must not be held in memory")
 	close(end)
 	for range 8 {
 		got := <-answers
@@ -109,7 +109,7 @@ func heap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-func TestListsAreReadInWhateverPartsTheyCome(t *testing.T) {
+func TestListingReadsPacketsInAnyChunks(t *testing.T) {
 	t.Parallel()
 	hash := strings.Repeat("a", hashSize)
 	prefix, first := packet("# service=git-upload-pack\n")+"0000", packet(hash+" HEAD\x00side-band-64k\n")
@@ -127,13 +127,13 @@ func TestListsAreReadInWhateverPartsTheyCome(t *testing.T) {
 		"with an empty packet":         {first + "0004" + main + "0000", false, true},
 		"empty":                        {packet(strings.Repeat("0", hashSize)+" capabilities^{}\x00side-band-64k\n") + "0000", false, false},
 		"without capabilities":         {packet(hash+" HEAD\n") + main + "0000", false, true},
-		"that is none":                 {"<!DOCTYPE html>", false, true},
+		"that is a web page":           {"<!DOCTYPE html>", false, true},
 		"that ends in a packet":        {first + main[:20], false, true},
 		"that ends in a length":        {first + "00", false, true},
-		"with a line that is none":     {first + packet("stolen\n") + main + "0000", false, true},
+		"with a malformed line":        {first + packet("stolen\n") + main + "0000", false, true},
 		"with an error":                {first + packet("ERR no\n"), false, true},
 		"with a packet that is longer": {first + "fff5", false, true},
-		"of nothing":                   {"", false, true},
+		"that is empty":                {"", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,7 +189,7 @@ func TestAnEncryptedKeyIsDecryptedOnceForAllRequests(t *testing.T) {
 	require.Same(t, first, credentials.key.opened.Load())
 }
 
-func TestAWrongPassphraseNamesWhatToCorrect(t *testing.T) {
+func TestErrorForAWrongPassphraseNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	skipStrict(t, "ssh://")
 	credentials, err := ParseSecret(AuthKey, "", secretOf(costly(1), "wrong"))
@@ -200,7 +200,7 @@ func TestAWrongPassphraseNamesWhatToCorrect(t *testing.T) {
 	require.False(t, IsTransient(err))
 }
 
-func TestAKeyWaitsForOthersToBeDecryptedNoLongerThanItsRequest(t *testing.T) {
+func TestWaitForADecryptionEndsWithItsRequest(t *testing.T) {
 	t.Parallel()
 	skipStrict(t, "ssh://")
 	credentials, err := ParseSecret(AuthKey, "", secretOf(costly(1), passphrase))
@@ -216,7 +216,7 @@ func TestAKeyWaitsForOthersToBeDecryptedNoLongerThanItsRequest(t *testing.T) {
 	require.ErrorIs(t, err, fair.ErrStopped)
 }
 
-// enormous is a host's key that no client can verify in time.
+// enormous is a host key that no client can verify in time.
 type enormous struct{ ssh.Signer }
 
 // PublicKey implements ssh.Signer.
@@ -248,7 +248,7 @@ func (enormousPublic) Marshal() []byte {
 	}{ssh.KeyAlgoRSA, big.NewInt(65537), n})
 }
 
-func TestAHostKeyOf64KbitIsRefused(t *testing.T) {
+func TestHostKeyOf64KbitIsRejected(t *testing.T) {
 	t.Parallel()
 	skipStrict(t, "ssh://")
 	private, _ := gittest.Key(t)
@@ -263,7 +263,7 @@ func TestAHostKeyOf64KbitIsRefused(t *testing.T) {
 	require.Less(t, time.Since(began), handshakeTimeout)
 }
 
-func TestAMissingReferenceIsAnsweredWithNamesThatLookLikeIt(t *testing.T) {
+func TestErrorForAMissingReferenceSuggestsSimilarNames(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		references []string
@@ -277,7 +277,7 @@ func TestAMissingReferenceIsAnsweredWithNamesThatLookLikeIt(t *testing.T) {
 		"a branch and a tag of one name": {[]string{"refs/heads/v1", "refs/tags/v1"}, "v2", ", but v1. "},
 		"nothing like it":                {[]string{"refs/heads/main", "refs/heads/develop"}, "release", ", but develop, main. "},
 		"many":                           {[]string{"refs/heads/a", "refs/heads/b", "refs/heads/c", "refs/heads/d", "refs/heads/e", "refs/heads/f"}, "release", ", but a, b, c, d, e, .... "},
-		"pull requests are no branches":  {[]string{"refs/pull/1/head"}, "release", `"release". `},
+		"pull requests are not branches": {[]string{"refs/pull/1/head"}, "release", `"release". `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -300,7 +300,7 @@ func TestDistanceCountsLettersThatDiffer(t *testing.T) {
 	}
 }
 
-func TestHintsForManyReferencesAreThoseOfAFew(t *testing.T) {
+func TestHintsAreLimitedToAFewReferences(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	for i := range maxHints + 1 {

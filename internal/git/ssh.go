@@ -21,22 +21,22 @@ import (
 // handshakeTimeout bounds the handshake and the authentication.
 const handshakeTimeout = 20 * time.Second
 
-// errCommand means that git-upload-pack has failed on the other side.
+// errCommand means that git-upload-pack failed on the server.
 var errCommand = errors.New("its command git-upload-pack has failed")
 
-// sshSession talks to one git-upload-pack. go-git's own has no way to end while a server is silent, and takes no
-// dialer that could refuse addresses.
+// sshSession is a session with one git-upload-pack. go-git's implementation cannot be interrupted while a server is
+// silent, and accepts no dialer that could deny addresses.
 type sshSession struct {
 	connection *ssh.Client
 	command    *ssh.Session
 	stdin      io.WriteCloser
 	stdout     io.Reader
-	listing    *listing // of stdout's beginning
+	listing    *listing // of the beginning of stdout
 	complaint  beginning
 	release    func() bool
 }
 
-// openSSH connects and starts the command. The connection ends with ctx.
+// openSSH connects and starts the command. The connection is closed when ctx ends.
 func (c *Client) openSSH(ctx context.Context, endpoint *transport.Endpoint, repository Repository) (*sshSession, error) {
 	address := sshAddress(endpoint)
 	config, err := c.sshConfig(ctx, endpoint, address, repository)
@@ -90,7 +90,7 @@ func (s *sshSession) start(connection net.Conn, address string, config *ssh.Clie
 	return connection.SetDeadline(time.Time{})
 }
 
-// quoted is a word for the shell of the server, in the form that git itself gives it.
+// quoted quotes a path for the server's shell as git does.
 func quoted(path string) string {
 	return "'" + strings.NewReplacer(`'`, `'\''`, `!`, `'\!'`).Replace(path) + "'"
 }
@@ -127,8 +127,8 @@ func (s *sshSession) UploadPack(_ context.Context, request *packp.UploadPackRequ
 	return response, nil
 }
 
-// because adds what the complaint of the server's command means, which is complete once it has ended. Its words are
-// not passed on: the server may be one that the user of the URL must not reach.
+// because classifies an error by the stderr of the server's command, which is complete once the command has ended. Its
+// text is not returned: the server may be one that the user of the URL must not reach.
 func (s *sshSession) because(err error) error {
 	_ = s.stdin.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(s.stdout, complaintSize))
@@ -143,13 +143,13 @@ func (s *sshSession) because(err error) error {
 	}
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (s *sshSession) Close() error {
 	s.release()
 	return s.connection.Close()
 }
 
-// isNotFound knows how the hosts say it.
+// isNotFound recognizes the messages of the common hosts.
 func isNotFound(said string) bool {
 	said = strings.ToLower(said)
 	for _, phrase := range []string{
@@ -184,7 +184,7 @@ func (c *Client) sshConfig(ctx context.Context, endpoint *transport.Endpoint, ad
 	return config, verifyHost(config, address, credentials.knownHosts)
 }
 
-// verifyHost checks the host's key where the Secret has known_hosts. Without, any key is taken, as in Kyma.
+// verifyHost checks the host's key if the Secret contains known_hosts. Otherwise it accepts any key, as Kyma does.
 func verifyHost(config *ssh.ClientConfig, address string, known []byte) error {
 	if len(known) == 0 {
 		config.HostKeyCallback = ssh.InsecureIgnoreHostKey() //nolint:gosec // documented: who wants verification adds known_hosts

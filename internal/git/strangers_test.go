@@ -27,7 +27,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/gittest"
 )
 
-// stolen is what a server says that a tenant has named and must not read.
+// stolen is a server's text that a tenant must not be able to read.
 const stolen = "stolen-words"
 
 func packet(text string) string { return fmt.Sprintf("%04x%s", len("0000")+len(text), text) }
@@ -55,7 +55,7 @@ func TestNoErrorHasTextOfTheServer(t *testing.T) {
 		"the path of a redirect":       redirect("/" + stolen),
 		"the scheme of a redirect":     redirect(stolen + "://x/info/refs"),
 		"an error in place of a list":  advertisement(packet("ERR " + stolen + "\n")),
-		"a list that is none":          advertisement(packet(stolen + "\n")),
+		"a malformed list":             advertisement(packet(stolen + "\n")),
 		"a capability":                 advertisement(strings.Replace(main, "shallow", "object-format="+stolen, 1)),
 		"a page":                       func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, stolen) },
 		"an error in place of objects": advertisement(main),
@@ -91,7 +91,7 @@ func redirect(to string) http.HandlerFunc {
 	}
 }
 
-func TestTheNamesInACertificateAreInNoError(t *testing.T) {
+func TestErrorsContainNoNamesOfACertificate(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestTheNamesInACertificateAreInNoError(t *testing.T) {
 	require.NotContains(t, err.Error(), stolen)
 }
 
-// serveSSH accepts every client, and answers the command with words on stderr and a failure.
+// serveSSH accepts every client, and fails the command with text on stderr.
 func serveSSH(t *testing.T, complaint string) string {
 	t.Helper()
 	private, _ := gittest.Key(t)
@@ -182,7 +182,7 @@ func TestErrorsOfSSHCommandsAreClassifiedWithoutTheirText(t *testing.T) {
 	}
 }
 
-func TestAHintNamesNoReferenceThatIsNoPlainShortName(t *testing.T) {
+func TestHintsContainOnlyPlainShortNames(t *testing.T) {
 	t.Parallel()
 	for _, reference := range []string{"mian", "nothing-like-it"} {
 		seen := newSelection([]string{reference})
@@ -197,7 +197,7 @@ func TestAHintNamesNoReferenceThatIsNoPlainShortName(t *testing.T) {
 	}
 }
 
-// proxied is a client of a proxy that answers itself and counts.
+// proxied returns a client of a proxy that responds itself and counts requests.
 func proxied(t *testing.T) (*Client, *atomic.Int64) {
 	t.Helper()
 	var asked atomic.Int64
@@ -217,18 +217,18 @@ func proxied(t *testing.T) (*Client, *atomic.Int64) {
 	return c, &asked
 }
 
-func TestAProxyOfTheInstallationMayBeAnywhereButIsAskedForNothingThatIsForbidden(t *testing.T) {
+func TestProxyMayHaveAnyAddressButGetsNoDeniedRequest(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		url   string
 		kind  Kind
 		asked int64
 	}{
-		"a host that only the proxy knows": {"http://git.invalid/shop.git", RepositoryNotFound, 1},
-		"a host behind a redirect":         {"http://git.invalid/moved.git", Forbidden, 1},
-		"an address of a cloud":            {"http://169.254.169.254/shop.git", Forbidden, 0},
-		"this machine by its name":         {"http://localhost/shop.git", Forbidden, 0},
-		"this machine over TLS":            {"https://127.0.0.1/shop.git", Forbidden, 0},
+		"a host that only the proxy can resolve": {"http://git.invalid/shop.git", RepositoryNotFound, 1},
+		"a host behind a redirect":               {"http://git.invalid/moved.git", Forbidden, 1},
+		"an address of a cloud":                  {"http://169.254.169.254/shop.git", Forbidden, 0},
+		"this machine by its name":               {"http://localhost/shop.git", Forbidden, 0},
+		"this machine over TLS":                  {"https://127.0.0.1/shop.git", Forbidden, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -261,7 +261,7 @@ func TestCredentialsDoNotFollowToAnotherHost(t *testing.T) {
 	require.False(t, leaked.Load())
 }
 
-func TestAServerThatIsSilentIsLeftWhenTheTimeIsUp(t *testing.T) {
+func TestSilentServerIsAbandonedAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	private, _ := gittest.Key(t)
 	key, err := ParseSecret(AuthKey, "", map[string][]byte{"key": private})
@@ -279,12 +279,12 @@ func TestAServerThatIsSilentIsLeftWhenTheTimeIsUp(t *testing.T) {
 					return
 				}
 				buffer := make([]byte, 1024)
-				for err == nil { // reads and writes nothing, until the client is gone
+				for err == nil { // neither reads nor writes until the client disconnects
 					_, err = conn.Read(buffer)
 				}
 				close(left)
 			}()
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // enough to connect, however busy the machine
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // enough to connect on a busy machine
 			defer cancel()
 			repository := Repository{URL: scheme + listener.Addr().String() + "/shop.git"}
 			if name == "SSH" {
@@ -301,7 +301,7 @@ func TestAServerThatIsSilentIsLeftWhenTheTimeIsUp(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWithoutEndIsNotReadToItsEnd(t *testing.T) {
+func TestEndlessResponseIsNotReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	packet := func(text string) string { return fmt.Sprintf("%04x%s", len("0000")+len(text), text) }
 	hash := strings.Repeat("a", 40)

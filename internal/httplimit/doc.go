@@ -1,4 +1,4 @@
-// Package httplimit bounds what the peers of HTTP servers and clients may hold: the connections and the time of a server, and the memory
+// Package httplimit bounds the resources that HTTP peers may hold: the connections and the time of a server, and the memory
 // for the heads of responses.
 //
 //	Meter    the wait of one server for one client: a deadline that received bytes put off, and the time since which the server waits
@@ -10,8 +10,8 @@
 //
 // It guarantees for clients of a server:
 //   - A client that moves Rate bytes a second is never behind, whatever pauses the server makes. One that trickles falls behind by all
-//     the time that the server has waited for it, less the time that its bytes may take: a byte now and then puts nothing off.
-//   - Bytes ahead of the pace count for nothing later, beyond what the Meter allows: the client may pause for no longer than
+//     the time that the server has waited for it, less the time that its bytes may take: an occasional byte does not postpone the deadline.
+//   - Bytes ahead of the pace give no later credit beyond the Meter's limit: the client may pause no longer than
 //     any other.
 //   - A Meter can be read without a lock while its client is waited for.
 //   - Places never exceed their total, nor their shares. A client that is in time keeps its place.

@@ -24,7 +24,7 @@ func TestAClientThatKeepsItsPaceIsNeverBehind(t *testing.T) {
 		now = now.Add(time.Second)
 		m.End(now, 1000)
 		require.Zero(t, m.Since())
-		now = now.Add(time.Hour) // for which the server does not read
+		now = now.Add(time.Hour) // while the server does not read
 	}
 }
 
@@ -43,7 +43,7 @@ func TestAClientThatTricklesFallsBehind(t *testing.T) {
 	require.Equal(t, now, m.Begin(now))
 }
 
-func TestWhatWasSentAheadOfThePaceCountsForNothingLater(t *testing.T) {
+func TestBytesAheadOfThePaceGiveNoLaterCredit(t *testing.T) {
 	t.Parallel()
 	now, m := time.Unix(1000, 0), Meter{Rate: 1000}
 	m.Begin(now)
@@ -54,7 +54,7 @@ func TestWhatWasSentAheadOfThePaceCountsForNothingLater(t *testing.T) {
 	require.Equal(t, now.Add(-time.Second), m.Begin(now))
 }
 
-func TestAClientThatMayBeAheadStopsForAsLongAsItIs(t *testing.T) {
+func TestClientWithCreditMayPauseForItsCredit(t *testing.T) {
 	t.Parallel()
 	now, m := time.Unix(1000, 0), Meter{Rate: 1000, Ahead: 5 * time.Second}
 	m.Begin(now)
@@ -64,8 +64,8 @@ func TestAClientThatMayBeAheadStopsForAsLongAsItIs(t *testing.T) {
 	require.Equal(t, now.Add(5*time.Second), m.Begin(now))
 }
 
-// Each line of four bytes takes a hundred in memory, so who does not end its header gets no further.
-func TestLinesOfAnAnswerAreCountedAsTheyCome(t *testing.T) {
+// Each line of four bytes takes a hundred in memory, so an endless header is cut off.
+func TestLinesOfAResponseAreCountedAsTheyArrive(t *testing.T) {
 	t.Parallel()
 	const ok, early = "HTTP/1.1 200 OK\r\n", "HTTP/1.1 103 Early Hints\r\n"
 	many := strings.Repeat("a:\r\n", maxLinesRead)
@@ -99,7 +99,7 @@ func TestLinesOfAnAnswerAreCountedAsTheyCome(t *testing.T) {
 	}
 }
 
-// pipe is a connection, and what its server answers.
+// pipe returns a connection whose server sends the given response.
 func pipe(t *testing.T, answer string) *conn {
 	t.Helper()
 	here, there := net.Pipe()
@@ -108,8 +108,8 @@ func pipe(t *testing.T, answer string) *conn {
 	return &conn{Conn: here}
 }
 
-// A reader of a header line by line drops what comes behind a whole line, an error too.
-func TestAnAnswerOfTooManyLinesIsNotReadOn(t *testing.T) {
+// A reader of lines drops everything after a complete line, including errors.
+func TestResponseWithTooManyLinesIsNotReadFurther(t *testing.T) {
 	t.Parallel()
 	c, buffer := pipe(t, strings.Repeat("a:\r\n", maxLinesRead+10)), make([]byte, 4<<10)
 	n, err := c.Read(buffer)
@@ -121,7 +121,7 @@ func TestAnAnswerOfTooManyLinesIsNotReadOn(t *testing.T) {
 	}
 }
 
-func TestALongHeadTakesOfTheMemoryOfItsKeyUntilItsRequestIsOver(t *testing.T) {
+func TestLongHeadHoldsMemoryOfItsKeyUntilItsRequestEnds(t *testing.T) {
 	t.Parallel()
 	memory := fair.NewPool(fair.Limits{Total: 2 * HeadCost})
 	long := "HTTP/1.1 200 OK\r\n" + strings.Repeat("a:\r\n", shortLines) + "\r\n"
@@ -140,18 +140,18 @@ func TestALongHeadTakesOfTheMemoryOfItsKeyUntilItsRequestIsOver(t *testing.T) {
 	require.Zero(t, memory.Held("shop"), "a short head is free, as is a body")
 	require.NoError(t, read(&first, long))
 	require.ErrorIs(t, read(&second, long), ErrHeadShare)
-	require.NoError(t, read(&other, long), "another namespace has its share")
+	require.NoError(t, read(&other, long), "another namespace must have its own share")
 	first.Close()
 	require.Zero(t, memory.Held("shop"))
 	require.NoError(t, read(&second, long))
 	second.Close()
 	late.Close()
-	require.NoError(t, read(&late, long), "nobody waits for this answer any more")
+	require.NoError(t, read(&late, long), "the request has ended")
 	other.Close()
 	require.Zero(t, memory.Held("shop")+memory.Held("other"))
 }
 
-func TestAHeaderHasAsManyLinesAsItMay(t *testing.T) {
+func TestHeaderMayHaveTheMaximumNumberOfLines(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, CheckHead(http.Header{"A": make([]string, MaxHeadLines)}))
 	require.ErrorIs(t, CheckHead(http.Header{"A": make([]string, MaxHeadLines), "B": {""}}), ErrHeadLines)

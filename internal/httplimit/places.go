@@ -13,26 +13,28 @@ import (
 )
 
 const (
-	// evictedPart is which part of all places is vacated at a time, so that the search is not repeated for each further client.
+	// evictedPart is the divisor of the places that are vacated at a time, so that the search is not repeated for each
+	// further client.
 	evictedPart = 64
 	// searchAgain is the pause after a search that found every client in time.
 	searchAgain = 10 * time.Millisecond
-	// mostKinds of keys have shares.
+	// maxKinds is the maximum number of kinds of keys.
 	mostKinds = 3
 )
 
-// Client has a place, and may lose it.
+// Client holds a place, and may be evicted from it.
 type Client interface {
-	// WaitsSince returns since when the server has waited for the client, in nanoseconds of Unix time, or 0 while it does not.
+	// WaitsSince returns the time since which the server has waited for the client, in nanoseconds of Unix time, or 0
+	// while it does not wait.
 	WaitsSince(now int64) int64
-	// Evict ends what the client does. It may be called twice, and after the place was left.
+	// Evict ends the client's activity. It may be called twice, and after the place was vacated.
 	Evict()
 }
 
-// Key is whose share a client counts for.
+// Key identifies the share that a client uses.
 type Key struct {
 	Name string
-	// Unshared is for those that stand for many others.
+	// Unshared exempts keys that stand for many clients, such as proxies.
 	Unshared bool
 }
 
@@ -50,7 +52,7 @@ func KeyOf(address netip.Addr) Key {
 	return Key{Name: address.String()}
 }
 
-// KeyOfPort returns the key of an address with a port, as http.Request has it.
+// KeyOfPort returns the key of an address with a port, as in http.Request.
 func KeyOfPort(address string) Key {
 	if found, err := netip.ParseAddrPort(address); err == nil {
 		return KeyOf(found.Addr())
@@ -61,12 +63,12 @@ func KeyOfPort(address string) Key {
 // KeyOfConn returns the key of the remote address.
 func KeyOfConn(c net.Conn) Key { return KeyOfPort(c.RemoteAddr().String()) }
 
-// Places are what a server has for clients: connections, or requests. It is safe for concurrent use.
+// Places are the places that a server has for clients: connections, or requests. It is safe for concurrent use.
 //
-// A client counts for a key of each kind, such as its address and the namespace that it asks. A further client of a key that has its
-// share takes the place of the one of the same key that has been waited for longest. Without a free place, it takes that of the one who
-// has been waited for longest at the first key with most of them. So whoever sends at once and reads at once is served beside any number
-// of others, also where these come by the same address.
+// A client counts for a key of each kind, such as its address and the namespace that it requests. When a key has used
+// its share, its next client evicts the client of the same key for which the server has waited longest. When all places
+// are taken, it evicts the one for which the server has waited longest, at the first key with most of them. So a client
+// that sends and reads promptly is served beside any number of others, even with the same address.
 type Places struct {
 	total int
 	now   func() time.Time
@@ -77,13 +79,13 @@ type Places struct {
 	full barren
 }
 
-// kind is that of a key.
+// kind is one kind of keys.
 type kind struct {
 	shares *fair.Pool
 	keys   map[string]*holder
 }
 
-// holder is a key that has places.
+// holder is a key with its places.
 type holder struct {
 	places []*Place
 	barren barren
@@ -92,17 +94,18 @@ type holder struct {
 // barren is the time of the last search without a result.
 type barren time.Time
 
-// Place is that of one client. The zero Place is none.
+// Place is the place of one client. The zero Place is vacant.
 type Place struct {
 	of     *Places
 	client Client
 	keys   [mostKinds]Key
-	index  [mostKinds]int  // among those of the key
-	units  [mostKinds]bool // of the key's share
+	index  [mostKinds]int  // among the places of the key
+	units  [mostKinds]bool // in use, of the key's share
 	held   bool
 }
 
-// NewPlaces makes so many places, and for each kind of key says how many a key has; 0: no more than it leaves free.
+// NewPlaces returns the given number of places. perKey has the share of a key for each kind; 0: no more than it leaves
+// free.
 func NewPlaces(total int, perKey ...int) *Places {
 	p := &Places{total: total, now: time.Now}
 	for _, most := range perKey {
@@ -111,14 +114,15 @@ func NewPlaces(total int, perKey ...int) *Places {
 	return p
 }
 
-// Held returns how many places are taken.
+// Held returns the number of places in use.
 func (p *Places) Held() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.held
 }
 
-// Take takes a place for a client with a key of each kind, and reports whether there is one, and how many others lost theirs.
+// Take takes a place for a client with a key of each kind. It reports whether it succeeded, and how many other clients
+// were evicted.
 func (p *Places) Take(place *Place, client Client, keys ...Key) (ok bool, evicted int) {
 	p.mu.Lock()
 	place.of, place.client = p, client
@@ -131,7 +135,7 @@ func (p *Places) Take(place *Place, client Client, keys ...Key) (ok bool, evicte
 	return ok, len(gone)
 }
 
-// Leave vacates a place, once.
+// Leave vacates a place. Further calls have no effect.
 func (l *Place) Leave() {
 	if l.of == nil {
 		return
@@ -141,7 +145,7 @@ func (l *Place) Leave() {
 	l.of.leave(l)
 }
 
-// enter is called with the lock held, as all below are.
+// enter is called with the lock held, as are all methods below.
 func (p *Places) enter(place *Place) (gone []Client, ok bool) {
 	for i := range p.kinds {
 		key := place.keys[i]
@@ -171,7 +175,7 @@ func (p *Places) enter(place *Place) (gone []Client, ok bool) {
 	return gone, true
 }
 
-// makeRoom gives a place the unit of another of its key, or one of the key that has most when its own has nothing yet.
+// makeRoom frees a unit by evicting a client of the same key, or of the key with most places if its own has none yet.
 func (p *Places) makeRoom(place *Place, i int) (gone []Client, ok bool) {
 	key := place.keys[i].Name
 	if own := p.kinds[i].keys[key]; own != nil && p.kinds[i].shares.Held(key) > 0 {
@@ -208,13 +212,13 @@ func (p *Places) vacateAny() []Client {
 	}))
 }
 
-// slow has a place, and the server waits for it.
+// slow is a place whose client the server waits for.
 type slow struct {
 	place *Place
 	since int64
 }
 
-// slowest returns who has been waited for longest, of the key that has most of them.
+// slowest returns the clients that the server has waited for longest, of the key with most of them.
 func (p *Places) slowest(last *barren, all iter.Seq2[*Place, string]) []slow {
 	now := p.now()
 	if now.Sub(time.Time(*last)) < searchAgain {
@@ -260,7 +264,7 @@ func (p *Places) leave(place *Place) {
 	p.release(place)
 }
 
-// release gives back what a place has of the shares.
+// release returns the units of a place to the shares.
 func (p *Places) release(place *Place) {
 	for i := range p.kinds {
 		if place.units[i] {

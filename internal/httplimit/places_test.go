@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// guest is a client that waits since a time, or not.
+// guest is a client that the server may have waited for since a time.
 type guest struct {
 	Place
 	since   int64
@@ -19,7 +19,7 @@ type guest struct {
 func (g *guest) WaitsSince(int64) int64 { return g.since }
 func (g *guest) Evict()                 { g.evicted++ }
 
-// placesAt are places whose clock stands at *now.
+// placesAt returns places whose clock returns *now.
 func placesAt(now *time.Time, total int, perKey ...int) *Places {
 	p := NewPlaces(total, perKey...)
 	p.now = func() time.Time { return *now }
@@ -57,7 +57,7 @@ func TestAKeyTakesNoMorePlacesThanItLeavesFree(t *testing.T) {
 	require.Equal(t, 7, p.Held())
 }
 
-func TestAFurtherClientTakesThePlaceOfTheSlowestOfItsKey(t *testing.T) {
+func TestFurtherClientEvictsTheSlowestOfItsKey(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	p := placesAt(&now, 6, 3)
@@ -72,7 +72,7 @@ func TestAFurtherClientTakesThePlaceOfTheSlowestOfItsKey(t *testing.T) {
 	require.Equal(t, 4, p.Held())
 }
 
-func TestWithoutAFreePlaceTheSlowestOfTheKeyWithMostGoes(t *testing.T) {
+func TestFurtherClientEvictsTheSlowestOfTheKeyWithMost(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	p := placesAt(&now, 3, 0)
@@ -84,7 +84,7 @@ func TestWithoutAFreePlaceTheSlowestOfTheKeyWithMostGoes(t *testing.T) {
 	require.Equal(t, 3, p.Held())
 }
 
-func TestNobodyIsLookedForAgainAtOnceWhereAllAreInTime(t *testing.T) {
+func TestFruitlessSearchIsNotRepeatedAtOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	p := placesAt(&now, 2, 1)
@@ -97,7 +97,7 @@ func TestNobodyIsLookedForAgainAtOnceWhereAllAreInTime(t *testing.T) {
 	require.Equal(t, 1, g.evicted)
 }
 
-func TestAClientThatIsRefusedForOneKeyHasNothingOfTheOther(t *testing.T) {
+func TestClientRejectedForOneKeyHoldsNothingOfTheOther(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	p := placesAt(&now, 8, 0, 1)
@@ -109,7 +109,7 @@ func TestAClientThatIsRefusedForOneKeyHasNothingOfTheOther(t *testing.T) {
 	require.Equal(t, 2, p.Held())
 }
 
-// Whatever happens, the shares and the places say the same.
+// Shares and places must agree after any sequence.
 func TestPlacesAndSharesAgree(t *testing.T) {
 	t.Parallel()
 	now, random := time.Unix(1000, 0), rand.New(rand.NewPCG(1, 2))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What a ScaledObject has that names neither of them.
+// The defaults of a ScaledObject.
 const (
 	DefaultPollingInterval = 30 * time.Second  // pollingInterval
 	DefaultCooldownPeriod  = 300 * time.Second // cooldownPeriod
@@ -21,20 +21,20 @@ type Bounds struct {
 	Cooldown time.Duration
 }
 
-// Clamp brings replicas between the bounds of the HPA, whose minimum is 1 where KEDA's is 0.
+// Clamp limits replicas to the bounds of the HPA, whose minimum is 1 where KEDA's is 0.
 func (b Bounds) Clamp(replicas int) int { return min(max(replicas, b.Min, 1), b.Max) }
 
 // Scale is KEDA's state of a ScaledObject's target.
 type Scale struct {
-	// Replicas are those that it has.
+	// Replicas is the present number of replicas.
 	Replicas int
 	// LastActive is status.lastActiveTime. The zero time has no cooldown, as with an initialCooldownPeriod of 0.
 	LastActive time.Time
 }
 
-// Request is the decision after a poll, or after a push, which is active. Failed means that a trigger answered with an error,
-// which counts as no sign of work and keeps what there is: there is no fallback. All replicas go together, whatever the HPA
-// wants. The rule is RequestScale of KEDA's pkg/scaling/executor.
+// Request returns the state after a poll, or after a push, which is active. failed means that a trigger returned an
+// error, which does not count as work but keeps the replicas: there is no fallback. Scaling to zero removes all
+// replicas at once, whatever the HPA desires. The rule is RequestScale of KEDA's pkg/scaling/executor.
 func (s Scale) Request(active, failed bool, now time.Time, b Bounds) Scale {
 	switch {
 	case active && s.Replicas == 0:
@@ -50,8 +50,8 @@ func (s Scale) Request(active, failed bool, now time.Time, b Bounds) Scale {
 	return s
 }
 
-// Number is a target or a value in an answer of an external scaler: the float wins over the whole number that versions before
-// 2.17 knew. The rule is buildMetricSpecs of KEDA's pkg/scalers/external_scaler.go.
+// Number returns a target or a value from a response of an external scaler: the float takes precedence over the integer
+// of versions before 2.17. The rule is buildMetricSpecs of KEDA's pkg/scalers/external_scaler.go.
 func Number(float float64, whole int64) float64 {
 	if float > 0 {
 		return float
@@ -59,19 +59,19 @@ func Number(float float64, whole int64) float64 {
 	return float64(whole)
 }
 
-// What an HPA has whose behavior names none of them.
+// The defaults of an HPA.
 const (
 	HPASyncPeriod                 = 15 * time.Second  // --horizontal-pod-autoscaler-sync-period
 	DefaultScaleDownStabilization = 300 * time.Second // behavior.scaleDown.stabilizationWindowSeconds
 )
 
-// tolerance limits how far a value may be from what the replicas are meant to carry before their number changes
+// tolerance limits how far a value may deviate from its target before the number of replicas changes
 // (--horizontal-pod-autoscaler-tolerance).
 const tolerance = 0.1
 
-// DesiredReplicas returns the number of replicas that carry a value when each is meant to carry the target. A target of the type
-// AverageValue, as KEDA makes it, does not ask which of them are ready. At 0 replicas the HPA rests, and without a target
-// there is no HPA. The rule is GetExternalPerPodMetricReplicas of Kubernetes' pkg/controller/podautoscaler.
+// DesiredReplicas returns the number of replicas for a value with a target per replica. A target of type AverageValue,
+// as KEDA makes it, disregards the readiness of replicas. At 0 replicas the HPA is inactive, and without a target there
+// is no HPA. The rule is GetExternalPerPodMetricReplicas of Kubernetes' pkg/controller/podautoscaler.
 func DesiredReplicas(current int, value, target float64) int {
 	if current == 0 || target <= 0 {
 		return current
@@ -84,9 +84,9 @@ func DesiredReplicas(current int, value, target float64) int {
 
 // Metric is the state of one metric of an HPA.
 type Metric struct {
-	// Value is what there is now.
+	// Value is the current value.
 	Value float64
-	// Target is what each replica is meant to carry of it.
+	// Target is the target per replica.
 	Target float64
 }
 
@@ -108,9 +108,9 @@ func DesiredByMost(current int, metrics []Metric) int {
 // the policies of its pkg/apis/autoscaling/v2/defaults.go.
 func ScaleUpLimit(current int) int { return max(current+4, 2*current) }
 
-// Recommendations are the numbers of replicas that were desired within the stabilization window of behavior.scaleDown: each
-// with the time from which on a smaller one counts, the largest and oldest first. One that is followed by a larger or an equal
-// one never counts again, and is forgotten. The zero value has none.
+// Recommendations are the desired numbers of replicas within the stabilization window of behavior.scaleDown: each with
+// its expiry, the largest and oldest first. One that is followed by a larger or an equal one has no further effect, and
+// is dropped. The zero value is empty.
 type Recommendations struct{ recent []recommendation }
 
 type recommendation struct {
@@ -118,9 +118,9 @@ type recommendation struct {
 	replicas int
 }
 
-// Stabilize notes what is desired now and returns how many replicas there shall be: more at once, and fewer only as far as
-// nothing within the window desired more. The rule is stabilizeRecommendationWithBehaviors of Kubernetes'
-// pkg/controller/podautoscaler, with no window for behavior.scaleUp.
+// Stabilize records the desired number and returns the number of replicas to set: a larger one at once, and a smaller
+// one only as far as no recommendation within the window is larger. The rule is stabilizeRecommendationWithBehaviors of
+// Kubernetes' pkg/controller/podautoscaler, with no window for behavior.scaleUp.
 func (r *Recommendations) Stabilize(current, desired int, now time.Time, window time.Duration) int {
 	r.recent = slices.DeleteFunc(r.recent, func(earlier recommendation) bool {
 		return earlier.replicas <= desired || !now.Before(earlier.at.Add(window))
@@ -132,21 +132,21 @@ func (r *Recommendations) Stabilize(current, desired int, now time.Time, window 
 	return min(current, r.recent[0].replicas)
 }
 
-// What KEDA waits before it opens a stream to an external scaler again.
+// The delays before KEDA reopens a stream to an external scaler.
 const (
 	FirstStreamBackoff = 2 * time.Second
 	LastStreamBackoff  = time.Minute
 )
 
-// Backoff is a pause that doubles from First to Last.
+// Backoff is a delay that doubles from First to Last.
 type Backoff struct {
 	First, Last time.Duration
 
 	next time.Duration
 }
 
-// Next is the pause before another attempt. KEDA forgets the earlier ones only when a stream has come to an end without an
-// error: one that was killed after hours counts like one that never opened. The rule is runStreamIsActive of KEDA's
+// Next returns the delay before the next attempt. KEDA resets it only when a stream ended without an error: one that
+// was interrupted after hours counts like one that never opened. The rule is runStreamIsActive of KEDA's
 // pkg/scalers/external_scaler.go.
 func (b *Backoff) Next(endedWithoutError bool) time.Duration {
 	if endedWithoutError || b.next == 0 {

@@ -23,22 +23,22 @@ func TestKEDAActivatesAndDeactivates(t *testing.T) {
 		active, failed bool
 		want           Scale
 	}{
-		"an active trigger activates one replica":               {toZero, 0, longAgo, true, false, Scale{1, now}},
-		"an active trigger activates minReplicaCount":           {toTwo, 0, longAgo, true, false, Scale{2, now}},
-		"an active trigger activates beside one that failed":    {toZero, 0, longAgo, true, true, Scale{1, now}},
-		"an active trigger keeps the replicas for a cooldown":   {toZero, 3, longAgo, true, false, Scale{3, now}},
-		"an active trigger beside one that failed is no work":   {toZero, 3, longAgo, true, true, Scale{3, longAgo}},
-		"an error holds the replicas":                           {toZero, 3, longAgo, false, true, Scale{3, longAgo}},
-		"an error activates nothing":                            {toZero, 0, longAgo, false, true, Scale{0, longAgo}},
-		"an error holds fewer than minReplicaCount":             {toTwo, 1, longAgo, false, true, Scale{1, longAgo}},
-		"no work within the cooldown keeps the replicas":        {toZero, 3, recently, false, false, Scale{3, recently}},
-		"no work after the cooldown takes all replicas":         {toZero, 3, longAgo, false, false, Scale{0, longAgo}},
-		"no work ever takes all replicas at once":               {toZero, 3, time.Time{}, false, false, Scale{0, time.Time{}}},
-		"no work leaves it asleep":                              {toZero, 0, longAgo, false, false, Scale{0, longAgo}},
-		"no work leaves minReplicaCount":                        {toTwo, 2, longAgo, false, false, Scale{2, longAgo}},
-		"no work leaves what is above minReplicaCount":          {toTwo, 4, longAgo, false, false, Scale{4, longAgo}},
-		"no work raises what is below minReplicaCount":          {toTwo, 1, longAgo, false, false, Scale{2, longAgo}},
-		"no work and no replicas have minReplicaCount restored": {toTwo, 0, longAgo, false, false, Scale{2, longAgo}},
+		"an active trigger activates one replica":                         {toZero, 0, longAgo, true, false, Scale{1, now}},
+		"an active trigger activates minReplicaCount":                     {toTwo, 0, longAgo, true, false, Scale{2, now}},
+		"an active trigger activates beside one that failed":              {toZero, 0, longAgo, true, true, Scale{1, now}},
+		"an active trigger keeps the replicas for a cooldown":             {toZero, 3, longAgo, true, false, Scale{3, now}},
+		"an active trigger beside one that failed does not count as work": {toZero, 3, longAgo, true, true, Scale{3, longAgo}},
+		"an error holds the replicas":                                     {toZero, 3, longAgo, false, true, Scale{3, longAgo}},
+		"an error activates nothing":                                      {toZero, 0, longAgo, false, true, Scale{0, longAgo}},
+		"an error holds fewer than minReplicaCount":                       {toTwo, 1, longAgo, false, true, Scale{1, longAgo}},
+		"no work within the cooldown keeps the replicas":                  {toZero, 3, recently, false, false, Scale{3, recently}},
+		"no work after the cooldown takes all replicas":                   {toZero, 3, longAgo, false, false, Scale{0, longAgo}},
+		"no work ever takes all replicas at once":                         {toZero, 3, time.Time{}, false, false, Scale{0, time.Time{}}},
+		"no work leaves it asleep":                                        {toZero, 0, longAgo, false, false, Scale{0, longAgo}},
+		"no work leaves minReplicaCount":                                  {toTwo, 2, longAgo, false, false, Scale{2, longAgo}},
+		"no work leaves what is above minReplicaCount":                    {toTwo, 4, longAgo, false, false, Scale{4, longAgo}},
+		"no work raises what is below minReplicaCount":                    {toTwo, 1, longAgo, false, false, Scale{2, longAgo}},
+		"no work and no replicas have minReplicaCount restored":           {toTwo, 0, longAgo, false, false, Scale{2, longAgo}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,17 +78,17 @@ func TestDesiredReplicasCarryTheValue(t *testing.T) {
 		value, target float64
 		want          int
 	}{
-		"the ceiling of value by target":      {1, 35, 10, 4},
-		"fewer when there is less":            {4, 5, 10, 1},
-		"none when there is nothing":          {4, 0, 10, 0},
-		"a tenth more changes nothing":        {2, 22, 10, 2},
-		"more than a tenth more adds one":     {2, 22.1, 10, 3},
-		"a tenth less changes nothing":        {10, 90, 10, 10},
-		"more than a tenth less takes one":    {10, 89.9, 10, 9},
-		"the HPA rests at 0":                  {0, 35, 10, 0},
-		"without a target nothing changes":    {2, 35, 0, 2},
-		"a negative target is none":           {2, 35, -1, 2},
-		"a value beyond what replicas can be": {1, math.MaxFloat64, 1, math.MaxInt32},
+		"the ceiling of value by target":         {1, 35, 10, 4},
+		"fewer when there is less":               {4, 5, 10, 1},
+		"none for a value of 0":                  {4, 0, 10, 0},
+		"a tenth more changes nothing":           {2, 22, 10, 2},
+		"more than a tenth more adds one":        {2, 22.1, 10, 3},
+		"a tenth less changes nothing":           {10, 90, 10, 10},
+		"more than a tenth less takes one":       {10, 89.9, 10, 9},
+		"the HPA rests at 0":                     {0, 35, 10, 0},
+		"without a target nothing changes":       {2, 35, 0, 2},
+		"a negative target is no target":         {2, 35, -1, 2},
+		"a value beyond the maximum of replicas": {1, math.MaxFloat64, 1, math.MaxInt32},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,17 +97,17 @@ func TestDesiredReplicasCarryTheValue(t *testing.T) {
 	}
 }
 
-func TestTheMetricThatWantsMostReplicasDecides(t *testing.T) {
+func TestMetricWithMostDesiredReplicasDecides(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		metrics []Metric
 		want    int
 	}{
-		"no metric changes nothing": {nil, 2},
-		"one":                       {[]Metric{{Value: 35, Target: 10}}, 4},
-		"the first":                 {[]Metric{{Value: 35, Target: 10}, {Value: 35, Target: 50}}, 4},
-		"the second":                {[]Metric{{Target: 10}, {Value: 120, Target: 50}}, 3},
-		"none of them":              {[]Metric{{Target: 10}, {Target: 50}}, 0},
+		"no metric changes nothing":   {nil, 2},
+		"one":                         {[]Metric{{Value: 35, Target: 10}}, 4},
+		"the first":                   {[]Metric{{Value: 35, Target: 10}, {Value: 35, Target: 50}}, 4},
+		"the second":                  {[]Metric{{Target: 10}, {Value: 120, Target: 50}}, 3},
+		"no replicas for values of 0": {[]Metric{{Target: 10}, {Target: 50}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,7 +142,7 @@ func TestRecommendationsOfTheWindowKeepReplicas(t *testing.T) {
 		"a peak begins the window again": {
 			{0, 1, 4, 4}, {5 * time.Second, 4, 4, 1}, {6 * time.Second, 4, 4, 4}, {12 * time.Second, 4, 4, 1}, {16 * time.Second, 4, 1, 1},
 		},
-		"what was desired before a sleep adds none": {{0, 1, 4, 4}, {time.Second, 1, 1, 1}, {2 * time.Second, 1, 2, 2}},
+		"recommendations before a sleep add no replicas": {{0, 1, 4, 4}, {time.Second, 1, 1, 1}, {2 * time.Second, 1, 2, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

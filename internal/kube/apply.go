@@ -18,17 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FieldOwner is the field owner of everything that the controllers apply, and OperatorFieldOwner of what the operator applies.
+// FieldOwner is the field owner of all objects that the controllers apply, and OperatorFieldOwner of those that the
+// operator applies.
 const (
 	FieldOwner         = client.FieldOwner("rouse-controller")
 	OperatorFieldOwner = client.FieldOwner("rouse-operator")
 )
 
-// Applier writes objects by server-side apply. It remembers what it applied
-// last, and marks the objects with it for the process after it, so that an
-// object which is still as it was left costs no request. A cache must keep
-// managed fields and AnnotationApplied of what is applied.
-// It is safe for concurrent use.
+// Applier writes objects by server-side apply. It remembers what it applied last, and marks objects with a hash for
+// later processes, so that an unchanged object costs no request. A cache must keep managed fields and AnnotationApplied
+// of applied objects. It is safe for concurrent use.
 type Applier struct {
 	client client.Client
 	owner  client.FieldOwner
@@ -37,8 +36,8 @@ type Applier struct {
 	applied map[types.NamespacedName][]record // one for each kind
 }
 
-// record is what an object looked like after it was applied: a change to a
-// field that we own, or its removal, takes the field out of our managed fields.
+// record is the state of an object after it was applied: a change to a field that we own, or its removal, removes the
+// field from our managed fields.
 type record struct {
 	kind    string
 	uid     types.UID
@@ -46,8 +45,8 @@ type record struct {
 	owned   sum
 }
 
-// sum is a hash. Thousands are remembered, and half of SHA-256 is enough: who finds two texts of one sum has a Function of
-// their own that does not follow.
+// sum is a hash. Thousands are remembered, and half of SHA-256 suffices: a tenant that finds a collision affects only
+// their own Function.
 type sum [sha256.Size / 2]byte
 
 func sumOf(text []byte) sum {
@@ -63,12 +62,11 @@ func NewApplierAs(c client.Client, owner client.FieldOwner) *Applier {
 	return &Applier{client: c, owner: owner, applied: make(map[types.NamespacedName][]record)}
 }
 
-// Apply makes the live object match desired. Live is nil when there is
-// none. What others have added by hand to the exclusive parts is removed. The
-// result is the object after the write, nil when none was needed.
+// Apply makes the live object match desired. Live is nil when it does not exist. Fields that other clients have added
+// by hand to the exclusive parts are removed. The result is the object after the write, nil when no write was needed.
 //
-// Fields are taken from other owners only in an object that exists: a caller
-// with a live object has checked that it is ours (see CheckOwner).
+// Fields are taken from other owners only in an existing object: a caller with a live object has checked its owner (see
+// CheckOwner).
 func (a *Applier) Apply(
 	ctx context.Context, desired *unstructured.Unstructured, live metav1.Object, exclusive ...Part,
 ) (*unstructured.Unstructured, error) {
@@ -91,7 +89,7 @@ func (a *Applier) Apply(
 			return nil, err
 		}
 	}
-	marked.SetUID(live.GetUID()) // a precondition: not the object that took its place
+	marked.SetUID(live.GetUID()) // a precondition: not an object that replaced it
 	return a.write(ctx, marked, hash, client.ForceOwnership)
 }
 
@@ -108,20 +106,21 @@ func (a *Applier) write(
 	return desired, nil
 }
 
-// Forget drops what is remembered of the objects with this key.
+// Forget drops the records of all objects with this key.
 func (a *Applier) Forget(key types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.applied, key)
 }
 
-// Distrust has the next Apply of an object write, also one that looks as it was left: an admission webhook that takes a field
-// out leaves it in our managed fields.
+// Distrust forces the next Apply of an object to write, even if it looks unchanged: an admission webhook that removes a
+// field leaves it in our managed fields.
 func (a *Applier) Distrust(kind string, key types.NamespacedName) {
 	a.remember(key, record{kind: kind})
 }
 
-// upToDate reports whether an object is as this process has left it or, when this process has not met it, as an earlier one has.
+// upToDate reports whether an object is as this process has left it or, if this process has not applied it, as an
+// earlier process has.
 func (a *Applier) upToDate(live metav1.Object, marked *unstructured.Unstructured, desired sum) bool {
 	key := client.ObjectKeyFromObject(marked)
 	seen := record{kind: marked.GetKind(), uid: live.GetUID(), desired: desired, owned: ownedFields(live, a.owner)}
@@ -159,13 +158,13 @@ func (a *Applier) remember(key types.NamespacedName, r record) {
 	a.applied[key] = append(known, r)
 }
 
-// ownedFields is a fingerprint of the fields that owner has by apply.
+// ownedFields returns a hash of the fields that owner has applied.
 func ownedFields(object metav1.Object, owner client.FieldOwner) sum {
 	entry := appliedEntry(managedFields(object), owner)
 	if entry == nil || entry.FieldsV1 == nil {
 		return sum{}
 	}
-	// The same set comes in different key order from a watch and from an answer.
+	// Watches and responses return the same set with keys in different orders.
 	raw := entry.FieldsV1.GetRawBytes()
 	var set any
 	if err := json.Unmarshal(raw, &set); err != nil {
@@ -199,7 +198,7 @@ func isApplied(entry *metav1.ManagedFieldsEntry, owner client.FieldOwner) bool {
 	return entry.Manager == string(owner) && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 }
 
-// ToUnstructured turns an apply configuration into the form that Apply takes.
+// ToUnstructured converts an apply configuration to the form that Apply accepts.
 func ToUnstructured(config any) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(config)
 	if err != nil {
@@ -208,11 +207,12 @@ func ToUnstructured(config any) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// AnnotationApplied is on everything that an Applier writes: a hash of what was applied, by which a process knows what an
-// earlier one has left. Whoever else writes it takes it away from its owner, and the object is applied again.
+// AnnotationApplied is on all objects that an Applier writes. It is a hash of the applied configuration, by which a
+// process recognizes the objects of an earlier one. A client that changes it becomes its owner, and the object is
+// applied again.
 const AnnotationApplied = "rouse.run/applied"
 
-// mark returns a copy of what is desired with the annotation, and its hash.
+// mark returns a copy of the desired object with the annotation, and its hash.
 func mark(desired *unstructured.Unstructured) (*unstructured.Unstructured, sum, error) {
 	content, err := json.Marshal(desired.Object)
 	if err != nil {
@@ -237,9 +237,9 @@ func OnlyMark(annotations map[string]string) map[string]string {
 	return nil
 }
 
-// isIntact reports whether owner applied to an object what is desired, and no one has changed any of it since. Whoever
-// changes or removes a field takes it from its owner's managed fields, so they have to be those of what is desired: no
-// field less, and none more, which an apply that did not come about would have removed.
+// isIntact reports whether owner applied the desired state to an object, and no other client has changed any of it
+// since. A client that changes or removes a field takes it from its owner's managed fields, so they have to equal the
+// desired fields: a missing one was changed, and an additional one is left over from an apply that did not succeed.
 func isIntact(live metav1.Object, marked *unstructured.Unstructured, owner client.FieldOwner) bool {
 	if live.GetAnnotations()[AnnotationApplied] != marked.GetAnnotations()[AnnotationApplied] {
 		return false
@@ -256,7 +256,7 @@ func isIntact(live metav1.Object, marked *unstructured.Unstructured, owner clien
 	return err == nil && coincide(owned, fields)
 }
 
-// fieldsOf is an object as JSON has it, without what managed fields leave out.
+// fieldsOf returns an object as JSON values, without the fields that managed fields leave out.
 func fieldsOf(object *unstructured.Unstructured) (map[string]any, error) {
 	content, err := json.Marshal(object.Object)
 	if err != nil {
@@ -276,7 +276,7 @@ func fieldsOf(object *unstructured.Unstructured) (map[string]any, error) {
 	return fields, nil
 }
 
-// coincide reports whether a set of owned fields is that of a value. An empty set stands for all of it.
+// coincide reports whether a set of owned fields matches a value. An empty set stands for the whole value.
 func coincide(owned map[string]any, value any) bool {
 	if len(owned) == 0 {
 		return true
@@ -299,7 +299,7 @@ func coincide(owned map[string]any, value any) bool {
 	case []any:
 		return children == len(typed) && coincideItems(owned, typed)
 	default:
-		return false // it has no parts
+		return false // a scalar has no parts
 	}
 }
 
@@ -308,7 +308,7 @@ func ownsChild(owned map[string]any, name string, value any) bool {
 	return ok && coincide(child, value)
 }
 
-// coincideItems is coincide for a list whose items have keys, or are them. Each item has to have a set of its own.
+// coincideItems is coincide for a list whose items have keys, or are keys. Each item needs a set of its own.
 func coincideItems(owned map[string]any, items []any) bool {
 	found := make([]bool, len(items))
 	for name, set := range owned {
@@ -331,7 +331,8 @@ func coincideItems(owned map[string]any, items []any) bool {
 	return true
 }
 
-// isNamed reports whether managed fields call an item of a list so: by its value, or by the keys of it, which may be defaults.
+// isNamed reports whether a name in managed fields identifies an item of a list: by its value, or by its keys, which
+// may be defaults.
 func isNamed(name string, item any) bool {
 	if text, byValue := strings.CutPrefix(name, "v:"); byValue {
 		var value any

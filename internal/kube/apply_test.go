@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// counting is a client that counts the requests that write.
+// counting is a client that counts writes.
 type counting struct {
 	client.Client
 	applies, patches int
@@ -75,7 +75,7 @@ func TestApplyWritesOnlyWhatDiffers(t *testing.T) {
 	result, err := applier.Apply(t.Context(), desired, nil, Exclusive{"spec"})
 	require.NoError(t, err)
 	require.NotEmpty(t, result.GetResourceVersion())
-	require.Nil(t, apply(desired), "nothing has changed")
+	require.Nil(t, apply(desired), "the object is unchanged")
 	require.Equal(t, 1, c.applies)
 
 	require.NotNil(t, apply(desiredService(t, 81)), "something else is desired")
@@ -92,7 +92,7 @@ func TestApplyWritesOnlyWhatDiffers(t *testing.T) {
 	require.Nil(t, apply(desired))
 }
 
-func TestApplyTakesAwayWhatOthersAddToAnExclusivePart(t *testing.T) {
+func TestApplyRemovesForeignFieldsFromAnExclusivePart(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t)
 	applier := NewApplier(c)
@@ -118,7 +118,7 @@ func TestApplyTakesAwayWhatOthersAddToAnExclusivePart(t *testing.T) {
 	require.Nil(t, result)
 }
 
-func TestApplyForcesOnlyOnWhatIsKnownToBeOurs(t *testing.T) {
+func TestApplyForcesConflictsOnlyOnOwnedObjects(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t)
 	applier := NewApplier(c)
@@ -146,7 +146,7 @@ func TestPatchStatus(t *testing.T) {
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
 
 	require.NoError(t, PatchStatus(t.Context(), c, pod, pod.DeepCopy()))
-	require.Zero(t, patches, "an unchanged status costs nothing")
+	require.Zero(t, patches, "an unchanged status must cost no request")
 
 	changed := pod.DeepCopy()
 	changed.Status.Message = "new"
@@ -158,10 +158,10 @@ func TestPatchStatus(t *testing.T) {
 	require.True(t, apierrors.IsConflict(PatchStatus(t.Context(), c, pod, stale)), "a stale object must be read again")
 
 	require.NoError(t, c.Delete(t.Context(), changed))
-	require.NoError(t, PatchStatus(t.Context(), c, pod, stale), "an object that is gone needs no status")
+	require.NoError(t, PatchStatus(t.Context(), c, pod, stale), "a deleted object needs no status")
 }
 
-func TestApplyLeavesWhatAnExclusivePartTolerates(t *testing.T) {
+func TestApplyKeepsToleratedFieldsOfAnExclusivePart(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t)
 	applier := NewApplier(c)
@@ -189,28 +189,28 @@ func TestApplyLeavesWhatAnExclusivePartTolerates(t *testing.T) {
 
 	result, err = applier.Apply(t.Context(), desired, liveService(t, c), part)
 	require.NoError(t, err)
-	require.Nil(t, result, "what is tolerated is no reason to write again")
+	require.Nil(t, result, "tolerated fields must not cause a write")
 	require.Equal(t, 1, c.patches)
 
 	for _, each := range []*Applier{applier, NewApplier(c)} {
 		each.Distrust("Service", client.ObjectKeyFromObject(desired))
 		result, err = each.Apply(t.Context(), desired, liveService(t, c), part)
 		require.NoError(t, err)
-		require.NotNil(t, result, "what is not trusted is written once")
+		require.NotNil(t, result, "a distrusted object is written once")
 		result, err = each.Apply(t.Context(), desired, liveService(t, c), part)
 		require.NoError(t, err)
 		require.Nil(t, result)
 	}
 }
 
-func TestAProcessWritesNothingThatTheOneBeforeItHasApplied(t *testing.T) {
+func TestNewProcessDoesNotRewriteWhatAnEarlierOneApplied(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t)
 	desired := desiredConfigMap(t, "a")
 	applier := NewApplier(c)
 	_, err := applier.Apply(t.Context(), desired, nil, Exclusive{"data"})
 	require.NoError(t, err)
-	require.NotContains(t, desired.GetAnnotations(), AnnotationApplied, "what is desired stays as it is")
+	require.NotContains(t, desired.GetAnnotations(), AnnotationApplied, "the desired object must not change")
 	restart := func(desired *unstructured.Unstructured) bool {
 		result, err := NewApplier(c).Apply(t.Context(), desired, liveConfigMap(t, c), Exclusive{"data"})
 		require.NoError(t, err)
@@ -220,7 +220,7 @@ func TestAProcessWritesNothingThatTheOneBeforeItHasApplied(t *testing.T) {
 	applier.Forget(client.ObjectKeyFromObject(desired))
 	result, err := applier.Apply(t.Context(), desired, liveConfigMap(t, c), Exclusive{"data"})
 	require.NoError(t, err)
-	require.Nil(t, result, "nor does the one that has forgotten it")
+	require.Nil(t, result, "after Forget there must be no write either")
 	require.True(t, restart(desiredConfigMap(t, "b")), "something else is desired")
 	require.False(t, restart(desiredConfigMap(t, "b")))
 
@@ -232,7 +232,7 @@ func TestAProcessWritesNothingThatTheOneBeforeItHasApplied(t *testing.T) {
 	require.False(t, restart(desiredConfigMap(t, "b")))
 }
 
-// desiredConfigMap has no status, which a fake client would add to what is applied.
+// desiredConfigMap returns a ConfigMap without a status, which a fake client would add.
 func desiredConfigMap(t *testing.T, value string) *unstructured.Unstructured {
 	t.Helper()
 	object, err := ToUnstructured(corev1ac.ConfigMap("price", "shop").
@@ -248,14 +248,15 @@ func liveConfigMap(t *testing.T, c client.Client) *corev1.ConfigMap {
 	return object
 }
 
-func TestTheMarkIsAllThatCachesKeepOfAnnotations(t *testing.T) {
+func TestCachesKeepOnlyTheMarkOfAnnotations(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, map[string]string{AnnotationApplied: "a"}, OnlyMark(map[string]string{AnnotationApplied: "a", "b": "c"}))
 	require.Nil(t, OnlyMark(map[string]string{"b": "c"}))
 	require.Nil(t, OnlyMark(nil))
 }
 
-// change puts a value at a path of a set. Without one it takes away what is there, and parents that have lost all: no set has them.
+// change sets a value at a path of a set. A nil value removes it together with emptied parents, since sets have no
+// empty parents.
 func change(set map[string]any, path []string, value any) {
 	if len(path) == 0 {
 		return
@@ -273,8 +274,8 @@ func change(set map[string]any, path []string, value any) {
 	}
 }
 
-// The sets are as the API server writes them: keys of a list may be defaults, and what is owned as a whole has no parts.
-func TestOwnedFieldsHaveToBeThoseThatAreDesired(t *testing.T) {
+// The sets are as the API server writes them: keys of a list may be defaults, and atomic fields have no parts.
+func TestOwnedFieldsMustEqualTheDesiredFields(t *testing.T) {
 	t.Parallel()
 	const desired = `{
 		"metadata": {"name": "price", "namespace": "shop", "uid": "u", "labels": {"a": "b"}, "ownerReferences": [{"uid": "f", "kind": "Function"}],
@@ -287,8 +288,8 @@ func TestOwnedFieldsHaveToBeThoseThatAreDesired(t *testing.T) {
 			"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:name": {}, "f:port": {}},
 			"k:{\"port\":81,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}}}}`
 	tests := map[string]struct {
-		path  []string // of what is changed in the set; empty: nothing
-		value any      // nil: it is gone
+		path  []string // of the change in the set; empty: unchanged
+		value any      // nil: removed
 		want  bool
 	}{
 		"all of it":                 {want: true},
@@ -299,12 +300,12 @@ func TestOwnedFieldsHaveToBeThoseThatAreDesired(t *testing.T) {
 		"the finalizer is lost":     {path: []string{"f:metadata", "f:finalizers", `v:"x"`}},
 		"a port is lost":            {path: []string{"f:spec", "f:ports", `k:{"port":81,"protocol":"TCP"}`}},
 		"a field of a port is lost": {path: []string{"f:spec", "f:ports", `k:{"port":80,"protocol":"TCP"}`, "f:name"}},
-		"a label is too many":       {path: []string{"f:metadata", "f:labels", "f:c"}, value: map[string]any{}},
-		"a port is too many":        {path: []string{"f:spec", "f:ports", `k:{"port":82}`}, value: map[string]any{"f:port": map[string]any{}}},
-		"a field is too many":       {path: []string{"f:spec", "f:ports", `k:{"port":81,"protocol":"TCP"}`, "f:name"}, value: map[string]any{}},
-		"a part is too many":        {path: []string{"f:status"}, value: map[string]any{}},
+		"an additional label":       {path: []string{"f:metadata", "f:labels", "f:c"}, value: map[string]any{}},
+		"an additional port":        {path: []string{"f:spec", "f:ports", `k:{"port":82}`}, value: map[string]any{"f:port": map[string]any{}}},
+		"an additional field":       {path: []string{"f:spec", "f:ports", `k:{"port":81,"protocol":"TCP"}`, "f:name"}, value: map[string]any{}},
+		"an additional part":        {path: []string{"f:status"}, value: map[string]any{}},
 		"a value has parts":         {path: []string{"f:metadata", "f:labels", "f:a", "f:b"}, value: map[string]any{}},
-		"a set is no set":           {path: []string{"f:metadata", "f:labels", "f:a"}, value: "a"},
+		"a malformed set":           {path: []string{"f:metadata", "f:labels", "f:a"}, value: "a"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -329,7 +330,7 @@ func TestOwnedFieldsHaveToBeThoseThatAreDesired(t *testing.T) {
 			require.Equal(t, tc.want, isIntact(live, marked, FieldOwner))
 
 			live.SetAnnotations(nil)
-			require.False(t, isIntact(live, marked, FieldOwner), "without the mark it never is")
+			require.False(t, isIntact(live, marked, FieldOwner), "an object without the mark is never intact")
 		})
 	}
 }

@@ -29,7 +29,8 @@ import (
 	"github.com/rouse-run/rouse/internal/kube/watch"
 )
 
-// Cluster returns the configuration of the cluster that the pod runs in, or that KUBECONFIG names, and the scheme of its types.
+// Cluster returns the configuration of the cluster that the pod runs in, or that KUBECONFIG names, and the scheme of
+// its types.
 func Cluster() (*rest.Config, *runtime.Scheme, error) {
 	found, err := config.GetConfig()
 	if err != nil {
@@ -42,8 +43,8 @@ func Cluster() (*rest.Config, *runtime.Scheme, error) {
 	return found, scheme, nil
 }
 
-// NewScheme returns a scheme of Kubernetes' own types, those of Gateway API, and ours. KEDA's are not needed: its
-// objects are handled without Go types.
+// NewScheme returns a scheme of Kubernetes' own types, those of Gateway API, and ours. It does not include KEDA's,
+// whose objects are handled without Go types.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	err := errors.Join(
@@ -58,16 +59,16 @@ func NewScheme() (*runtime.Scheme, error) {
 	return scheme, err
 }
 
-// SetLogger makes controller-runtime and client-go log through logger. Neither can be configured in another way: client-go's
-// watches and its leader election log through klog.
+// SetLogger makes controller-runtime and client-go log to logger. There is no other way: client-go's watches and its
+// leader election log through klog.
 func SetLogger(logger logr.Logger) {
 	log.SetLogger(logger)
 	klog.SetLogger(logger)
 }
 
-// NewCache returns a cache of the cluster's objects for processes that only read: each kind that is read is watched. It reads
-// the cluster that the pod runs in, or that KUBECONFIG names. It leaves annotations out but the one for debugging, and but of kinds that
-// have a transform of their own. Of pods it keeps where they are, for watch.Endpoints.
+// NewCache returns a cache of the cluster's objects for processes that only read: each kind that is read is watched. It
+// reads the cluster that the pod runs in, or that KUBECONFIG names. It drops all annotations except the one for
+// debugging, unless the kind has a transform of its own. Of pods it keeps only their location, for watch.Endpoints.
 func NewCache(logger logr.Logger, kinds ...map[client.Object]cache.ByObject) (cache.Cache, error) {
 	SetLogger(logger)
 	config, scheme, err := Cluster()
@@ -87,8 +88,8 @@ func NewCache(logger logr.Logger, kinds ...map[client.Object]cache.ByObject) (ca
 	return objects, nil
 }
 
-// WithoutManagedFields is a transform for a cache of objects that are not applied: it leaves out what the API server says of
-// their fields, and the copy of the whole object that kubectl apply leaves in an annotation.
+// WithoutManagedFields is a cache transform for objects that are not applied: it drops managed fields and the copy of
+// the whole object that kubectl apply leaves in an annotation.
 func WithoutManagedFields(object any) (any, error) {
 	if known, err := meta.Accessor(object); err == nil {
 		known.SetManagedFields(nil)
@@ -100,14 +101,14 @@ func WithoutManagedFields(object any) (any, error) {
 	return object, nil
 }
 
-// NewConfigMapCache is a cache of one ConfigMap, for which the right to read that one is enough, and of one of its keys, of whose value
-// no more than a byte over the bound is kept. The other keys have no values.
+// NewConfigMapCache returns a cache of one ConfigMap, which needs only the permission to read that one. It keeps one
+// key, whose value is truncated one byte above the bound. The other keys have no values.
 func NewConfigMapCache(config *rest.Config, name types.NamespacedName, key string, bound int) (cache.Cache, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("register types: %w", err)
 	}
-	mapper := meta.NewDefaultRESTMapper(nil) // the API server need not be there yet to be asked
+	mapper := meta.NewDefaultRESTMapper(nil) // the API server may not be reachable yet
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
 	c, err := cache.New(config, cache.Options{
 		Scheme:            scheme,
@@ -139,7 +140,7 @@ func onlyKey(object any, key string, bound int) any {
 	return object
 }
 
-// withoutAnnotations leaves out of an object what its owner may fill with 256 KiB, and what the API server says of its fields.
+// withoutAnnotations drops annotations, which may have 256 KiB, and managed fields.
 func withoutAnnotations(object any) (any, error) {
 	if known, err := meta.Accessor(object); err == nil {
 		known.SetAnnotations(serverlessv1alpha2.DebugUntil(known.GetAnnotations()))

@@ -19,7 +19,7 @@ var cluster = envtest.New()
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-func TestOnlyATokenForTheAudienceIsOfAServiceAccount(t *testing.T) {
+func TestServiceAccountOfAcceptsOnlyTokensForTheAudience(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "default"}}
@@ -61,11 +61,11 @@ func TestCachesKeepNoAnnotations(t *testing.T) {
 	gone := toolscache.DeletedFinalStateUnknown{Key: "shop/price"}
 	kept, err = withoutAnnotations(gone)
 	require.NoError(t, err)
-	require.Equal(t, gone, kept, "what is no object is left alone")
+	require.Equal(t, gone, kept, "other values must not change")
 }
 
-// kubectl apply writes the whole object into an annotation, the source of a Function among it.
-func TestCachesKeepNoCopyThatKubectlLeaves(t *testing.T) {
+// kubectl apply writes the whole object into an annotation, including the source of a Function.
+func TestCachesDropKubectlsLastAppliedConfiguration(t *testing.T) {
 	t.Parallel()
 	kept, err := WithoutManagedFields(&corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Name: "price", Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "long", "note": "kept"},
@@ -80,7 +80,7 @@ func TestCachesKeepNoCopyThatKubectlLeaves(t *testing.T) {
 	require.Equal(t, gone, kept)
 }
 
-func TestACacheOfAConfigMapKeepsOneKeyAndNoMoreThanItsBound(t *testing.T) {
+func TestConfigMapCacheKeepsOneKeyUpToItsBound(t *testing.T) {
 	t.Parallel()
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kubectl": "all of it"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},

@@ -28,7 +28,8 @@ const (
 	lastRetry  = 1000 * time.Second
 )
 
-// NewController returns the builder of a controller with workers that take objects of all namespaces in turn. Every controller uses it.
+// NewController returns the builder of a controller whose workers process objects of all namespaces in turn. Every
+// controller uses it.
 func NewController(mgr ctrl.Manager, options controller.Options) *builder.Builder {
 	return ctrl.NewControllerManagedBy(mgr).WithOptions(inTurn(options))
 }
@@ -36,14 +37,15 @@ func NewController(mgr ctrl.Manager, options controller.Options) *builder.Builde
 func inTurn(options controller.Options) controller.Options {
 	options.NewQueue = newQueue
 	if options.RateLimiter == nil {
-		// For each object alone. The usual one has a limit for all of them, so that many failing objects delay the retries of all.
+		// The default has an additional limit for all objects together, so that many failing objects delay the retries
+		// of all.
 		options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 	}
 	return options
 }
 
-// newQueue returns a plain work queue whose namespaces take turns. It takes the place of controller-runtime's priority queue, which knows
-// no namespaces, and may hang at the end of the process before version 0.25
+// newQueue returns a plain work queue whose namespaces take turns. It replaces controller-runtime's priority queue,
+// which does not distinguish namespaces, and may hang at the end of the process before version 0.25
 // (https://github.com/kubernetes-sigs/controller-runtime/issues/3538).
 func newQueue(
 	name string, limiter workqueue.TypedRateLimiter[reconcile.Request],
@@ -57,12 +59,12 @@ func newQueue(
 	})
 }
 
-// turns are the requests that are ready, namespaces in turn. The work queue has each of them once, and a lock around all methods.
+// turns are the ready requests, namespaces in turn. The work queue removes duplicates, and locks all methods.
 type turns struct {
 	requests fair.Queue[reconcile.Request]
 }
 
-// Touch implements workqueue.Queue: a request that comes again keeps its place.
+// Touch implements workqueue.Queue: a repeated request keeps its place.
 func (t *turns) Touch(reconcile.Request) {}
 
 // Push implements workqueue.Queue.
@@ -77,9 +79,8 @@ func (t *turns) Pop() reconcile.Request {
 	return request
 }
 
-// ChangedOrDiffers passes creations and deletions, updates that touch more than
-// an object's status, and updates for which differs is true. It is for owned
-// objects whose status changes often and rarely matters.
+// ChangedOrDiffers passes creations and deletions, updates that change more than an object's status, and updates for
+// which differs returns true. It is for owned objects whose status changes often and rarely matters.
 func ChangedOrDiffers(differs func(before, after client.Object) bool) predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -88,8 +89,7 @@ func ChangedOrDiffers(differs func(before, after client.Object) bool) predicate.
 	}
 }
 
-// metadataChanged reports whether more than the status differs. The generation
-// stands for the spec.
+// metadataChanged reports whether more than the status differs. The generation represents the spec.
 func metadataChanged(before, after client.Object) bool {
 	return before.GetUID() != after.GetUID() ||
 		before.GetGeneration() != after.GetGeneration() ||
@@ -120,13 +120,13 @@ type PredecessorError struct {
 	Kind, Name string
 }
 
-// Error names the deletion that is awaited.
+// Error names the object whose deletion is awaited.
 func (e *PredecessorError) Error() string {
 	return fmt.Sprintf("%s %s of the deleted predecessor is still being removed", e.Kind, e.Name)
 }
 
-// CheckOwner reports whether object may be written on behalf of owner, which is
-// of the given kind. It returns a *ForeignError or a *PredecessorError if not.
+// CheckOwner returns a *ForeignError or a *PredecessorError if object must not be written on behalf of owner, which is
+// of the given kind.
 func CheckOwner(object metav1.Object, objectKind string, owner metav1.Object, ownerKind schema.GroupKind) error {
 	controller := metav1.GetControllerOf(object)
 	switch {
@@ -144,7 +144,7 @@ func CheckOwner(object metav1.Object, objectKind string, owner metav1.Object, ow
 	}
 }
 
-// describeOwner finds a name for the owner of an object without a controller.
+// describeOwner describes the owner of an object without a controller.
 func describeOwner(object metav1.Object) string {
 	if owners := object.GetOwnerReferences(); len(owners) > 0 {
 		return owners[0].Kind + " " + owners[0].Name
@@ -163,39 +163,38 @@ func describeOwner(object metav1.Object) string {
 	return "no controller (it has no owner)"
 }
 
-// conflictDelay is the delay after which a write is repeated that met another writer.
+// conflictDelay is the delay before a write is repeated after a conflict.
 const conflictDelay = 200 * time.Millisecond
 
-// StalledError means that the user has to act: trying again would not help.
+// StalledError means that the user has to act: a retry would not help.
 type StalledError struct{ err error }
 
 // Stalled marks err as one that only a change of the object can resolve.
 func Stalled(err error) error { return &StalledError{err: err} }
 
-// Error is the text of the cause.
+// Error returns the text of the cause.
 func (e *StalledError) Error() string { return e.err.Error() }
 
 // Unwrap returns the cause.
 func (e *StalledError) Unwrap() error { return e.err }
 
-// WaitingError means that something outside is missing for now.
+// WaitingError means that an external condition is not met yet.
 type WaitingError struct {
 	err   error
 	after time.Duration
 }
 
-// Waiting marks err as one whose object is requeued after a while.
+// Waiting marks err as one whose object is requeued after a delay.
 func Waiting(err error, after time.Duration) error { return &WaitingError{err: err, after: after} }
 
-// Error is the text of the cause.
+// Error returns the text of the cause.
 func (e *WaitingError) Error() string { return e.err.Error() }
 
 // Unwrap returns the cause.
 func (e *WaitingError) Unwrap() error { return e.err }
 
-// Result turns the error of a reconciliation into what controller-runtime wants:
-// nothing more to do when stalled, a later try when waiting or when another client
-// wrote at the same time, and a retry with backoff for any other error.
+// Result converts the error of a reconciliation to a result for controller-runtime: no retry when stalled, a requeue
+// when waiting or after a write conflict, and a retry with backoff for any other error.
 func Result(err error) (ctrl.Result, error) {
 	var stalled *StalledError
 	var waiting *WaitingError
@@ -213,7 +212,7 @@ func Result(err error) (ctrl.Result, error) {
 	}
 }
 
-// jitter adds up to a fifth, so that many waiters do not come back at once.
+// jitter adds up to a fifth, so that many waiting objects are not requeued at once.
 func jitter(d time.Duration) time.Duration {
 	return d + rand.N(d/5+1) //nolint:gosec // spreads load, hides nothing
 }

@@ -21,18 +21,20 @@ import (
 )
 
 const (
-	// rememberedEvents are kept to count repetitions.
+	// rememberedEvents is the number of Events that are kept to count repetitions.
 	rememberedEvents = 1024
-	// waitingEvents bounds the Events that wait to be written, of which a namespace has no more than it leaves free.
+	// waitingEvents bounds the queue of Events to write, of which a namespace may use as much as it leaves free.
 	waitingEvents = 1000
-	// writeEventTries and writeEventPause bound how long an Event holds up the next ones while the API server is away.
+	// writeEventTries and writeEventPause bound how long an Event delays the next ones while the API server is
+	// unavailable.
 	writeEventTries = 12
 	writeEventPause = 10 * time.Second
 )
 
-// BoundEvents has the recorders of a manager bounded: a thousand Events wait to be written, namespaces in turn, one at a time, and an
-// object that has had 25 gets another one every five minutes. Package events of client-go, which a manager has otherwise, keeps each Event
-// for six to twelve minutes and starts a goroutine for it; its package record is first come first served.
+// BoundEvents bounds the recorders of a manager: at most a thousand Events are queued, namespaces take turns, Events
+// are written one at a time, and an object that has had 25 gets another one every five minutes. client-go's package
+// events, a manager's default, keeps each Event for six to twelve minutes and starts a goroutine for it; its package
+// record is first come, first served.
 func BoundEvents(mgr ctrl.Manager) (ctrl.Manager, error) {
 	client, err := typedcorev1.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -63,7 +65,7 @@ func (b *boundedEvents) GetEventRecorder(component string) events.EventRecorder 
 	return eventRecorder{b.broadcaster.NewRecorder(b.GetScheme(), corev1.EventSource{Component: component})}
 }
 
-// eventRecorder leaves out what only the other package's Events have.
+// eventRecorder drops the parameters that only the package events supports.
 type eventRecorder struct{ recorder eventrecord.EventRecorder }
 
 // Eventf implements events.EventRecorder.
@@ -71,7 +73,7 @@ func (r eventRecorder) Eventf(regarding, _ runtime.Object, kind, reason, _, note
 	r.recorder.Eventf(regarding, kind, reason, note, args...)
 }
 
-// eventQueue holds the Events that wait to be written.
+// eventQueue holds the Events to write.
 type eventQueue struct {
 	correlator *eventrecord.EventCorrelator
 	places     *fair.Pool
@@ -89,7 +91,8 @@ func newEventQueue() *eventQueue {
 	}
 }
 
-// push leaves out an Event for which its namespace has no place. Conditions say the same and are always written.
+// push drops an Event when its namespace's part of the queue is full. Conditions report the same and are always
+// written.
 func (q *eventQueue) push(event *corev1.Event) {
 	if !q.places.TryAcquire(event.Namespace, 1) {
 		return
@@ -132,7 +135,8 @@ func (q *eventQueue) write(ctx context.Context, to typedcorev1.EventsGetter) {
 	}
 }
 
-// record writes one Event, or counts it at the one that it repeats. What the API server refuses is left out.
+// record writes one Event, or increments the count of the one that it repeats. It drops Events that the API server
+// rejects.
 func (q *eventQueue) record(ctx context.Context, to typedcorev1.EventsGetter, event *corev1.Event, patch []byte) {
 	for range writeEventTries {
 		written, err := writeEvent(ctx, to.Events(event.Namespace), event, patch)
@@ -158,6 +162,6 @@ func writeEvent(ctx context.Context, to typedcorev1.EventInterface, event *corev
 			return written, err
 		}
 	}
-	event.ResourceVersion = "" // it has one when it was written before
+	event.ResourceVersion = "" // set when it was written before
 	return to.Create(ctx, event, metav1.CreateOptions{})
 }

@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// controllerPlace stands for the UID of an object's controller in what is shared. No JSON has this byte.
+	// controllerPlace replaces the UID of an object's controller in shared sets. No JSON contains this byte.
 	controllerPlace = 1
-	// maxSharedBytes bounds the sets that are known to be shared, which tenants bring forth. With more of them all are
-	// forgotten. One that is longer than maxSetBytes is kept where it is.
+	// maxSharedBytes bounds the shared sets, which tenants can create. When it is exceeded, all are forgotten. A set
+	// longer than maxSetBytes is not shared.
 	maxSharedBytes = 4 << 20
 	maxSetBytes    = 16 << 10
 )
 
-// sharedFields are sets of managed fields that several objects of a cache have. Nothing changes them.
+// sharedFields are sets of managed fields that several objects of a cache share. They are immutable.
 var sharedFields = struct {
 	sync.Mutex
 	byText map[string]*metav1.FieldsV1
 	bytes  int
 }{byText: map[string]*metav1.FieldsV1{}}
 
-// Share lets an object of a cache share its managed fields and the texts of its labels with others. They are most of what a cache
-// holds of a small object, and with thousands of objects that are applied alike they differ in the UID of the owner alone.
-// Afterwards only this package can read managed fields.
+// Share lets an object of a cache share its managed fields and the texts of its labels with others. They are the
+// largest part of a small object in a cache, and with thousands of objects that are applied alike they differ only in
+// the UID of the owner. Afterwards only this package can read managed fields.
 func Share(object metav1.Object) {
 	ShareTexts(object)
 	controller := controllerUID(object)
@@ -92,7 +92,7 @@ func shared(raw []byte) *metav1.FieldsV1 {
 	return fields
 }
 
-// managedFields are those of an object as the API server has them, also when they are shared.
+// managedFields returns the managed fields of an object as the API server returned them, even if they are shared.
 func managedFields(object metav1.Object) []metav1.ManagedFieldsEntry {
 	controller := controllerUID(object)
 	entries := object.GetManagedFields()
@@ -117,19 +117,19 @@ func controllerUID(object metav1.Object) []byte {
 	return nil
 }
 
-// Part is a part of an object that must stay as its owner applied it.
+// Part is a part of an object that must remain as its owner applied it.
 type Part interface {
 	// contains reports whether path lies in the part.
 	contains(path fieldpath.Path) bool
-	// tolerates reports whether what another owner added at path stays.
+	// tolerates reports whether a field that another owner added at path is kept.
 	tolerates(path fieldpath.Path) bool
 }
 
-// Exclusive names a part of an object in which no other owner may add anything,
-// for example spec, template, spec.
+// Exclusive is the path of a part of an object in which no other owner may add fields, for example spec, template,
+// spec.
 type Exclusive []string
 
-// Tolerating is the part without the additions for which stays returns true.
+// Tolerating returns a part that keeps the additions for which stays returns true.
 func (e Exclusive) Tolerating(stays func(fieldpath.Path) bool) Part {
 	return tolerant{Exclusive: e, stays: stays}
 }
@@ -156,9 +156,9 @@ func (e Exclusive) contains(path fieldpath.Path) bool {
 	return true
 }
 
-// reclaimed are the managed fields of object with everything that was added by
-// hand to the exclusive parts, and is not tolerated there, given to owner, whose
-// next apply will then remove it. It is nil when nothing was added.
+// reclaimed returns the managed fields of object after moving the fields that were added by hand to the exclusive
+// parts, and are not tolerated there, to owner, whose next apply then removes them. It returns nil when no fields were
+// added.
 func reclaimed(object metav1.Object, owner client.FieldOwner, exclusive []Part) ([]metav1.ManagedFieldsEntry, error) {
 	entries := managedFields(object)
 	own := appliedEntry(entries, owner)
@@ -191,9 +191,8 @@ func reclaimed(object metav1.Object, owner client.FieldOwner, exclusive []Part) 
 	return append(others, claim), err
 }
 
-// split takes the fields of the exclusive parts out of an entry. The rest is
-// nil when nothing is left of it. Subresources are not touched: scaling
-// and status updates add nothing by hand.
+// split removes the fields of the exclusive parts from an entry. The rest is nil when it would be empty. Entries of
+// subresources are kept: scaling and status updates add no fields by hand.
 func split(
 	entry *metav1.ManagedFieldsEntry, owner client.FieldOwner, exclusive []Part,
 ) (*fieldpath.Set, *metav1.ManagedFieldsEntry, error) {
@@ -218,8 +217,8 @@ func split(
 	return taken, &kept, err
 }
 
-// notTolerated are the fields in the exclusive parts that do not stay. What holds one that stays, as a list does, is not among
-// them: its removal would take all in it.
+// notTolerated returns the fields in the exclusive parts that are not kept. It omits containers of kept fields, such as
+// lists: removing a container would remove all its fields.
 func notTolerated(fields *fieldpath.Set, exclusive []Part) *fieldpath.Set {
 	found, holders := fieldpath.NewSet(), fieldpath.NewSet()
 	fields.Iterate(func(path fieldpath.Path) {
@@ -256,7 +255,7 @@ func encode(entry *metav1.ManagedFieldsEntry, set *fieldpath.Set) (metav1.Manage
 	return changed, nil
 }
 
-// reclaim writes the managed fields, unless the object has changed meanwhile.
+// reclaim writes the managed fields, unless the object has changed in the meantime.
 func (a *Applier) reclaim(ctx context.Context, desired *unstructured.Unstructured, live metav1.Object, fields []metav1.ManagedFieldsEntry) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "managedFields": fields,

@@ -24,7 +24,7 @@ func ownedService(uid types.UID, fields string) *corev1.Service {
 	}}
 }
 
-func TestManagedFieldsThatAreAlikeAreKeptOnce(t *testing.T) {
+func TestEqualManagedFieldsAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	fields := func(uid types.UID) string {
 		return fmt.Sprintf(`{"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"%s\"}":{}}}}`, uid)
@@ -35,9 +35,9 @@ func TestManagedFieldsThatAreAlikeAreKeptOnce(t *testing.T) {
 	Share(a)
 	Share(b)
 	require.Same(t, a.ManagedFields[0].FieldsV1, b.ManagedFields[0].FieldsV1)
-	require.Equal(t, before.ManagedFields, managedFields(a), "nothing is lost")
+	require.Equal(t, before.ManagedFields, managedFields(a), "the restored fields must be equal")
 	require.Equal(t, before.Labels, a.Labels)
-	require.Equal(t, ownedFields(before, FieldOwner), ownedFields(a, FieldOwner), "what is compared is the same")
+	require.Equal(t, ownedFields(before, FieldOwner), ownedFields(a, FieldOwner), "the hash must be equal")
 	require.NotEqual(t, ownedFields(a, FieldOwner), ownedFields(b, FieldOwner))
 
 	Share(a)
@@ -52,9 +52,9 @@ func TestManagedFieldsThatAreAlikeAreKeptOnce(t *testing.T) {
 	require.Equal(t, fields(one), managedFields(none)[0].FieldsV1.String())
 }
 
-func TestTextsThatManyObjectsHaveAreKeptOnce(t *testing.T) {
+func TestEqualTextsAreStoredOnce(t *testing.T) {
 	t.Parallel()
-	read := func() *corev1.Service { // as from an answer, where each text has memory of its own
+	read := func() *corev1.Service { // like a decoded response, whose texts have memory of their own
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 			Name: "price", Namespace: strings.Clone("shop"), Labels: map[string]string{strings.Clone("function"): strings.Clone("price")},
 		}}
@@ -63,7 +63,7 @@ func TestTextsThatManyObjectsHaveAreKeptOnce(t *testing.T) {
 	require.NotSame(t, unsafe.StringData(one.Namespace), unsafe.StringData(other.Namespace))
 	ShareTexts(one)
 	ShareTexts(other)
-	require.Equal(t, read(), one, "nothing is changed")
+	require.Equal(t, read(), one, "the object must not change")
 	require.Same(t, unsafe.StringData(one.Namespace), unsafe.StringData(other.Namespace))
 	require.Same(t, unsafe.StringData(one.Labels["function"]), unsafe.StringData(other.Labels["function"]))
 
@@ -74,8 +74,8 @@ func TestTextsThatManyObjectsHaveAreKeptOnce(t *testing.T) {
 	require.Same(t, unsafe.StringData(reason), unsafe.StringData(again))
 }
 
-// Tenants bring forth sets of their own, by what they write into their objects.
-func TestSetsThatAreSharedAreBounded(t *testing.T) {
+// Tenants create sets of their own by writing fields of their objects.
+func TestSharedSetsAreBounded(t *testing.T) {
 	t.Parallel()
 	for i := range 3 * maxSharedBytes / maxSetBytes {
 		Share(ownedService("u", fmt.Sprintf(`{"f:%0*d":{}}`, maxSetBytes/2, i)))
@@ -91,7 +91,7 @@ func TestSetsThatAreSharedAreBounded(t *testing.T) {
 	require.LessOrEqual(t, held, maxSharedBytes)
 }
 
-func TestObjectsWithSharedManagedFieldsAreComparedAndReclaimedAsOthers(t *testing.T) {
+func TestSharedManagedFieldsAreComparedAndReclaimedLikeOthers(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t)
 	const uid = "7a1f3b52-0000-4000-8000-000000000003"

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reviews authenticates tokens with the API server, and authorizes their users. No error contains anything of a token.
+// Reviews authenticates tokens with the API server, and authorizes their users. Errors never contain a token.
 type Reviews struct{ client client.Client }
 
-// NewReviews makes a client of its own for the cluster that the pod runs in, or that KUBECONFIG names.
+// NewReviews returns Reviews with a client of its own for the cluster that the pod runs in, or that KUBECONFIG names.
 func NewReviews() (*Reviews, error) {
 	rest, scheme, err := Cluster()
 	if err != nil {
@@ -30,8 +30,8 @@ func NewReviews() (*Reviews, error) {
 // ReviewsBy returns Reviews that use an existing client.
 func ReviewsBy(c client.Client) *Reviews { return &Reviews{client: c} }
 
-// ServiceAccountOf returns the ServiceAccount that a token for the audience is of. ok is false for any other token. An
-// error means that there is no answer.
+// ServiceAccountOf returns the ServiceAccount of a token for the audience. ok is false for any other token. An error
+// means that the API server did not decide.
 func (r *Reviews) ServiceAccountOf(ctx context.Context, token, audience string) (namespace, name string, ok bool, err error) {
 	user, ok, err := r.UserOf(ctx, token, audience)
 	if err != nil || !ok {
@@ -45,8 +45,8 @@ func (r *Reviews) ServiceAccountOf(ctx context.Context, token, audience string) 
 	return namespace, name, ok, nil
 }
 
-// UserOf returns the user that a token is of: one for the audience, or for the API server itself when that is empty. ok is
-// false for any other token. An error means that there is no answer.
+// UserOf returns the user of a token for the audience, or for the API server itself when audience is empty. ok is false
+// for any other token. An error means that the API server did not decide.
 func (r *Reviews) UserOf(ctx context.Context, token, audience string) (user authenticationv1.UserInfo, ok bool, err error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	if audience != "" {
@@ -55,14 +55,14 @@ func (r *Reviews) UserOf(ctx context.Context, token, audience string) (user auth
 	if err := r.client.Create(ctx, review); err != nil {
 		return user, false, fmt.Errorf("create a TokenReview: %w", err)
 	}
-	// An authenticator that knows no audiences leaves them empty.
+	// An authenticator without audiences leaves them empty.
 	if !review.Status.Authenticated || audience != "" && !slices.Contains(review.Status.Audiences, audience) {
 		return user, false, nil
 	}
 	return review.Status.User, true, nil
 }
 
-// Allows reports whether a user may do something. An error means that there is no answer.
+// Allows reports whether a user is authorized. An error means that the API server did not decide.
 func (r *Reviews) Allows(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: spec}
 	if err := r.client.Create(ctx, review); err != nil {

@@ -17,15 +17,14 @@ import (
 // MaxConditionMessage is the longest message that the API server accepts.
 const MaxConditionMessage = 32768
 
-// SetCondition puts condition among conditions. The transition time becomes
-// now if the status changes, and stays otherwise.
+// SetCondition adds or updates condition. The transition time is set to now if the status changes, and kept otherwise.
 func SetCondition(conditions *[]metav1.Condition, condition metav1.Condition, now time.Time) {
 	condition.Message = Truncate(condition.Message, MaxConditionMessage)
 	condition.LastTransitionTime = metav1.NewTime(now)
 	meta.SetStatusCondition(conditions, condition)
 }
 
-// Truncate cuts s to at most limit bytes and never inside a character.
+// Truncate cuts s to at most limit bytes at a character boundary.
 func Truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -36,8 +35,7 @@ func Truncate(s string, limit int) string {
 	return s[:limit]
 }
 
-// Transitions returns the conditions of after that are new, or whose status or
-// reason differs from that in before.
+// Transitions returns the conditions of after that are new, or whose status or reason differs from before.
 func Transitions(before, after []metav1.Condition) []metav1.Condition {
 	var changed []metav1.Condition
 	for _, condition := range after {
@@ -53,13 +51,13 @@ func Transitions(before, after []metav1.Condition) []metav1.Condition {
 const (
 	// ConditionReady is True when the object matches its spec, in its current generation.
 	ConditionReady = "Ready"
-	// ConditionStalled is True when somebody has to act, and is otherwise not there.
+	// ConditionStalled is True when a user has to act, and is absent otherwise.
 	ConditionStalled = "Stalled"
-	// ReasonProgressing goes with Unknown of ConditionReady when no other condition gives a reason.
+	// ReasonProgressing accompanies Unknown of ConditionReady when no other condition gives a reason.
 	ReasonProgressing = "Progressing"
 )
 
-// MaxSummaryMessage bounds the messages of a summary, so that long ones do not fill caches three times.
+// MaxSummaryMessage bounds the messages of a summary, so that caches do not hold long ones three times.
 const MaxSummaryMessage = 1024
 
 // Aspect is a condition that Ready depends on.
@@ -67,20 +65,20 @@ type Aspect struct {
 	Type string
 	// Optional means that an object without the condition may be Ready.
 	Optional bool
-	// Tolerated are reasons with which the condition may be other than True.
+	// Tolerated are reasons with which the condition need not be True.
 	Tolerated []string
-	// Stalled means that, while it is False, only a change that somebody makes helps.
+	// Stalled means that only a change by a user helps while the condition is False.
 	Stalled bool
 }
 
-// Summary is the state that an object's conditions add up to: Ready and Stalled.
+// Summary is the overall state derived from an object's conditions: Ready and Stalled.
 type Summary struct {
 	Ready metav1.Condition
 	// Stalled is nil when the object needs no action of a user.
 	Stalled *metav1.Condition
 }
 
-// IsStalled reports whether trying again would not help.
+// IsStalled reports whether a retry would not help.
 func IsStalled(err error) bool {
 	_, stalled := errors.AsType[*StalledError](err)
 	return stalled
@@ -89,13 +87,14 @@ func IsStalled(err error) bool {
 // IsSummary reports whether a condition of this type only repeats others.
 func IsSummary(kind string) bool { return kind == ConditionReady || kind == ConditionStalled }
 
-// SetSummary puts Ready and Stalled behind the conditions that they are derived from.
+// SetSummary appends Ready and Stalled to the conditions that they are derived from.
 func SetSummary(conditions *[]metav1.Condition, generation int64, now time.Time, aspects ...Aspect) {
 	Summarize(*conditions, generation, aspects...).Set(conditions, now)
 }
 
-// Summarize derives Ready and Stalled. What stalls the object counts first, then what is False, then what is not known yet, each in
-// the order of aspects. When all is well, Ready repeats the last aspect that is not optional.
+// Summarize derives Ready and Stalled. A stalling condition has the highest precedence, then one that is False, then
+// one that is Unknown, each in the order of aspects. When all are True, Ready repeats the last aspect that is not
+// optional.
 func Summarize(conditions []metav1.Condition, generation int64, aspects ...Aspect) Summary {
 	ready := metav1.Condition{Status: metav1.ConditionTrue, Reason: ConditionReady}
 	most := fine
@@ -114,7 +113,8 @@ func Summarize(conditions []metav1.Condition, generation int64, aspects ...Aspec
 	return Summary{Ready: ready, Stalled: &stalled}
 }
 
-// Brief is the message of a condition as a summary has it. Of a long one the middle is left out: the end says what to do.
+// Brief returns the message of a condition for a summary. The middle of a long one is omitted: the end contains the
+// remedy.
 func Brief(kind, message string) string {
 	if len(message) <= MaxSummaryMessage {
 		return message
@@ -128,7 +128,7 @@ func Brief(kind, message string) string {
 	return Truncate(message, rest/2) + gap + end
 }
 
-// Set puts the summary behind the other conditions. A time changes when the status does.
+// Set appends the summary to the other conditions. A transition time changes only with its status.
 func (s Summary) Set(conditions *[]metav1.Condition, now time.Time) {
 	var kept, summary []metav1.Condition
 	for _, condition := range *conditions {
@@ -146,7 +146,7 @@ func (s Summary) Set(conditions *[]metav1.Condition, now time.Time) {
 	*conditions = slices.Concat(kept, summary)
 }
 
-// The weight of an aspect among others.
+// The precedence of an aspect among others.
 const (
 	none = iota
 	fine
@@ -155,7 +155,7 @@ const (
 	stalls
 )
 
-// weigh is what a condition says of this generation, and how much that counts.
+// weigh returns the state of a condition for this generation, and its precedence.
 func (a Aspect) weigh(found *metav1.Condition, generation int64) (metav1.Condition, int) {
 	switch {
 	case found == nil && a.Optional:
@@ -165,7 +165,7 @@ func (a Aspect) weigh(found *metav1.Condition, generation int64) (metav1.Conditi
 	case slices.Contains(a.Tolerated, found.Reason):
 		return metav1.Condition{}, none
 	}
-	// A condition that names no generation is about the present one.
+	// A condition without a generation is about the current one.
 	late := found.ObservedGeneration != 0 && found.ObservedGeneration < generation
 	switch found.Status {
 	case metav1.ConditionTrue:
@@ -187,10 +187,9 @@ func pending(message string) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonProgressing, Message: message}
 }
 
-// PatchStatus writes the difference between the status of before and after,
-// which are two states of one object. No difference costs no request, and an
-// object that is gone is no error. One that was changed since it was read is a
-// conflict: the status may follow from what it was before.
+// PatchStatus writes the difference between the status of before and after, which are two states of one object. It
+// makes no request without a difference, and returns no error for a deleted object. An object that was changed since it
+// was read results in a conflict: the status may be derived from outdated state.
 func PatchStatus(ctx context.Context, c client.StatusClient, before, after client.Object) error {
 	data, err := client.MergeFrom(before).Data(after)
 	if err != nil {
@@ -200,7 +199,7 @@ func PatchStatus(ctx context.Context, c client.StatusClient, before, after clien
 		return nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	// The answer would overwrite after; a copy keeps the caller's object.
+	// The response would overwrite after; a copy protects the caller's object.
 	written, ok := after.DeepCopyObject().(client.Object)
 	if !ok {
 		return fmt.Errorf("patch status: %s is no object", reflect.TypeOf(after))

@@ -37,11 +37,11 @@ func TestCheckOwner(t *testing.T) {
 		object metav1.ObjectMeta
 		want   string
 	}{
-		"an object of ours is ours":              {object: owned("Function", "price", "1", true)},
-		"an object of another controller is not": {object: owned("App", "shop", "2", true), want: "belongs to App shop;"},
-		"an object of a predecessor goes soon":   {object: owned("Function", "price", "2", true), want: "of the deleted predecessor"},
-		"a kind of the same name is another":     {object: namesake, want: "belongs to Function price;"},
-		"an owner that is no controller is one":  {object: owned("App", "shop", "2", false), want: "belongs to App shop;"},
+		"an object of ours is ours":                     {object: owned("Function", "price", "1", true)},
+		"an object of another controller is not":        {object: owned("App", "shop", "2", true), want: "belongs to App shop;"},
+		"an object of a predecessor goes soon":          {object: owned("Function", "price", "2", true), want: "of the deleted predecessor"},
+		"a kind of the same name is another":            {object: namesake, want: "belongs to Function price;"},
+		"an owner that is not a controller is an owner": {object: owned("App", "shop", "2", false), want: "belongs to App shop;"},
 		"a Helm release is an owner": {
 			object: metav1.ObjectMeta{Name: "price", Annotations: map[string]string{"meta.helm.sh/release-name": "shop"}},
 			want:   "belongs to Helm release shop;",
@@ -50,7 +50,7 @@ func TestCheckOwner(t *testing.T) {
 			object: metav1.ObjectMeta{Name: "price", Labels: map[string]string{"app.kubernetes.io/managed-by": "argocd"}},
 			want:   "belongs to argocd (its label",
 		},
-		"the writer is better than nothing": {
+		"the writer is the last resort": {
 			object: metav1.ObjectMeta{Name: "price", ManagedFields: []metav1.ManagedFieldsEntry{
 				{Manager: "kubelet", Subresource: "status"}, {Manager: "kubectl-create"},
 			}},
@@ -83,7 +83,7 @@ func TestResult(t *testing.T) {
 		wantTerminal bool
 	}{
 		"no error is done":                  {},
-		"a stalled object is left alone":    {err: fmt.Errorf("wrapped: %w", Stalled(cause)), wantErr: true, wantTerminal: true},
+		"a stalled object is not retried":   {err: fmt.Errorf("wrapped: %w", Stalled(cause)), wantErr: true, wantTerminal: true},
 		"a waiting object comes back":       {err: fmt.Errorf("wrapped: %w", Waiting(cause, time.Minute)), wantAfter: time.Minute},
 		"a conflict comes back soon":        {err: fmt.Errorf("wrapped: %w", conflict), wantAfter: conflictDelay},
 		"anything else is tried again":      {err: cause, wantErr: true},
@@ -160,7 +160,7 @@ func TestChangedOrDiffers(t *testing.T) {
 	}
 }
 
-// says is a condition about the second generation whose reason and message tell which one it is.
+// says returns a condition of the second generation whose reason and message identify it.
 func says(kind string, status metav1.ConditionStatus) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: kind + "Is" + string(status), Message: kind + " is " + string(status), ObservedGeneration: 2}
 }
@@ -176,40 +176,40 @@ func TestReadyAndStalledFollowFromTheOtherConditions(t *testing.T) {
 	type conditions = []metav1.Condition
 	for name, tc := range map[string]struct {
 		conditions  conditions
-		stalling    string // which aspect
+		stalling    string // the stalling aspect
 		wantStatus  metav1.ConditionStatus
 		wantReason  string
 		wantMessage string
 		wantStalled bool
 	}{
-		"nothing is known": {
+		"no condition is known": {
 			wantStatus: unknown, wantReason: "Progressing", wantMessage: "Configured is not known yet",
 		},
-		"all is well": {
+		"all conditions are True": {
 			conditions: conditions{says("Configured", yes), says("Running", yes)},
 			wantStatus: yes, wantReason: "RunningIsTrue", wantMessage: "Running is True",
 		},
-		"what is optional is well too": {
+		"the optional condition is True too": {
 			conditions: conditions{says("Configured", yes), says("Running", yes), says("Scaling", yes)},
 			wantStatus: yes, wantReason: "RunningIsTrue", wantMessage: "Running is True",
 		},
-		"one is missing": {
+		"a condition is missing": {
 			conditions: conditions{says("Configured", yes)},
 			wantStatus: unknown, wantReason: "Progressing", wantMessage: "Running is not known yet",
 		},
-		"one is not known": {
+		"a condition is Unknown": {
 			conditions: conditions{says("Configured", yes), says("Running", unknown), says("Scaling", unknown)},
 			wantStatus: unknown, wantReason: "RunningIsUnknown", wantMessage: "Running is Unknown",
 		},
-		"what is False counts before what is not known": {
+		"False takes precedence over Unknown": {
 			conditions: conditions{says("Configured", yes), says("Running", unknown), says("Scaling", no)},
 			wantStatus: no, wantReason: "ScalingIsFalse", wantMessage: "Scaling is False",
 		},
-		"what stalls counts before what is False": {
+		"a stalling condition takes precedence over False": {
 			conditions: conditions{says("Configured", no), says("Running", no)}, stalling: "Running",
 			wantStatus: no, wantReason: "RunningIsFalse", wantMessage: "Running is False", wantStalled: true,
 		},
-		"what stalls and is True stalls nothing": {
+		"a stalling condition that is True does not stall": {
 			conditions: conditions{says("Configured", yes), says("Running", yes)}, stalling: "Running",
 			wantStatus: yes, wantReason: "RunningIsTrue", wantMessage: "Running is True",
 		},
@@ -217,15 +217,15 @@ func TestReadyAndStalledFollowFromTheOtherConditions(t *testing.T) {
 			conditions: conditions{says("Configured", yes), says("Running", yes), {Type: "Scaling", Status: no, Reason: "ByHand"}}, stalling: "Scaling",
 			wantStatus: yes, wantReason: "RunningIsTrue", wantMessage: "Running is True",
 		},
-		"one is about the generation before": {
+		"a condition of the previous generation": {
 			conditions: conditions{says("Configured", yes), about(1, says("Running", yes))},
 			wantStatus: unknown, wantReason: "Progressing", wantMessage: "Running is about generation 1, and not yet about 2",
 		},
-		"one that was False of the generation before stalls nothing": {
+		"a False condition of the previous generation does not stall": {
 			conditions: conditions{says("Configured", yes), about(1, says("Running", no))}, stalling: "Running",
 			wantStatus: no, wantReason: "RunningIsFalse", wantMessage: "Running is False",
 		},
-		"conditions that name no generation": {
+		"conditions without a generation": {
 			conditions: conditions{about(0, says("Configured", yes)), about(0, says("Running", no))}, stalling: "Running",
 			wantStatus: no, wantReason: "RunningIsFalse", wantMessage: "Running is False", wantStalled: true,
 		},
@@ -258,7 +258,7 @@ func TestReadyAndStalledFollowFromTheOtherConditions(t *testing.T) {
 
 			again := append(conditions{}, all...)
 			SetSummary(&again, 2, now.Add(time.Hour), aspects...)
-			require.Equal(t, all, again, "what stays as it is has no new time")
+			require.Equal(t, all, again, "an unchanged condition must keep its time")
 		})
 	}
 }
@@ -277,14 +277,14 @@ func TestALongMessageKeepsItsBeginningAndItsEnd(t *testing.T) {
 	}
 }
 
-func TestStalledGoesWhenNobodyHasToActAnyMore(t *testing.T) {
+func TestStalledIsRemovedWhenNoActionIsNeeded(t *testing.T) {
 	t.Parallel()
 	all := []metav1.Condition{says("Configured", metav1.ConditionFalse)}
 	SetSummary(&all, 2, time.Unix(100, 0), Aspect{Type: "Configured", Stalled: true})
 	require.Len(t, all, 3)
 
 	all[0] = says("Configured", metav1.ConditionTrue)
-	SetCondition(&all, says("Running", metav1.ConditionTrue), time.Unix(150, 0)) // which comes behind them
+	SetCondition(&all, says("Running", metav1.ConditionTrue), time.Unix(150, 0)) // placed behind the summary
 	SetSummary(&all, 3, time.Unix(200, 0), Aspect{Type: "Running"})
 	require.Len(t, all, 3)
 	require.Equal(t, "Running", all[1].Type, "conditions that come later stand before the summary")
@@ -296,7 +296,7 @@ func request(namespace string, number int) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: strconv.Itoa(number)}}
 }
 
-// startQueue makes the queue that controllers get.
+// startQueue returns a queue like a controller's.
 func startQueue(t *testing.T) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	t.Helper()
 	options := inTurn(controller.Options{})
@@ -327,7 +327,7 @@ func TestWorkersTakeObjectsOfNamespacesInTurn(t *testing.T) {
 	}, taken)
 }
 
-func TestAnObjectThatComesAgainWhileAWorkerHasItIsTakenAgain(t *testing.T) {
+func TestObjectRequeuedDuringItsReconciliationIsReconciledAgain(t *testing.T) {
 	t.Parallel()
 	queue := startQueue(t)
 	queue.Add(request("shop", 1))
@@ -340,7 +340,7 @@ func TestAnObjectThatComesAgainWhileAWorkerHasItIsTakenAgain(t *testing.T) {
 	queue.Done(second)
 }
 
-func TestFailuresOfOneNamespaceDelayNoRetryOfAnother(t *testing.T) {
+func TestFailuresOfOneNamespaceDoNotDelayRetriesOfAnother(t *testing.T) {
 	t.Parallel()
 	limiter := inTurn(controller.Options{}).RateLimiter
 	for i := range 2000 {

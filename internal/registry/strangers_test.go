@@ -186,7 +186,7 @@ func TestNoErrorHasTextOfTheServer(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWithoutEndIsNotReadToItsEnd(t *testing.T) {
+func TestEndlessResponseIsNotReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int64
 	host, _ := at(t, "127.0.0.1", func(w http.ResponseWriter, _ *http.Request) {

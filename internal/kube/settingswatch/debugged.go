@@ -21,16 +21,17 @@ import (
 // ReasonDebugRefused is the reason of the Event on an object with an invalid annotation.
 const ReasonDebugRefused = "DebugRefused"
 
-// Debugged follows the annotation rouse.run/debug-until.
+// Debugged applies the annotation rouse.run/debug-until to the log.
 type Debugged struct {
 	cache    cache.Cache
 	log      *daemon.Log
-	recorder events.EventRecorder // nil: another process announces
+	recorder events.EventRecorder // nil: another process reports invalid annotations
 	kinds    map[client.Object]string
 	now      func() time.Time
 }
 
-// DebuggedBehindServices is for the data plane, which knows Functions by their Services. Subscriptions are followed where they are read.
+// DebuggedBehindServices is for the data plane, which identifies Functions by their Services. Subscriptions are
+// followed only where they are read.
 func DebuggedBehindServices(c cache.Cache, logger logr.Logger, subscriptions bool) *Debugged {
 	kinds := map[client.Object]string{&corev1.Service{}: daemon.Function}
 	if subscriptions {
@@ -39,7 +40,7 @@ func DebuggedBehindServices(c cache.Cache, logger logr.Logger, subscriptions boo
 	return &Debugged{cache: c, log: daemon.Of(logger), kinds: kinds, now: time.Now}
 }
 
-// DebuggedThemselves is for the controllers of Functions and of Subscriptions, which announce what cannot be honoured.
+// DebuggedThemselves is for the controllers of Functions and of Subscriptions, which report invalid annotations.
 func DebuggedThemselves(c cache.Cache, logger logr.Logger, recorder events.EventRecorder, functions, subscriptions bool) *Debugged {
 	kinds := map[client.Object]string{}
 	if functions {
@@ -53,7 +54,7 @@ func DebuggedThemselves(c cache.Cache, logger logr.Logger, recorder events.Event
 
 // Run follows the objects until ctx ends.
 func (d *Debugged) Run(ctx context.Context) error {
-	if d.log == nil { // it has one level for all
+	if d.log == nil { // the log has one level for all objects
 		<-ctx.Done()
 		return nil
 	}

@@ -30,12 +30,13 @@ import (
 	"github.com/rouse-run/rouse/internal/settings"
 )
 
-// namespaceFile has the namespace of the pod.
+// namespaceFile contains the namespace of the pod.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // Options name the ConfigMaps.
 type Options struct {
-	// ConfigMap has the settings, LogConfigMap those of the log: a name in the pod's namespace, or namespace/name. Empty: none.
+	// ConfigMap contains the settings, LogConfigMap those of the log: a name in the pod's namespace, or namespace/name.
+	// Empty: none.
 	ConfigMap, LogConfigMap string
 }
 
@@ -46,7 +47,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.LogConfigMap, "log-config-map", o.LogConfigMap, "ConfigMap with the key log-config.yaml"+where)
 }
 
-// Validate reports everything that is wrong.
+// Validate returns all errors.
 func (o *Options) Validate() error {
 	return errors.Join(validate("--config-map", o.ConfigMap), validate("--log-config-map", o.LogConfigMap))
 }
@@ -65,7 +66,7 @@ func validate(flag, text string) error {
 	return nil
 }
 
-// nameOf is the ConfigMap that a flag names.
+// nameOf parses the ConfigMap that a flag names.
 func nameOf(text string) (types.NamespacedName, error) {
 	if namespace, name, qualified := strings.Cut(text, "/"); qualified {
 		return types.NamespacedName{Namespace: namespace, Name: name}, nil
@@ -77,17 +78,18 @@ func nameOf(text string) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: strings.TrimSpace(string(own)), Name: text}, nil
 }
 
-// retry is the delay after which a watch begins again that has failed.
+// retry is the delay before a failed watch is restarted.
 const retry = 2 * time.Second
 
-// Deps are what a Watcher works with.
+// Deps are the dependencies of a Watcher.
 type Deps struct {
 	Config   *rest.Config // of the API server
-	Log      logr.Logger  // its level and format are changed too, where package logging has made it
+	Log      logr.Logger  // changed too, if package daemon made it
 	Registry prometheus.Registerer
-	// Events writes Events on the ConfigMaps; nil: another process does it.
+	// Events writes Events on the ConfigMaps; nil if another process does.
 	Events client.Client
-	// Apply is called with the settings of each good file, one call at a time; nil: the process has none but those of its log.
+	// Apply is called with the settings of each valid file, one call at a time; nil if the process has only log
+	// settings.
 	Apply func(*settings.Settings)
 }
 
@@ -101,7 +103,7 @@ type Watcher struct {
 	log      settings.Log
 }
 
-// New makes a Watcher that does nothing until Run.
+// New returns a Watcher that is inactive until Run.
 func New(o Options, deps Deps) (*Watcher, error) {
 	w := &Watcher{deps: deps, metrics: newMetrics(deps.Registry, daemon.Of(deps.Log))}
 	for _, named := range []struct {
@@ -124,7 +126,7 @@ func New(o Options, deps Deps) (*Watcher, error) {
 	return w, nil
 }
 
-// First waits until each file was read once, or found to be missing. It reports false when that takes longer.
+// First waits until each file has been read once, or found missing. It returns false on a timeout.
 func (w *Watcher) First(ctx context.Context, timeout time.Duration) bool {
 	read := make(chan struct{})
 	go func() {
@@ -158,7 +160,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// persist follows a file again when that fails: the process works with the settings that it has.
+// persist restarts the watch of a file when it fails: the process keeps its settings.
 func (w *Watcher) persist(ctx context.Context, f *file) {
 	read := sync.OnceFunc(w.firsts.Done)
 	defer read()
@@ -208,7 +210,7 @@ func (w *Watcher) handle(ctx context.Context, f *file, content watch.Content) {
 	case len(said.changes) > 0:
 		w.metrics.changed(f.key)
 		log.Info("the settings of the ConfigMap are in force", "changes", said.changes)
-		if !said.first { // at the start there is nothing new
+		if !said.first { // the first settings are not a change
 			w.announce(ctx, f, corev1.EventTypeNormal, ReasonInForce, strings.Join(said.changes, "; "))
 		}
 	}
@@ -242,7 +244,7 @@ func (w *Watcher) useLog(text string) ([]string, error) {
 	return changes, nil
 }
 
-// configOf is what a file says on top of the command line.
+// configOf merges a file's log settings into those of the command line.
 func configOf(base daemon.Config, read *settings.Log) daemon.Config {
 	if read.Level != "" {
 		base.Level = read.Level
@@ -272,8 +274,8 @@ const (
 	eventTimeout = 10 * time.Second
 )
 
-// announce writes an Event on the ConfigMap. A recorder would make one series of two mistakes within minutes, which shows the text of the
-// first.
+// announce writes an Event on the ConfigMap. A recorder would merge two errors within minutes into one series, which
+// shows only the first text.
 func (w *Watcher) announce(ctx context.Context, f *file, kind, reason, note string) {
 	if w.deps.Events == nil {
 		return
@@ -302,7 +304,7 @@ func (w *Watcher) announce(ctx context.Context, f *file, kind, reason, note stri
 	}
 }
 
-// metrics have a file as their only label.
+// metrics have the file as their only label.
 type metrics struct {
 	good    *prometheus.GaugeVec
 	changes *prometheus.CounterVec
@@ -330,7 +332,7 @@ func newMetrics(registerer prometheus.Registerer, log *daemon.Log) *metrics {
 	}
 }
 
-// known shows a file from the start: it is not valid before it was read.
+// known adds a file at the start: it is not valid before it was read.
 func (m *metrics) known(key string) {
 	m.good.WithLabelValues(key)
 	m.changes.WithLabelValues(key)
@@ -349,26 +351,26 @@ func (m *metrics) changed(key string) {
 	m.since.WithLabelValues(key).SetToCurrentTime()
 }
 
-// file is one of the two, and what became of its last content.
+// file is one of the two files, with the result of its last content.
 type file struct {
 	name types.NamespacedName
 	key  string
-	// use puts a text in force, and says what is different since then.
+	// use applies a text, and returns the resulting changes.
 	use func(text string) (changes []string, err error)
 
 	uid     types.UID // of the last ConfigMap
-	used    bool      // one was good
-	problem string    // of the last one, empty when it was good
+	used    bool      // a valid one has been applied
+	problem string    // of the last content, empty when it was valid
 }
 
-// outcome is what there is to say of a content. Both are empty when there is nothing new.
+// outcome is the reportable result of a content. It is empty when there is no change.
 type outcome struct {
 	problem string
 	changes []string
-	first   bool // it is the first good one
+	first   bool // it is the first valid one
 }
 
-// take uses a content.
+// take applies a content.
 func (f *file) take(content watch.Content) outcome {
 	if content.Found {
 		f.uid = content.UID
@@ -405,7 +407,7 @@ func (f *file) read(content watch.Content) ([]string, error) {
 	return changes, nil
 }
 
-// stays says what is in force.
+// stays describes the settings in force.
 func (f *file) stays() string {
 	if f.used {
 		return "The last good settings stay in force"

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(m))
 }
 
-// fixture is a process that follows its settings, by the rights that the chart gives it.
+// fixture is a process that follows its settings, with the permissions that the chart grants.
 type fixture struct {
 	client.Client
 	t         *testing.T
@@ -109,7 +109,7 @@ func start(t *testing.T, objects ...*corev1.ConfigMap) *fixture {
 	return f
 }
 
-// restrict makes a user that may read the two ConfigMaps and nothing else.
+// restrict creates a user with permission to read only the two ConfigMaps.
 func (f *fixture) restrict(admin *rest.Config) {
 	f.t.Helper()
 	name := "system:serviceaccount:" + f.namespace + ":rouse-scaler"
@@ -158,7 +158,7 @@ func (f *fixture) awaitPublisher(want string) {
 	require.Eventually(f.t, func() bool { return f.publisher() == want }, timeout, tick)
 }
 
-// awaitEvent waits for an Event on a ConfigMap that says so.
+// awaitEvent waits for an Event on a ConfigMap that contains the text.
 func (f *fixture) awaitEvent(object, reason, text string) {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool {
@@ -170,7 +170,7 @@ func (f *fixture) awaitEvent(object, reason, text string) {
 			}
 		}
 		return false
-	}, timeout, tick, "no Event %s on %s that says %q", reason, object, text)
+	}, timeout, tick, "no Event %s on %s with %q", reason, object, text)
 }
 
 func (f *fixture) awaitValid(key string, want float64) {
@@ -205,7 +205,7 @@ func TestChangedSettingsAreInForceWithoutARestart(t *testing.T) {
 	require.Eventually(t, func() bool { return !logger.V(1).Enabled() }, timeout, tick, "an empty file leaves it to the command line")
 }
 
-func TestBadFilesLeaveTheLastGoodOneInForce(t *testing.T) {
+func TestInvalidFilesLeaveTheLastValidOneInForce(t *testing.T) {
 	t.Parallel()
 	f := start(t, functionConfig("functionPublisherProxyAddress: http://a/publish"), logConfig("logLevel: error"))
 	require.True(t, f.watcher.First(t.Context(), timeout))
@@ -241,13 +241,13 @@ func TestBadFilesLeaveTheLastGoodOneInForce(t *testing.T) {
 
 	f.set(logConfig("logLevel: loud"))
 	f.awaitEvent("rouse-log-config", ReasonRefused, `logLevel: "loud" must be one of`)
-	require.False(t, f.log.Logger().Enabled(), "errors alone, as the last good one says")
+	require.False(t, f.log.Logger().Enabled(), "the last valid level must be in force")
 }
 
 func TestAProcessBeginsWithoutItsConfigMaps(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	require.True(t, f.watcher.First(t.Context(), timeout), "that there are none is known too")
+	require.True(t, f.watcher.First(t.Context(), timeout), "missing files must be detected")
 	require.Equal(t, "of the flag", f.publisher())
 	f.awaitEvent("rouse-config", ReasonRefused, "The settings of the command line are in force")
 	later := functionConfig("functionPublisherProxyAddress: http://a/publish")
@@ -256,7 +256,7 @@ func TestAProcessBeginsWithoutItsConfigMaps(t *testing.T) {
 	f.awaitPublisher("http://a/publish")
 }
 
-func TestTheRightsOfAProcessAreForItsTwoConfigMaps(t *testing.T) {
+func TestProcessMayReadOnlyItsTwoConfigMaps(t *testing.T) {
 	t.Parallel()
 	f := start(t, functionConfig(""), logConfig(""), configMap("other", "a", "b"))
 	c, err := client.New(f.user, client.Options{})
@@ -269,7 +269,7 @@ func TestTheRightsOfAProcessAreForItsTwoConfigMaps(t *testing.T) {
 	require.Error(t, c.Update(t.Context(), changed), "no process may change them")
 }
 
-func TestAnAnnotationShowsTheLinesOfOneObject(t *testing.T) {
+func TestDebugAnnotationShowsTheLinesOfOneObject(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	f := start(t, functionConfig(""), logConfig(""))
@@ -318,7 +318,7 @@ func TestAnAnnotationShowsTheLinesOfOneObject(t *testing.T) {
 		}
 		annotate(until(time.Hour))
 		require.Eventually(t, func() bool { return logger.V(1).Enabled() }, timeout, tick)
-		require.False(t, f.log.Logger().V(1).Enabled(), "nobody else's")
+		require.False(t, f.log.Logger().V(1).Enabled(), "other objects must not be affected")
 		annotate(nil)
 		require.Eventually(t, func() bool { return !logger.V(1).Enabled() }, timeout, tick)
 		annotate(until(time.Hour))
@@ -338,7 +338,7 @@ func TestAnAnnotationShowsTheLinesOfOneObject(t *testing.T) {
 	require.False(t, f.log.Logger().WithValues("subscription", f.namespace+"/for-ever").V(1).Enabled())
 }
 
-func TestAContentIsUsedOrSaysTheNextStep(t *testing.T) {
+func TestContentIsAppliedOrReportsTheNextStep(t *testing.T) {
 	t.Parallel()
 	content := func(key, text string) watch.Content {
 		return watch.Content{Found: true, Data: map[string]string{key: text}}
