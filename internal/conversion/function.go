@@ -258,7 +258,7 @@ func (d *down) runtime() {
 
 func (d *down) scale() {
 	group := newScale{d.fn.Spec.Replicas, d.fn.Spec.ScaleConfig}
-	there := func(old oldScale) newScale { // an autoscaler changes replicas all the time
+	there := func(old oldScale) newScale { // autoscalers change replicas continuously
 		made := old.there()
 		if made.ScaleConfig != nil {
 			made.Replicas = group.Replicas
@@ -301,7 +301,7 @@ func (d *down) rest() {
 	}
 }
 
-// statusDown shows what v1alpha1 has a field for, and has all of it besides.
+// statusDown sets the fields that v1alpha1 has, and stores the whole status besides.
 func statusDown(fn *v1alpha2.Function, repository *string) v1alpha1.FunctionStatus {
 	status := &fn.Status
 	if same(*status, v1alpha2.FunctionStatus{}) {

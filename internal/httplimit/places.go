@@ -18,7 +18,7 @@ const (
 	evictedPart = 64
 	// searchAgain is the pause after a search that found every client in time.
 	searchAgain = 10 * time.Millisecond
-	// maxKinds is the maximum number of kinds of keys.
+	// mostKinds is the maximum number of kinds of keys.
 	mostKinds = 3
 )
 

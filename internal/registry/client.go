@@ -22,13 +22,13 @@ import (
 const (
 	callTimeout     = 20 * time.Second
 	responseTimeout = 10 * time.Second
-	// maxAnswer is how much of an answer is read: the longest is a page of names.
+	// maxAnswer bounds the bytes that are read of a response: the longest is a page of names.
 	maxAnswer = 4 << 20
-	// maxNames bounds a list of many pages.
+	// maxNames bounds the total of a list of many pages.
 	maxNames = 1 << 20
 )
 
-// Client talks to one registry. It may be used by several goroutines and needs no end.
+// Client is a client of one registry. It is safe for concurrent use and need not be closed.
 type Client struct {
 	at      Registry
 	host    name.Registry
@@ -38,7 +38,7 @@ type Client struct {
 	pusher  *remote.Pusher
 }
 
-// New makes no request. It fails when the address or the CA bundle cannot be used.
+// New makes no request. It returns an error when the address or the CA bundle is not valid.
 func New(at Registry) (*Client, error) {
 	host, prefix, err := at.split()
 	if err != nil {
@@ -70,8 +70,8 @@ func New(at Registry) (*Client, error) {
 	return c, nil
 }
 
-// Digest is the digest that a tag names now, or the digest itself where there is an image of it. One that does not exist
-// is no error.
+// Digest returns the digest that a tag refers to, or the digest itself if the image exists. A missing image is not an
+// error.
 func (c *Client) Digest(ctx context.Context, repository, identifier string) (digest string, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -93,7 +93,7 @@ func (c *Client) Digest(ctx context.Context, repository, identifier string) (dig
 	return descriptor.Digest.String(), true, nil
 }
 
-// Repositories lists the repositories below the registry's path. Not every registry supports that.
+// Repositories lists the repositories below the registry's path. Not every registry supports this.
 func (c *Client) Repositories(ctx context.Context) ([]string, error) {
 	catalogue, err := inTime(ctx, func(ctx context.Context) (*remote.Catalogger, error) { return c.puller.Catalogger(ctx, c.host) })
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Client) Repositories(ctx context.Context) ([]string, error) {
 	return repositories, nil
 }
 
-// Tags lists the tags of a repository. One that has none any more has an empty list.
+// Tags lists the tags of a repository. The list is empty for a repository without tags.
 func (c *Client) Tags(ctx context.Context, repository string) ([]string, error) {
 	at, err := c.at.Repository(repository)
 	if err != nil {
@@ -150,15 +150,15 @@ func names[P any](ctx context.Context, list interface {
 	return found, nil
 }
 
-// inTime bounds one request for a page.
+// inTime limits the time of the request for one page.
 func inTime[P any](ctx context.Context, request func(context.Context) (P, error)) (P, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return request(ctx)
 }
 
-// DeleteTag takes a tag away. One that is not there is no error. The image itself goes, and its space is free, when the registry's store
-// is swept.
+// DeleteTag deletes a tag. A missing tag is not an error. The image itself is deleted when the registry's store is
+// garbage collected.
 func (c *Client) DeleteTag(ctx context.Context, repository, tag string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -174,7 +174,7 @@ func (c *Client) DeleteTag(ctx context.Context, repository, tag string) error {
 
 var errTooLong = errors.New("its answer is too long")
 
-// answer is the body of a response of which no more than left bytes are read.
+// answer is the body of a response, limited to left bytes.
 type answer struct {
 	io.ReadCloser
 
@@ -197,26 +197,26 @@ const (
 	maxHeader   = 64 << 10
 )
 
-// TransportOptions say how registries are reached.
+// TransportOptions configure the connections to registries.
 type TransportOptions struct {
-	// Insecure are the hosts, with their ports, that speak plain HTTP.
+	// Insecure are the hosts, with their ports, that use plain HTTP.
 	Insecure []string
 	// CA holds PEM certificates that are trusted in addition to those of the system.
 	CA []byte
-	// ResponseTimeout bounds the wait for the first byte of an answer.
+	// ResponseTimeout bounds the wait for the first byte of a response.
 	ResponseTimeout time.Duration
-	// Guard bounds which addresses are dialled, nil where the process may reach all that its user may.
+	// Guard limits the addresses that may be dialled, nil if the process may reach everything that its user may.
 	Guard *dialguard.Guard
-	// MaxAnswer bounds how much of an answer is read; 0: all of it.
+	// MaxAnswer bounds the bytes that are read of a response; 0: unlimited.
 	MaxAnswer int64
 
-	proxy func(*http.Request) (*url.URL, error) // nil for that of the environment
+	proxy func(*http.Request) (*url.URL, error) // nil: the environment's proxy
 }
 
 var errPlainHTTP = errors.New("the registry is not marked as insecure, so plain HTTP is not used")
 
-// NewTransport speaks plain HTTP with the insecure hosts and TLS with all others, whatever their names look
-// like.
+// NewTransport returns a transport that uses plain HTTP for the insecure hosts and TLS for all others, regardless of
+// their names.
 func NewTransport(o TransportOptions) (http.RoundTripper, error) {
 	roots, err := trust(o.CA)
 	if err != nil {
@@ -248,7 +248,7 @@ func NewTransport(o TransportOptions) (http.RoundTripper, error) {
 	return s, nil
 }
 
-// trust is nil, the system's certificates, where there are no others.
+// trust returns the certificate pool, nil for the system's.
 func trust(ca []byte) (*x509.CertPool, error) {
 	if len(ca) == 0 {
 		return nil, nil //nolint:nilnil // what tls.Config takes for the system's roots
@@ -272,7 +272,7 @@ type schemes struct {
 	}
 }
 
-// RoundTrip decides on the scheme: the library above guesses it from the host's name.
+// RoundTrip decides the scheme, which the library derives from the host's name.
 func (s *schemes) RoundTrip(request *http.Request) (*http.Response, error) {
 	plain := s.insecure[request.URL.Host]
 	switch {
@@ -289,5 +289,5 @@ func (s *schemes) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// CloseIdleConnections ends the connections that are not in use.
+// CloseIdleConnections closes the idle connections.
 func (s *schemes) CloseIdleConnections() { s.inner.CloseIdleConnections() }

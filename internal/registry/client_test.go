@@ -114,9 +114,9 @@ func TestAnErrorHasACause(t *testing.T) {
 			options: []registrytest.Option{registrytest.WithTLS()}, want: ErrUntrusted, says: "certificate signed by unknown authority",
 		},
 		"plain HTTP that is not allowed": {want: ErrUnavailable, says: "plain HTTP is not used"},
-		"not allowed to":                 {at: Registry{Insecure: true}, prepare: answer(http.StatusForbidden), want: ErrForbidden},
+		"forbidden":                      {at: Registry{Insecure: true}, prepare: answer(http.StatusForbidden), want: ErrForbidden},
 		"out of order":                   {at: Registry{Insecure: true}, prepare: answer(http.StatusBadGateway), want: ErrUnavailable},
-		"too much asked":                 {at: Registry{Insecure: true}, prepare: answer(http.StatusTooManyRequests), want: ErrUnavailable},
+		"too many requests":              {at: Registry{Insecure: true}, prepare: answer(http.StatusTooManyRequests), want: ErrUnavailable},
 		"full":                           {at: Registry{Insecure: true}, prepare: answer(http.StatusInsufficientStorage), want: ErrFull},
 		"full at the end of an upload":   {at: Registry{Insecure: true}, prepare: answer(http.StatusRequestedRangeNotSatisfiable), want: ErrFull},
 	} {
@@ -142,11 +142,11 @@ func TestAnErrorHasACause(t *testing.T) {
 	}
 }
 
-func TestARegistryThatIsNotThereIsUnavailable(t *testing.T) {
+func TestUnreachableRegistryIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, host := range map[string]string{
-		"nothing listens": loopback.Address(t),
-		"no such name":    "registry.invalid:5000",
+		"no listener":  loopback.Address(t),
+		"no such name": "registry.invalid:5000",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,7 +171,7 @@ func TestCredentialsNeverTravelUnencryptedUnlessTheRegistryIsInsecure(t *testing
 	require.Empty(t, server.Requests())
 }
 
-func TestAFullDiskIsToldFromOtherFailures(t *testing.T) {
+func TestFullDiskIsDistinguishedFromOtherFailures(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int64{
 		"much too large":                   4 << 20,
@@ -188,7 +188,7 @@ func TestAFullDiskIsToldFromOtherFailures(t *testing.T) {
 	}
 }
 
-func TestACancelledCallSaysSo(t *testing.T) {
+func TestCancelledCallReturnsTheContextsError(t *testing.T) {
 	t.Parallel()
 	server := registrytest.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -204,7 +204,7 @@ func TestACancelledCallSaysSo(t *testing.T) {
 	require.NotErrorIs(t, err, ErrUnavailable)
 }
 
-func TestARegistryThatCannotBeUsedIsRefusedAtOnce(t *testing.T) {
+func TestInvalidRegistryIsRejectedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		at   Registry
@@ -249,7 +249,7 @@ func TestRepositoriesOfTenantsAreNeverTheSame(t *testing.T) {
 	}
 }
 
-func TestRepositoriesOfOthersAreOfNoFunction(t *testing.T) {
+func TestForeignRepositoriesBelongToNoFunction(t *testing.T) {
 	t.Parallel()
 	for _, repository := range []string{"", "shop-price", "my_tool", "a_0a1b2c3d_", "a_0a1b2c3d_b_c", "x/a_0a1b2c3d_b", "rouse-base/example.org/runtime"} {
 		_, _, ok := FunctionOf(repository)
@@ -257,7 +257,7 @@ func TestRepositoriesOfOthersAreOfNoFunction(t *testing.T) {
 	}
 }
 
-func TestAccountsOfTenantsAreToldFromOthers(t *testing.T) {
+func TestTenantAccountsAreDistinguishedFromOthers(t *testing.T) {
 	t.Parallel()
 	for account, want := range map[string]bool{
 		Tenant{"team", "1f0c"}.Account(): true, "rouse": false, "rouse-0a1b2c3d": false, "_0a1b2c3d": false, "team_0a1b2c3": false,

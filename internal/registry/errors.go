@@ -18,29 +18,30 @@ import (
 	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
-// What a registry's error means. Every error of this package wraps at most one of them.
+// The classes of registry errors. Every error of this package wraps at most one of them.
 var (
-	// ErrForbidden means that the registry wants other credentials.
+	// ErrForbidden means that the registry requires other credentials.
 	ErrForbidden = errors.New("the registry refuses the credentials")
-	// ErrUnavailable means that the registry does not answer, or answers that it cannot work now.
+	// ErrUnavailable means that the registry does not respond, or reports that it is unavailable.
 	ErrUnavailable = errors.New("the registry does not answer")
 	// ErrUntrusted means that the registry's certificate is not signed by a trusted authority, or is not its own.
 	ErrUntrusted = errors.New("the registry's certificate is not trusted")
-	// ErrDenied means that the registry, or what it leads to, is at an address to which no connection is made for a tenant.
+	// ErrDenied means that the registry, or a host that it refers to, has an address to which no connection is made for
+	// a tenant.
 	ErrDenied = errors.New("no connection is made to the registry")
 	// ErrFull means that the registry has no space, or that a quota is used up.
 	ErrFull = errors.New("the registry is full")
 )
 
-// explained is an error in words of our own: what a registry says, and where it leads to, may come from a host that a
-// tenant must not reach. The cause is there to be asked for, and is not printed.
+// explained is an error with a fixed text: the response of a registry and the hosts that it refers to may come from a
+// host that a tenant must not reach. The cause is available to errors.As, and is not printed.
 type explained struct {
 	meaning error // one of the above, or nil
 	detail  string
 	cause   error
 }
 
-// Error has no word of the registry's.
+// Error returns a text without any text of the registry.
 func (e *explained) Error() string {
 	if e.meaning == nil {
 		return e.detail
@@ -48,7 +49,7 @@ func (e *explained) Error() string {
 	return e.meaning.Error() + ": " + e.detail
 }
 
-// Unwrap finds the meaning and the cause.
+// Unwrap returns the class and the cause.
 func (e *explained) Unwrap() []error {
 	if e.meaning == nil {
 		return []error{e.cause}
@@ -56,7 +57,7 @@ func (e *explained) Unwrap() []error {
 	return []error{e.meaning, e.cause}
 }
 
-// Explain gives an error that came from a registry its meaning, and puts it in words of our own.
+// Explain classifies an error of a registry, and replaces its text.
 func Explain(err error) error {
 	if err == nil {
 		return nil
@@ -110,9 +111,9 @@ func meaningOfAnswer(answer *transport.Error) error {
 	}
 }
 
-// isFull knows what registries say: there is no code for it in the protocol. Those that answer 429 speak of
-// quotas too, but mean requests. We never upload a range: the CNCF registry answers that one is wrong when the
-// end of an upload, which it had accepted, did not fit on its disk.
+// isFull recognizes the responses of known registries: the protocol has no code for it. Responses with 429 may mention
+// quotas, but mean requests. We never upload a range: the CNCF registry rejects the range when the end of an accepted
+// upload did not fit on its disk.
 func isFull(answer *transport.Error) bool {
 	switch answer.StatusCode {
 	case http.StatusInsufficientStorage, http.StatusRequestedRangeNotSatisfiable:
@@ -125,13 +126,13 @@ func isFull(answer *transport.Error) bool {
 		strings.Contains(text, "exceed the configured upper limit")
 }
 
-// isNotFound reports whether an answer says that there is no such thing.
+// isNotFound reports whether a response means that the object does not exist.
 func isNotFound(err error) bool {
 	answer := &transport.Error{}
 	return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound
 }
 
-// detailOf says what happened in fixed words, and with the status and the codes of the protocol that were answered.
+// detailOf describes the error in fixed words, with the status and the protocol codes of the response.
 func detailOf(err error) string {
 	if answer := (&transport.Error{}); errors.As(err, &answer) {
 		return detailOfAnswer(answer)
@@ -187,7 +188,7 @@ func detailOfCertificate(err error) string {
 	}
 }
 
-// detailOfAnswer leaves out the text of the answer, and what it was the answer to: it may be another host's.
+// detailOfAnswer omits the text of the response and its URL, which may be another host's.
 func detailOfAnswer(answer *transport.Error) string {
 	text := strings.TrimSpace(fmt.Sprintf("status %d %s", answer.StatusCode, http.StatusText(answer.StatusCode)))
 	var codes []string
@@ -202,7 +203,7 @@ func detailOfAnswer(answer *transport.Error) string {
 	return text + " (" + strings.Join(codes, ", ") + ")"
 }
 
-// codesOfProtocol are those of the OCI distribution specification, and what its older form had beside them.
+// codesOfProtocol returns the codes of the OCI distribution specification and of its predecessor.
 func codesOfProtocol() []transport.ErrorCode {
 	return []transport.ErrorCode{
 		transport.BlobUnknownErrorCode, transport.BlobUploadInvalidErrorCode, transport.BlobUploadUnknownErrorCode,

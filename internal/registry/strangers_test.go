@@ -16,10 +16,10 @@ import (
 	"github.com/rouse-run/rouse/internal/dialguard"
 )
 
-// stolen is what a host says that a tenant has named and must not read.
+// stolen is a server's text that a tenant must not be able to read.
 const stolen = "stolen-words"
 
-// guarded is a tenant's registry: loopback stands for its network, and 127.0.0.2 for what it must not reach.
+// guarded returns a tenant's registry: loopback stands for its network, and 127.0.0.2 for a denied address.
 func guarded(host string) Registry {
 	return Registry{Host: host, Insecure: true, Guard: &dialguard.Guard{
 		AllowLoopback: true, Denied: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")},
@@ -55,7 +55,7 @@ func ask(t *testing.T, registry Registry) error {
 	return err
 }
 
-func TestGuardedRegistryIsNotAskedAtADeniedAddress(t *testing.T) {
+func TestGuardedRegistryGetsNoRequestAtADeniedAddress(t *testing.T) {
 	t.Parallel()
 	host, connections := at(t, "127.0.0.1", func(http.ResponseWriter, *http.Request) {})
 	_, port, err := net.SplitHostPort(host)
@@ -147,14 +147,14 @@ func TestNoErrorHasTextOfTheServer(t *testing.T) {
 		"the text of a refusal":    answer(http.StatusForbidden, nil, diagnosis),
 		"the text of a teapot":     answer(http.StatusTeapot, nil, stolen),
 		"an unknown challenge":     answer(http.StatusUnauthorized, map[string]string{"Www-Authenticate": stolen}, ""),
-		"a realm that is none":     answer(http.StatusUnauthorized, map[string]string{"Www-Authenticate": `Bearer realm="` + stolen + `"`}, ""),
+		"a malformed realm":        answer(http.StatusUnauthorized, map[string]string{"Www-Authenticate": `Bearer realm="` + stolen + `"`}, ""),
 		"another place":            answer(http.StatusFound, map[string]string{"Location": "https://" + stolen + ".invalid/"}, ""),
 		"no place":                 answer(http.StatusFound, map[string]string{"Location": stolen + "://x"}, ""),
-		"a digest that is none":    afterPing(answer(http.StatusOK, map[string]string{"Docker-Content-Digest": stolen, "Content-Type": "x"}, "")),
+		"a malformed digest":       afterPing(answer(http.StatusOK, map[string]string{"Docker-Content-Digest": stolen, "Content-Type": "x"}, "")),
 		"a redirect without end":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/"+stolen, http.StatusFound) },
-		"a list that is none":      afterPing(answer(http.StatusOK, nil, stolen)),
+		"a malformed list":         afterPing(answer(http.StatusOK, nil, stolen)),
 		"a list with another page": afterPing(answer(http.StatusOK, map[string]string{"Link": stolen}, "{}")),
-		"a token that is none": func(w http.ResponseWriter, request *http.Request) {
+		"a malformed token": func(w http.ResponseWriter, request *http.Request) {
 			if request.URL.Path == "/token" {
 				_, _ = io.WriteString(w, `{"password": "`+stolen+`"}`)
 				return

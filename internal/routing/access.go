@@ -11,52 +11,52 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ErrNotAllowed means that the operator of the cluster does not allow to subscribe or publish.
+// ErrNotAllowed means that the operator's access rules do not allow the subscription or the publication.
 var ErrNotAllowed = errors.New("not allowed")
 
-// DefaultAudience is the audience of the tokens that publishers show.
+// DefaultAudience is the default audience of publishers' tokens.
 const DefaultAudience = "rouse-eventbridge"
 
-// Access holds the rules of who may subscribe to and publish which events. The zero value allows both to everyone, as Kyma
-// does. Either part, once it is there, allows what one of its rules allows and nothing else.
+// Access holds the rules of who may subscribe to and publish which events. The zero value allows both to everyone, as
+// Kyma does. A part that is set allows only the events that one of its rules covers.
 type Access struct {
 	Subscribe *SubscribeAccess `json:"subscribe,omitempty"`
 	Publish   *PublishAccess   `json:"publish,omitempty"`
 }
 
-// SubscribeAccess is for Subscriptions.
+// SubscribeAccess holds the rules for Subscriptions.
 type SubscribeAccess struct {
 	Rules []SubscribeRule `json:"rules"`
 }
 
-// SubscribeRule lets Subscriptions of namespaces have events. "*" is every namespace.
+// SubscribeRule allows Subscriptions in namespaces to receive events. "*" is every namespace.
 type SubscribeRule struct {
 	Namespaces []string `json:"namespaces"`
 	EventRule
 }
 
-// PublishAccess is for publishers.
+// PublishAccess holds the rules for publishers.
 type PublishAccess struct {
 	Audience string        `json:"audience,omitempty"`
 	Rules    []PublishRule `json:"rules"`
 }
 
-// PublishRule lets ServiceAccounts publish events: "namespace/name", or "namespace/*" for all of a namespace and the
-// replies of its sinks.
+// PublishRule allows ServiceAccounts to publish events: "namespace/name", or "namespace/*" for all ServiceAccounts of a
+// namespace and the replies of its sinks.
 type PublishRule struct {
 	ServiceAccounts []string `json:"serviceAccounts"`
 	EventRule
 }
 
-// EventRule picks events by source and type. Both are compared in the form that they have in subjects, so that no
-// spelling leads around a rule. A source "*" is every source; in a type, a segment "*" is any one segment and ">" at
-// the end one or more. Empty lists are everything.
+// EventRule selects events by source and type. Both are compared in the form that they have in subjects, so that no
+// spelling bypasses a rule. A source "*" is every source; in a type, a segment "*" is any one segment and ">" at the
+// end one or more. Empty lists select everything.
 type EventRule struct {
 	Sources []string `json:"sources,omitempty"`
 	Types   []string `json:"types,omitempty"`
 }
 
-// covers reports whether the rule allows everything that a subject, which may have wildcards, matches.
+// covers reports whether the rule allows all events of a subject, which may have wildcards.
 func (r EventRule) covers(subject string) bool {
 	for _, source := range orAll(r.Sources, "*") {
 		for _, eventType := range orAll(r.Types, ">") {
@@ -108,9 +108,9 @@ func (a *Access) MaySubscribe(namespace, subject string) error {
 		"ask for fewer, or the operator of the cluster for a rule", ErrNotAllowed, namespace, subject)
 }
 
-// MayPublish returns an ErrNotAllowed when an account may not publish an event. A name "" is a sink of the namespace that
-// replies. An event in Kyma's first format has a subject that its source is no part of; then both have to be allowed,
-// and so has to be oldType, under which it is stored as well if that is not empty.
+// MayPublish returns an ErrNotAllowed when an account may not publish an event. An empty name means a reply of a sink
+// in the namespace. The subject of an event in Kyma's first format does not contain its source; then both have to be
+// allowed, and so has oldType, under which the event is stored as well, unless it is empty.
 func (a *Access) MayPublish(namespace, name, source, eventType, oldType string) error {
 	if a.Publish == nil {
 		return nil
@@ -167,7 +167,7 @@ func clip(text string) string {
 	return text
 }
 
-// BindFlags adds the flag of the rules, the same in every binary.
+// BindFlags adds the flag of the rules, which is the same in every binary.
 func (a *Access) BindFlags(fs *pflag.FlagSet) {
 	fs.Var(a, "access", `who may subscribe to and publish what, as JSON: {"subscribe":{"rules":[{"namespaces":["a"],"sources":["s"],`+
 		`"types":["t.>"]}]},"publish":{"audience":"","rules":[{"serviceAccounts":["a/b"],"sources":["s"],"types":["t.*"]}]}}; `+
@@ -179,7 +179,7 @@ func (a *Access) String() string {
 	if a == nil || *a == (Access{}) {
 		return ""
 	}
-	text, _ := json.Marshal(a) // it has nothing that JSON cannot say
+	text, _ := json.Marshal(a) // its fields can always be encoded
 	return string(text)
 }
 
@@ -204,7 +204,7 @@ func (a *Access) Set(text string) error {
 	return nil
 }
 
-// check names every rule that cannot be meant.
+// check reports every rule that cannot be intended.
 func (a *Access) check() error {
 	var errs []error
 	if a.Subscribe != nil {
@@ -238,7 +238,7 @@ func (r EventRule) check(place string) error {
 	var errs []error
 	for _, source := range r.Sources {
 		if cleanSourcePattern(source) == "" {
-			errs = append(errs, fmt.Errorf(`%s.sources: %q has nothing that a subject can have; write "*" for every source`, place, source))
+			errs = append(errs, fmt.Errorf(`%s.sources: %q contains no character that a subject can have; write "*" for every source`, place, source))
 		}
 	}
 	for _, eventType := range r.Types {

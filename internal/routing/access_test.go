@@ -15,7 +15,7 @@ func accessOf(t *testing.T, text string) Access {
 	return access
 }
 
-func TestWithoutRulesEverybodySubscribesAndPublishesAsInKyma(t *testing.T) {
+func TestAccessWithoutRulesAllowsEverythingAsInKyma(t *testing.T) {
 	t.Parallel()
 	var open Access
 	require.NoError(t, open.MaySubscribe("red", "kyma.>"))
@@ -28,7 +28,7 @@ func TestWithoutRulesEverybodySubscribesAndPublishesAsInKyma(t *testing.T) {
 	require.Equal(t, DefaultAudience, closed.Publish.Audience)
 }
 
-func TestANamespaceSubscribesToWhatARuleCoversWholly(t *testing.T) {
+func TestNamespaceMaySubscribeToSubjectsThatARuleCoversWholly(t *testing.T) {
 	t.Parallel()
 	access := accessOf(t, `{"subscribe":{"rules":[
 		{"namespaces":["orders"],"sources":["/shop/eu"],"types":["order.*.v1","invoice.>"]},
@@ -39,8 +39,8 @@ func TestANamespaceSubscribesToWhatARuleCoversWholly(t *testing.T) {
 		namespace, source, eventType string
 		exact, allowed               bool
 	}{
-		"a type that is named":                         {"orders", "shopeu", "order.received.v1", false, true},
-		"the source as it is spelt elsewhere":          {"orders", "s/h.o*p e u", "order.received.v1", false, true},
+		"a listed type":                                {"orders", "shopeu", "order.received.v1", false, true},
+		"another spelling of the source":               {"orders", "s/h.o*p e u", "order.received.v1", false, true},
 		"one segment too many":                         {"orders", "shopeu", "order.received.v1.x", false, false},
 		"all that follow":                              {"orders", "shopeu", "invoice.a.b.c", false, true},
 		"another source":                               {"orders", "bank", "order.received.v1", false, false},
@@ -77,7 +77,7 @@ func TestANamespaceSubscribesToWhatARuleCoversWholly(t *testing.T) {
 	}
 }
 
-func TestAServiceAccountPublishesWhatARuleCovers(t *testing.T) {
+func TestServiceAccountMayPublishEventsThatARuleCovers(t *testing.T) {
 	t.Parallel()
 	access := accessOf(t, `{"publish":{"rules":[
 		{"serviceAccounts":["shop/checkout"],"sources":["shop"],"types":["order.>","sap.kyma.custom.shop.>"]},
@@ -87,8 +87,8 @@ func TestAServiceAccountPublishesWhatARuleCovers(t *testing.T) {
 		namespace, name, source, eventType, oldType string
 		allowed                                     bool
 	}{
-		"what is named":                              {"shop", "checkout", "shop", "order.received", "", true},
-		"the source as it is spelt elsewhere":        {"shop", "checkout", "/sh.op", "order.received", "", true},
+		"a listed event":                             {"shop", "checkout", "shop", "order.received", "", true},
+		"another spelling of the source":             {"shop", "checkout", "/sh.op", "order.received", "", true},
 		"another account of the namespace":           {"shop", "default", "shop", "order.received", "", false},
 		"the account of another namespace":           {"red", "checkout", "shop", "order.received", "", false},
 		"as another source":                          {"shop", "checkout", "bank", "order.received", "", false},
@@ -103,7 +103,7 @@ func TestAServiceAccountPublishesWhatARuleCovers(t *testing.T) {
 		"another's type that is cleaned to":          {"shop", "checkout", "shop", "sap.kyma.custom.b-ank.order.received.v1", "", false},
 		"a legacy event":                             {"shop", "checkout", "shop", "order.received", "sap.kyma.custom.shop.order.received", true},
 		"a legacy event under another's old type":    {"shop", "checkout", "shop", "order.received", "sap.kyma.custom.bank.order.received", false},
-		"what comes back to one Subscription":        {"shop", "checkout", "rouse-redelivery", "x.y", "", false},
+		"the redelivery subject of a Subscription":   {"shop", "checkout", "rouse-redelivery", "x.y", "", false},
 		"a wildcard, which is cleaned, as a source":  {"shop", "checkout", "*", "order.received", "", false},
 		"a wildcard, which is cleaned, as a segment": {"shop", "checkout", "shop", "*.received", "", false},
 	}
@@ -123,7 +123,7 @@ func TestAServiceAccountPublishesWhatARuleCovers(t *testing.T) {
 			`subject "kyma.shop.order.received"; ask the operator of the cluster for a rule`)
 }
 
-func TestARuleThatCannotBeMeantIsRefused(t *testing.T) {
+func TestMeaninglessRuleIsRejected(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{"subscribe":{"rules":[{"sources":["a"]}]}}`:                                    `subscribe.rules[0].namespaces: name one, or "*"`,
@@ -132,7 +132,7 @@ func TestARuleThatCannotBeMeantIsRefused(t *testing.T) {
 		`{"subscribe":{"rules":[{"namespaces":["a"],"types":["a.>.b"]}]}}`:               `the wildcard > must come last`,
 		`{"publish":{"rules":[{}]}}`:                                                     `publish.rules[0].serviceAccounts: name one`,
 		`{"publish":{"rules":[{"serviceAccounts":["default"]}]}}`:                        `"default" must be namespace/name or namespace/*`,
-		`{"publish":{"rules":[{"serviceAccounts":["*/default"],"types":["order..x"]}]}}`: `it has an empty segment`,
+		`{"publish":{"rules":[{"serviceAccounts":["*/default"],"types":["order..x"]}]}}`: `empty segment`,
 		`{`: `unexpected EOF`,
 	} {
 		var access Access

@@ -9,13 +9,13 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 )
 
-// EventKind is what an event is as Subscriptions see it. Source is empty where it does not count.
+// EventKind identifies the events that Subscriptions select. Source is empty where it is ignored.
 type EventKind struct {
 	Type   string
 	Source string
 }
 
-// String names it for people.
+// String returns a description for messages.
 func (k EventKind) String() string {
 	if k.Source == "" {
 		return k.Type
@@ -23,11 +23,11 @@ func (k EventKind) String() string {
 	return k.Type + " from " + k.Source
 }
 
-// Interest holds the events that all Subscriptions together take.
+// Interest is the set of events that Subscriptions match.
 type Interest struct {
 	subjects  map[string]bool
 	wildcards []TypeMapping
-	kinds     []EventKind // those without wildcards, in the order of the Subscriptions
+	kinds     []EventKind // without wildcards, in the order of the Subscriptions
 }
 
 // InterestOf returns the interest of Subscriptions.
@@ -49,7 +49,7 @@ func InterestOf(specs []eventingv1alpha2.SubscriptionSpec) Interest {
 	return s
 }
 
-// kindOf is how an event has to be published for a type of a Subscription.
+// kindOf returns the kind of events that match a type of a Subscription.
 func kindOf(source, eventType string, exact bool) EventKind {
 	if !exact {
 		return EventKind{Type: eventType, Source: source}
@@ -60,7 +60,7 @@ func kindOf(source, eventType string, exact bool) EventKind {
 	return EventKind{Type: eventType}
 }
 
-// Takes reports whether an event comes to any Subscription, filters aside.
+// Takes reports whether any Subscription matches an event, ignoring filters.
 func (s Interest) Takes(event EventKind) bool {
 	subject := subjectOf(event)
 	if s.subjects[subject] {
@@ -84,7 +84,8 @@ func subjectOf(event EventKind) string {
 	return Subject(event.Source, event.Type, false)
 }
 
-// Explain returns a message that no Subscription takes an event, with the event that may have been meant. It is empty when one does.
+// Explain returns a message that no Subscription matches an event, with a suggestion. It is empty when a Subscription
+// matches.
 func (s Interest) Explain(event EventKind) string {
 	if s.Takes(event) {
 		return ""
@@ -97,16 +98,16 @@ func (s Interest) Explain(event EventKind) string {
 }
 
 const (
-	// share of a name that may be wrong: one character in four.
+	// share is the divisor of a name's length that limits its typos: one character in four.
 	share = 4
-	// shortest is the length from which on a name may have a wrong character at all.
+	// shortest is the minimum length of a name with typos.
 	shortest = 3
-	// longest is the length up to which names are compared.
+	// longest is the maximum length of compared names.
 	longest = 200
 )
 
-// Nearest is what the publisher of an event may have meant: the kind with the nearest type, and of those the one with
-// the nearest source. Upper and lower case count as the same.
+// Nearest returns the event that the publisher may have meant: the kind with the nearest type, and among those the one
+// with the nearest source. It ignores case.
 func (s Interest) Nearest(event EventKind) (nearest EventKind, ok bool) {
 	var least distance
 	for _, kind := range s.kinds {
@@ -118,14 +119,14 @@ func (s Interest) Nearest(event EventKind) (nearest EventKind, ok bool) {
 	return nearest, ok
 }
 
-// distance is in characters.
+// distance is a number of edits in characters.
 type distance struct{ kind, source int }
 
 func (d distance) less(other distance) bool {
 	return d.kind < other.kind || d.kind == other.kind && d.source < other.source
 }
 
-// distanceOf is near only if the types are. A source may be wrong altogether: it is often made up.
+// distanceOf returns near only if the types are. The sources may differ completely: they are often made up.
 func distanceOf(event, kind EventKind) (away distance, near bool) {
 	if away.kind, near = between(event.Type, kind.Type); !near {
 		return away, false
@@ -134,7 +135,7 @@ func distanceOf(event, kind EventKind) (away distance, near bool) {
 		return away, true
 	}
 	if away.source, near = between(event.Source, kind.Source); !near {
-		away.source = longest // further than any that is near
+		away.source = longest // further than any similar source
 	}
 	return away, true
 }
@@ -146,13 +147,13 @@ func between(a, b string) (characters int, near bool) {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	allowed := allowedIn(min(len(a), len(b)))
 	if max(len(a), len(b))-min(len(a), len(b)) > allowed*maxBytes {
-		return 0, false // which needs no comparison
+		return 0, false // no comparison is needed
 	}
 	characters = levenshtein.ComputeDistance(a, b)
 	return characters, characters <= allowed
 }
 
-// maxBytes is what one character may take.
+// maxBytes is the maximum length of a UTF-8 character.
 const maxBytes = 4
 
 func allowedIn(length int) int {
@@ -162,15 +163,15 @@ func allowedIn(length int) int {
 	return max(1, length/share)
 }
 
-// NeverSink reports whether an address is one that no policy can allow: that of the caller itself, of its link, or
-// of the service that gives a machine its credentials. It is also asked of what a sink's name resolves to.
+// NeverSink reports whether an address is one that no policy can allow: that of the caller itself, of its link, or of a
+// cloud metadata service. It also applies to the addresses that a sink's name resolves to.
 func NeverSink(address netip.Addr) bool {
 	address = address.Unmap().WithZone("")
 	return !address.IsValid() || address.IsUnspecified() || address.IsLoopback() || address.IsMulticast() ||
 		address.IsLinkLocalUnicast() || address.IsInterfaceLocalMulticast() || isMetadata(address)
 }
 
-// isMetadata knows the addresses of cloud metadata that are not link-local.
+// isMetadata reports the addresses of cloud metadata services that are not link-local.
 func isMetadata(address netip.Addr) bool {
 	switch address.String() {
 	case "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254", "255.255.255.255":
@@ -180,7 +181,7 @@ func isMetadata(address netip.Addr) bool {
 	}
 }
 
-// neverHost reports whether a name is one for such an address.
+// neverHost reports whether a name stands for such an address.
 func neverHost(host string) bool {
 	switch host {
 	case "localhost", "metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal":

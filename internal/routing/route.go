@@ -14,45 +14,43 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 )
 
-// Route is a Subscription as the data plane sees it.
+// Route is the data plane's view of a Subscription.
 type Route struct {
-	// Subscription is the source of the Route.
+	// Subscription is the Subscription's name.
 	Subscription types.NamespacedName
-	// UID of the Subscription, which no other one of its name has; empty in local mode.
+	// UID is the UID of the Subscription; empty in local mode.
 	UID types.UID
 	// Consumer is the name of the durable consumer.
 	Consumer string
-	// Subjects are what the consumer filters on, in the order of the spec. The
-	// last one is Redelivery, unless a wildcard covers it.
+	// Subjects are the filter subjects of the consumer, in the order of the spec. The last one is Redelivery, unless a
+	// wildcard covers it.
 	Subjects []string
-	// Redelivery is the subject on which events come back to this Subscription
-	// alone, for another attempt.
+	// Redelivery is the subject of events that are redelivered to this Subscription alone.
 	Redelivery string
-	// Types has one entry for each different type of the spec, in its order.
+	// Types has one entry for each distinct type of the spec, in its order.
 	Types []TypeMapping
 	// Sink is the URL as written in the spec.
 	Sink string
 	// Service is the Service behind the sink, empty if it is External.
 	Service types.NamespacedName
-	// Port is the Service's port: that of the sink, else that of its scheme.
+	// Port is the Service's port: the port of the sink, or else the default of its scheme.
 	Port int32
-	// External is true when the sink is outside the cluster. A client that connects
-	// to it asks NeverSink about the address.
+	// External is true when the sink is outside the cluster. A client that connects to it checks the address by
+	// NeverSink.
 	External bool
-	// MaxInFlight bounds the deliveries at a time. It is at least 1, and at most
-	// LargestMaxInFlight whatever the Subscription asks for.
+	// MaxInFlight bounds the concurrent deliveries. It is at least 1, and at most LargestMaxInFlight whatever the
+	// Subscription requests.
 	MaxInFlight int
-	// Filter picks from the events of the types; nil takes all.
+	// Filter selects among the events of the types; nil matches all.
 	Filter *eventingv1alpha2.Filter
 	// Delivery tunes the deliveries.
 	Delivery Delivery
-	// Paused is true while nothing is to be delivered.
+	// Paused suspends deliveries.
 	Paused bool
-	// DeadLetters is the route of the Subscription's dead letters to a sink of their
-	// own; nil if they only are kept.
+	// DeadLetters is the route of the Subscription's dead letters to a sink of their own; nil without such a sink.
 	DeadLetters *Route
-	// OfDeadLetters is true for a DeadLetters: its consumer, which has the name of
-	// the Subscription's, is one of the stream of dead letters.
+	// OfDeadLetters is true for a DeadLetters route, whose consumer has the same name, but belongs to the stream of
+	// dead letters.
 	OfDeadLetters bool
 }
 
@@ -60,19 +58,18 @@ type Route struct {
 type TypeMapping struct {
 	// Original is the type as written in the spec.
 	Original string
-	// Clean is the type without what a subject cannot carry.
+	// Clean is the type without characters that a subject cannot contain.
 	Clean string
 	// Subject is the subject of the type's events.
 	Subject string
-	// ConsumerName is how the status names the type. No consumer of that name
-	// exists, because one consumer carries all types of a Subscription.
+	// ConsumerName is the type's consumer name in the status. No such consumer exists, because one consumer serves all
+	// types of a Subscription.
 	ConsumerName string
 }
 
-// FromSubscription finds the Route of a Subscription. What would lead outside
-// its namespace and is not allowed by the policy is refused with ErrInvalidSink,
-// types that make no subject with ErrInvalidSubject, and types that its namespace
-// may not have with ErrNotAllowed.
+// FromSubscription returns the Route of a Subscription. It returns ErrInvalidSink for a sink outside the namespace that
+// the policy does not allow, ErrInvalidSubject for types that do not form a subject, and ErrNotAllowed for types that
+// the namespace may not receive.
 func FromSubscription(sub *eventingv1alpha2.Subscription, policy Policy) (Route, error) {
 	to, err := parseSink(sub.Spec.Sink, sub.Namespace, policy)
 	if err != nil {
@@ -116,8 +113,8 @@ func FromSubscription(sub *eventingv1alpha2.Subscription, policy Policy) (Route,
 	}, nil
 }
 
-// deadLettersOf reads spec.delivery.deadLetter. What a Subscription says about its
-// deliveries is for spec.sink, so dead letters have the limits of the installation.
+// deadLettersOf reads spec.delivery.deadLetter. The Subscription's delivery settings apply to spec.sink, so dead
+// letters use the installation's defaults.
 func deadLettersOf(sub *eventingv1alpha2.Subscription, policy Policy) (*Route, error) {
 	sink, ok := DeadLetterSink(sub)
 	if !ok {
@@ -142,7 +139,7 @@ func deadLettersOf(sub *eventingv1alpha2.Subscription, policy Policy) (*Route, e
 	}, nil
 }
 
-// DeadLetterSink is the sink that a Subscription names for its dead letters, if it does.
+// DeadLetterSink returns the sink of a Subscription's dead letters, if it has one.
 func DeadLetterSink(sub *eventingv1alpha2.Subscription) (string, bool) {
 	if sub.Spec.Delivery == nil || sub.Spec.Delivery.DeadLetter == nil {
 		return "", false
@@ -150,7 +147,7 @@ func DeadLetterSink(sub *eventingv1alpha2.Subscription) (string, bool) {
 	return sub.Spec.Delivery.DeadLetter.Sink, true
 }
 
-// WithDeadLetters yields each route, and after it that of its dead letters.
+// WithDeadLetters yields each route, followed by the route of its dead letters.
 func WithDeadLetters(routes []Route) iter.Seq[Route] {
 	return func(yield func(Route) bool) {
 		for _, route := range routes {
@@ -161,13 +158,12 @@ func WithDeadLetters(routes []Route) iter.Seq[Route] {
 	}
 }
 
-// ConsumerName is the name of the durable consumer of a Subscription.
+// ConsumerName returns the name of the durable consumer of a Subscription.
 func ConsumerName(namespace, name string) string {
 	return shortHash(namespace + "/" + name)
 }
 
-// TypeConsumerName is how Kyma names the consumer of one type, which its description
-// has as namespace/name/subject.
+// TypeConsumerName returns Kyma's name for the consumer of one type, whose description is namespace/name/subject.
 func TypeConsumerName(description string) string { return shortHash(description) }
 
 func mapTypes(sub *eventingv1alpha2.Subscription) ([]TypeMapping, error) {
@@ -212,16 +208,16 @@ func maxInFlight(spec *eventingv1alpha2.SubscriptionSpec) int {
 	return min(max(value, 1), eventingv1alpha2.LargestMaxInFlight)
 }
 
-// AsksForTooMany reports whether a Subscription names a limit of deliveries that counts as LargestMaxInFlight.
+// AsksForTooMany reports whether a Subscription requests more concurrent deliveries than LargestMaxInFlight.
 func AsksForTooMany(spec *eventingv1alpha2.SubscriptionSpec) bool {
 	if spec.Delivery != nil && spec.Delivery.MaxInFlight != nil {
 		return *spec.Delivery.MaxInFlight > eventingv1alpha2.LargestMaxInFlight
 	}
-	value, _ := strconv.Atoi(spec.Config[eventingv1alpha2.ConfigMaxInFlight]) // one that is out of range is the largest int
+	value, _ := strconv.Atoi(spec.Config[eventingv1alpha2.ConfigMaxInFlight]) // the largest int when out of range
 	return value > eventingv1alpha2.LargestMaxInFlight
 }
 
-// shortHash is short enough for a consumer name, and 128 bits long.
+// shortHash returns 128 bits of a hash, short enough for a consumer name.
 func shortHash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:16])
@@ -229,29 +225,29 @@ func shortHash(s string) string {
 
 // Delivery holds a Subscription's settings for deliveries. Zero values mean the installation's defaults.
 type Delivery struct {
-	// MaxAttempts after which an event becomes a dead letter.
+	// MaxAttempts is the number of attempts after which an event becomes a dead letter.
 	MaxAttempts int
-	// Backoff between attempts.
+	// Backoff is the delay between attempts.
 	Backoff Backoff
-	// Timeout of one attempt.
+	// Timeout is the timeout of one attempt.
 	Timeout time.Duration
-	// TTL limits the age of an event, 0 for any age.
+	// TTL is the maximum age of an event, 0 for any age.
 	TTL time.Duration
 	// EventsPerSecond is the rate limit, 0 for none.
 	EventsPerSecond int
-	// OrderedBy is the attribute by which events are kept in order, empty for none.
+	// OrderedBy is the attribute by which events are ordered, empty for no order.
 	OrderedBy string
 	// StartFrom is the position at which a new consumer starts.
 	StartFrom StartFrom
 }
 
-// Backoff is the wait between attempts.
+// Backoff is the delay between attempts.
 type Backoff struct {
 	Policy          eventingv1alpha2.BackoffPolicy
 	Delay, MaxDelay time.Duration
 }
 
-// StartFrom is a position in the stream. The zero value is "from now on".
+// StartFrom is a position in the stream. The zero value means new events only.
 type StartFrom struct {
 	Position eventingv1alpha2.StartPosition
 	Time     time.Time
@@ -307,16 +303,18 @@ func startOf(spec eventingv1alpha2.StartFrom) StartFrom {
 	return s
 }
 
-// Ahead is the number of events that are held in addition to those in flight: as many as quick sinks take in the time from an
-// acknowledgement to the next events.
+// Ahead is the number of events that are prefetched beyond those in flight: as many as fast sinks handle in the time
+// from an acknowledgement to the next events.
 const Ahead = 128
 
-// leastShared is the smallest limit of deliveries that replicas divide: each of so many has one at a time then.
+// leastShared is the smallest limit of deliveries that replicas divide, so that each of this many replicas has at least
+// one.
 const leastShared = 8
 
-// Ahead returns how many events the replicas of the data plane may hold in addition to those in flight, so that a sink need
-// not wait for the way from an acknowledgement to the next event. The server bounds both together, and replicas divide the
-// deliveries among themselves. It is 0 where the server bounds the deliveries alone: where they are few or in order.
+// Ahead returns the number of events that the replicas of the data plane may prefetch beyond those in flight, so that a
+// sink need not wait for the round trip from an acknowledgement to the next event. The server bounds the sum of both,
+// and replicas divide the deliveries among themselves. It is 0 where only the server bounds the deliveries: where they
+// are few or ordered.
 func (r Route) Ahead() int {
 	if r.MaxInFlight < leastShared || r.Delivery.OrderedBy != "" || r.OfDeadLetters {
 		return 0
@@ -324,8 +322,8 @@ func (r Route) Ahead() int {
 	return Ahead
 }
 
-// Share returns how many deliveries one of several replicas may have in flight, and how many events it may hold in addition. It is for
-// routes with something Ahead.
+// Share returns the number of deliveries that one of several replicas may have in flight, and the number of events that
+// it may prefetch. It is for routes whose Ahead is not 0.
 func (r Route) Share(replicas int) (deliveries, held int) {
 	replicas = max(replicas, 1)
 	return max(r.MaxInFlight/replicas, 1), r.Ahead() / replicas

@@ -89,10 +89,10 @@ func TestFromSubscriptionFindsTheService(t *testing.T) {
 		sink     string
 		wantPort int32
 	}{
-		"http has port 80":              {"http://price.shop.svc.cluster.local", 80},
-		"https has port 443":            {"https://price.shop.svc.cluster.local/", 443},
-		"a port that is written counts": {"http://price.shop.svc.cluster.local:8080/a/b", 8080},
-		"an empty port is none":         {"http://price.shop.svc.cluster.local:", 80},
+		"http has port 80":                  {"http://price.shop.svc.cluster.local", 80},
+		"https has port 443":                {"https://price.shop.svc.cluster.local/", 443},
+		"an explicit port takes precedence": {"http://price.shop.svc.cluster.local:8080/a/b", 8080},
+		"an empty port is ignored":          {"http://price.shop.svc.cluster.local:", 80},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestFromSubscriptionRefusesSinks(t *testing.T) {
 		"a host below a Service":               "http://pod.price.shop.svc.cluster.local",
 		"a host hidden behind credentials":     "http://price.shop.svc.cluster.local@example.com",
 		"no Service":                           "http://.shop.svc.cluster.local",
-		"a Service name that is no label":      "http://pri_ce.shop.svc.cluster.local",
+		"a Service name that is not a label":   "http://pri_ce.shop.svc.cluster.local",
 		"a trailing dot":                       "http://price.shop.svc.cluster.local.",
 		"port zero":                            "http://price.shop.svc.cluster.local:0",
 		"a port that is too large":             "http://price.shop.svc.cluster.local:65536",
@@ -154,7 +154,7 @@ func TestFromSubscriptionRefusesSubjects(t *testing.T) {
 		"a wildcard inside a token":          {matching: exact, types: []string{"order.*b"}},
 		"a wildcard behind a token":          {matching: exact, types: []string{"order.b*.v1"}},
 		"an empty exact type":                {matching: exact, types: []string{""}},
-		"a type that no protocol line holds": {matching: exact, types: []string{"order." + strings.Repeat("x", MaxSubject)}},
+		"a type longer than a protocol line": {matching: exact, types: []string{"order." + strings.Repeat("x", MaxSubject)}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -173,14 +173,14 @@ func TestFromSubscriptionBoundsTheDeliveries(t *testing.T) {
 		config map[string]string
 		want   int
 	}{
-		"as given":                   {map[string]string{"maxInFlightMessages": "25"}, 25},
-		"default without config":     {nil, 10},
-		"default without the key":    {map[string]string{"other": "1"}, 10},
-		"default for what is no int": {map[string]string{"maxInFlightMessages": "many"}, 10},
-		"at least one for zero":      {map[string]string{"maxInFlightMessages": "0"}, 1},
-		"at least one for negative":  {map[string]string{"maxInFlightMessages": "-3"}, 1},
-		"the largest for a million":  {map[string]string{"maxInFlightMessages": "1000000"}, 10_000},
-		"the largest for any number": {map[string]string{"maxInFlightMessages": "99999999999999999999999"}, 10_000},
+		"as given":                                   {map[string]string{"maxInFlightMessages": "25"}, 25},
+		"default without config":                     {nil, 10},
+		"default without the key":                    {map[string]string{"other": "1"}, 10},
+		"default for a value that is not an integer": {map[string]string{"maxInFlightMessages": "many"}, 10},
+		"at least one for zero":                      {map[string]string{"maxInFlightMessages": "0"}, 1},
+		"at least one for negative":                  {map[string]string{"maxInFlightMessages": "-3"}, 1},
+		"the largest for a million":                  {map[string]string{"maxInFlightMessages": "1000000"}, 10_000},
+		"the largest for any number":                 {map[string]string{"maxInFlightMessages": "99999999999999999999999"}, 10_000},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -243,10 +243,10 @@ func TestFromSubscriptionReadsDelivery(t *testing.T) {
 		MaxInFlight:   10,
 		Paused:        true,
 		OfDeadLetters: true,
-	}, route.DeadLetters, "what is said of the deliveries is for the other sink")
+	}, route.DeadLetters, "the delivery settings must apply only to spec.sink")
 }
 
-func TestASinkOfDeadLettersHasTheRulesOfASink(t *testing.T) {
+func TestSinkOfDeadLettersFollowsTheRulesOfSinks(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		sink, problem string
@@ -254,7 +254,7 @@ func TestASinkOfDeadLettersHasTheRulesOfASink(t *testing.T) {
 		want          Route
 	}{
 		"none":                            {sink: "", problem: "must not be empty"},
-		"no URL":                          {sink: "dead-letters", problem: "must have URL scheme 'http' or 'https'"},
+		"not a URL":                       {sink: "dead-letters", problem: "must have URL scheme 'http' or 'https'"},
 		"another namespace":               {sink: "http://dead-letters.bank.svc.cluster.local", problem: "must have the same namespace as the subscriber: bank"},
 		"another cluster":                 {sink: "https://api.example.com", problem: "must have valid sink URL suffix svc.cluster.local"},
 		"another namespace, as allowed":   {sink: "http://dead-letters.bank.svc.cluster.local", policy: Policy{AllowedSinkHosts: []string{"*.bank.svc.cluster.local"}}, want: Route{Service: types.NamespacedName{Namespace: "bank", Name: "dead-letters"}, Port: 80}},
@@ -277,7 +277,7 @@ func TestASinkOfDeadLettersHasTheRulesOfASink(t *testing.T) {
 	}
 }
 
-func TestRoutesAreFollowedByThoseOfTheirDeadLetters(t *testing.T) {
+func TestWithDeadLettersYieldsEachRouteBeforeItsDeadLetters(t *testing.T) {
 	t.Parallel()
 	routes := []Route{{Consumer: "a", DeadLetters: &Route{Consumer: "a", OfDeadLetters: true}}, {Consumer: "b"}}
 	var got []string
@@ -290,7 +290,7 @@ func TestRoutesAreFollowedByThoseOfTheirDeadLetters(t *testing.T) {
 	}
 }
 
-func TestAWildcardCoversWhatComesBack(t *testing.T) {
+func TestWildcardCoversTheRedeliverySubject(t *testing.T) {
 	t.Parallel()
 	route, err := FromSubscription(subscription(func(spec *eventingv1alpha2.SubscriptionSpec) {
 		spec.TypeMatching = eventingv1alpha2.TypeMatchingExact
@@ -302,18 +302,18 @@ func TestAWildcardCoversWhatComesBack(t *testing.T) {
 	require.False(t, IsRedelivery("kyma.shop.order.v1"))
 }
 
-func TestReplicasDivideALimitOfDeliveriesAndWhatIsHeldAhead(t *testing.T) {
+func TestReplicasDivideDeliveriesAndPrefetchedEvents(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		limit, replicas  int
 		deliveries, held int
 	}{
-		"the default, alone":               {10, 1, 10, 128},
-		"the number of replicas not known": {10, 0, 10, 128},
-		"the default over two":             {10, 2, 5, 64},
-		"what cannot be divided is left":   {10, 3, 3, 42},
-		"more replicas than deliveries":    {8, 20, 1, 6},
-		"many":                             {10_000, 2, 5000, 64},
+		"the default, alone":                      {10, 1, 10, 128},
+		"the number of replicas not known":        {10, 0, 10, 128},
+		"the default over two":                    {10, 2, 5, 64},
+		"the remainder of the division is unused": {10, 3, 3, 42},
+		"more replicas than deliveries":           {8, 20, 1, 6},
+		"many":                                    {10_000, 2, 5000, 64},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -323,7 +323,7 @@ func TestReplicasDivideALimitOfDeliveriesAndWhatIsHeldAhead(t *testing.T) {
 	}
 }
 
-func TestNothingIsHeldAheadWhereTheServerBoundsDeliveriesAlone(t *testing.T) {
+func TestNoEventsArePrefetchedWhereOnlyTheServerBoundsDeliveries(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		route Route

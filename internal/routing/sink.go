@@ -17,28 +17,28 @@ import (
 // Subscription's namespace nor one that the policy allows.
 var ErrInvalidSink = errors.New("invalid sink")
 
-// SinkError describes an invalid sink. It is an ErrInvalidSink.
+// SinkError describes an invalid sink. It wraps ErrInvalidSink.
 type SinkError struct {
-	// Detail is for people; they and tools look for its words.
+	// Detail is the message for users; they and tools search for its text.
 	Detail string
-	// OtherNamespace is true when the sink is right, and the namespace of the Subscription is not.
+	// OtherNamespace is true when the sink is valid for a Subscription of another namespace.
 	OtherNamespace bool
 }
 
 func (e *SinkError) Error() string { return ErrInvalidSink.Error() + ": " + e.Detail }
 
-// Unwrap makes it an ErrInvalidSink.
+// Unwrap returns ErrInvalidSink.
 func (*SinkError) Unwrap() error { return ErrInvalidSink }
 
 const (
-	// serviceDomain is what follows the name and the namespace of a Service.
+	// serviceDomain follows the name and the namespace of a Service.
 	serviceDomain = "svc.cluster.local"
 	clusterDomain = "cluster.local"
-	// serviceLabels are those of the host of a Service.
+	// serviceLabels is the number of labels in the host of a Service.
 	serviceLabels = 5
 )
 
-// target is what a sink stands for.
+// target is the destination of a sink.
 type target struct {
 	service  types.NamespacedName // empty if external
 	port     int32
@@ -51,7 +51,7 @@ func CheckSink(sink, namespace string, policy Policy) error {
 	return err
 }
 
-// parseSink finds what a sink of a Subscription of the namespace stands for.
+// parseSink returns the destination of a sink for a Subscription of the namespace.
 func parseSink(sink, namespace string, policy Policy) (target, error) {
 	parsed, err := parseURL(sink)
 	if err != nil {
@@ -71,7 +71,7 @@ func parseSink(sink, namespace string, policy Policy) (target, error) {
 	case problem.OtherNamespace:
 		return target{service: service, port: port}, nil
 	case isClusterName(strings.ToLower(host)):
-		return target{}, problem // names in the cluster that are no Services
+		return target{}, problem // a name in the cluster that is not a Service
 	default:
 		return target{port: port, external: true}, nil
 	}
@@ -91,7 +91,7 @@ func parseURL(sink string) (*url.URL, error) {
 	return parsed, nil
 }
 
-// serviceOf reads the host of a Service. The Service is also found when only its namespace is wrong.
+// serviceOf returns the Service that a host names. It also returns the Service when only its namespace is wrong.
 func serviceOf(host, namespace string) (types.NamespacedName, *SinkError) {
 	if !strings.HasSuffix(host, "."+serviceDomain) {
 		return types.NamespacedName{}, &SinkError{Detail: "must have valid sink URL suffix " + serviceDomain}
@@ -130,12 +130,12 @@ func sinkPort(sink *url.URL) (int32, error) {
 	return int32(port), nil
 }
 
-// ShownSink is a sink as logs, metrics and events of the cluster may show it: without user, password, query and
-// fragment, which may be secrets.
+// ShownSink returns a sink for logs, metrics and Events: without user, password, query and fragment, which may be
+// secrets.
 func ShownSink(sink string) string {
 	parsed, err := url.Parse(sink)
 	if err != nil {
-		return "" // the part that cannot be read may be the secret
+		return "" // the part that does not parse may be the secret
 	}
 	parsed.User = nil
 	parsed.RawQuery, parsed.ForceQuery = "", false
@@ -143,7 +143,7 @@ func ShownSink(sink string) string {
 	return parsed.String()
 }
 
-// Endpoint is one place where a sink can be reached.
+// Endpoint is one address of a sink.
 type Endpoint struct {
 	// Address is host:port.
 	Address string
@@ -151,35 +151,35 @@ type Endpoint struct {
 	Ready bool
 	// Terminating is true once the endpoint is being shut down.
 	Terminating bool
-	// Function is true when the Service is that of a Function, whose endpoints
-	// may be dialled before they are Ready.
+	// Function is true when the Service belongs to a Function, whose endpoints may be dialled before they are Ready.
 	Function bool
 }
 
 const (
 	allowedSinkHosts = "allowed-sink-hosts"
 	wildcard         = "*."
-	// leastDomain is the number of labels that a wildcard needs below it, so that no pattern allows all of a top-level domain.
+	// leastDomain is the minimum number of labels after a wildcard, so that no pattern allows a whole top-level domain.
 	leastDomain = 2
 )
 
-// Policy holds the operator's access rules. The zero value allows no sinks besides Services of the Subscription's
-// own namespace, and all events to everyone.
+// Policy holds the operator's access rules. The zero value allows only sinks in the Subscription's own namespace, and
+// all events to everyone.
 type Policy struct {
-	// AllowedSinkHosts are hosts ("api.example.com"), all below a domain ("*.example.com") and IP addresses.
+	// AllowedSinkHosts are hosts ("api.example.com"), domains with all their subdomains ("*.example.com") and IP
+	// addresses.
 	AllowedSinkHosts []string
 	// Access holds the rules of who may subscribe to and publish which events.
 	Access Access
 }
 
-// BindFlags adds the flags of the policy, the same in every binary.
+// BindFlags adds the flags of the policy, which are the same in every binary.
 func (p *Policy) BindFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&p.AllowedSinkHosts, allowedSinkHosts, p.AllowedSinkHosts,
 		"hosts of sinks outside a Subscription's namespace: api.example.com, *.example.com, *.svc.cluster.local or an IP address")
 	p.Access.BindFlags(fs)
 }
 
-// Validate names every pattern that cannot be meant.
+// Validate reports every pattern that cannot be intended.
 func (p *Policy) Validate() error {
 	var errs []error
 	for _, pattern := range p.AllowedSinkHosts {
@@ -212,10 +212,10 @@ func patternProblem(pattern string) string {
 	}
 }
 
-// Opens reports whether the policy allows anything besides the own namespace.
+// Opens reports whether the policy allows any sinks besides those of the own namespace.
 func (p *Policy) Opens() bool { return len(p.AllowedSinkHosts) > 0 }
 
-// allows reports whether a host, in lower case, is one that the operator named.
+// allows reports whether the operator has allowed a host, in lower case.
 func (p *Policy) allows(host string) bool {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return !NeverSink(address) && p.listsAddress(address)
@@ -241,7 +241,7 @@ func (p *Policy) listsAddress(address netip.Addr) bool {
 	return false
 }
 
-// isHostName is false for what some resolvers read as an address, such as 127.1 or 0x7f000001.
+// isHostName is false for names that some resolvers interpret as an address, such as 127.1 or 0x7f000001.
 func isHostName(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	return len(validation.IsDNS1123Subdomain(host)) == 0 && last[0] > '9'

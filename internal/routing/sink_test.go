@@ -11,7 +11,7 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 )
 
-func TestPolicyNamesPatternsThatCannotBeMeant(t *testing.T) {
+func TestPolicyRejectsMeaninglessPatterns(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ pattern, want string }{
 		"a host":                    {"api.example.com", ""},
@@ -64,14 +64,14 @@ func TestPolicyOpensSinks(t *testing.T) {
 		wantPort     int32
 		wantExternal bool
 	}{
-		"the own namespace":            {"http://price.shop.svc.cluster.local", types.NamespacedName{Namespace: "shop", Name: "price"}, 80, false},
-		"another namespace":            {"http://price.bank.svc.cluster.local:8080", types.NamespacedName{Namespace: "bank", Name: "price"}, 8080, false},
-		"a foreign host":               {"https://api.example.com/in", types.NamespacedName{}, 443, true},
-		"a foreign host, however":      {"http://API.example.com", types.NamespacedName{}, 80, true},
-		"a host below a domain":        {"http://a.b.example.org:81", types.NamespacedName{}, 81, true},
-		"an address":                   {"http://10.1.2.3", types.NamespacedName{}, 80, true},
-		"an address that means it too": {"http://[::ffff:10.1.2.3]", types.NamespacedName{}, 80, true},
-		"an address of version 6":      {"http://[2001:db8::1]:8080", types.NamespacedName{}, 8080, true},
+		"the own namespace":           {"http://price.shop.svc.cluster.local", types.NamespacedName{Namespace: "shop", Name: "price"}, 80, false},
+		"another namespace":           {"http://price.bank.svc.cluster.local:8080", types.NamespacedName{Namespace: "bank", Name: "price"}, 8080, false},
+		"a foreign host":              {"https://api.example.com/in", types.NamespacedName{}, 443, true},
+		"a foreign host in capitals":  {"http://API.example.com", types.NamespacedName{}, 80, true},
+		"a host below a domain":       {"http://a.b.example.org:81", types.NamespacedName{}, 81, true},
+		"an address":                  {"http://10.1.2.3", types.NamespacedName{}, 80, true},
+		"another form of the address": {"http://[::ffff:10.1.2.3]", types.NamespacedName{}, 80, true},
+		"an address of version 6":     {"http://[2001:db8::1]:8080", types.NamespacedName{}, 8080, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestPolicyOpensSinks(t *testing.T) {
 
 func TestPolicyOpensNothingElse(t *testing.T) {
 	t.Parallel()
-	// Not what Validate takes, so that the second line of defence is seen.
+	// Patterns that Validate would reject, to test the second line of defence.
 	policy := Policy{AllowedSinkHosts: []string{
 		"api.example.com", "*.example.org", "*.svc.cluster.local", "*.cluster.local", "127.0.0.1", "169.254.169.254", "::1", "localhost",
 		"*.google.internal", "*.1", "0.0.0.0",
@@ -148,7 +148,7 @@ func TestASinkIsShownWithoutItsSecrets(t *testing.T) {
 		"nothing to hide":       {"http://price.shop.svc.cluster.local:8080/in", "http://price.shop.svc.cluster.local:8080/in"},
 		"a user and a password": {"https://me:secret@api.example.com/in", "https://api.example.com/in"},
 		"a token in the query":  {"https://api.example.com/in?token=secret#secret", "https://api.example.com/in"},
-		"a broken one":          {"https://me:sec%ret@api.example.com", ""},
+		"a malformed URL":       {"https://me:sec%ret@api.example.com", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,28 +8,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// SubjectPrefix is the first token of every subject that carries events.
+// SubjectPrefix is the first token of every event subject.
 const SubjectPrefix = "kyma"
 
-// MaxSubject keeps subjects within what a NATS server reads as one protocol
-// line. A longer one would close the connection of all publishers.
+// MaxSubject keeps subjects within the length of a NATS protocol line. A longer one would close the connection of all
+// publishers.
 const MaxSubject = 1024
 
-// redeliverySource stands where other subjects have their source. No event of a
-// publisher may have it.
+// redeliverySource takes the place of the source in redelivery subjects. No event of a publisher may have it.
 const redeliverySource = "rouse-redelivery"
 
-// RedeliverySubject returns the subject of events that are delivered again to one consumer alone.
+// RedeliverySubject returns the subject of events that are redelivered to one consumer alone.
 func RedeliverySubject(consumer string) string {
 	return SubjectPrefix + "." + redeliverySource + "." + consumer
 }
 
-// IsRedelivery reports whether a subject is one of RedeliverySubject's.
+// IsRedelivery reports whether a subject is a redelivery subject.
 func IsRedelivery(subject string) bool {
 	return strings.HasPrefix(subject, SubjectPrefix+"."+redeliverySource+".")
 }
 
-// DeadLetterPrefix begins the subjects of dead letters.
+// DeadLetterPrefix is the prefix of the subjects of dead letters.
 const DeadLetterPrefix = "rouse.deadletter"
 
 // DeadLetterSubject returns the subject of a Subscription's dead letters.
@@ -37,27 +36,26 @@ func DeadLetterSubject(subscription types.NamespacedName) string {
 	return DeadLetterPrefix + "." + subscription.Namespace + "." + subscription.Name
 }
 
-// ErrInvalidSubject means that a source and an event type do not make a
-// subject that NATS takes, for example because a segment is empty.
+// ErrInvalidSubject means that a source and an event type do not form a valid NATS subject, for example because a
+// segment is empty.
 var ErrInvalidSubject = errors.New("invalid subject")
 
-// unclean are the characters that are removed from types. A source also loses
-// its dots, so that it stays one token.
+// unclean lists the characters that are removed from types. A source also loses its dots, so that it is a single token.
 const unclean = "\t\n\f\r >*/\\"
 
-// CleanSource removes what a single subject token cannot carry.
+// CleanSource removes characters that a single subject token cannot contain.
 func CleanSource(source string) string {
 	return remove(source, unclean+".")
 }
 
-// CleanType removes what subject tokens cannot carry and keeps the dots between
-// them. Segments are never merged: see HasEmptySegment.
+// CleanType removes characters that subject tokens cannot contain and keeps the dots between them. It never merges
+// segments: see HasEmptySegment.
 func CleanType(eventType string) string {
 	return remove(eventType, unclean)
 }
 
-// Subject is where events of a type from a source are stored. With exact the
-// type is taken as it is, wildcards included, and the source is ignored.
+// Subject returns the subject of events of a type from a source. With exact the type is used unchanged, including
+// wildcards, and the source is ignored.
 func Subject(source, eventType string, exact bool) string {
 	if exact {
 		return SubjectPrefix + "." + eventType
@@ -65,9 +63,8 @@ func Subject(source, eventType string, exact bool) string {
 	return SubjectPrefix + "." + CleanSource(source) + "." + CleanType(eventType)
 }
 
-// HasEmptySegment reports whether one of the dot-separated segments is empty.
-// NATS refuses such a subject, so an event or a Subscription that leads to one
-// has to be refused as well.
+// HasEmptySegment reports whether one of the dot-separated segments is empty. NATS rejects such a subject, so events
+// and Subscriptions that lead to one have to be rejected as well.
 func HasEmptySegment(subject string) bool {
 	for segment := range strings.SplitSeq(subject, ".") {
 		if segment == "" {
@@ -86,15 +83,15 @@ func remove(s, characters string) string {
 	}, s)
 }
 
-// checkFilter reports whether JetStream takes the subject as a filter.
+// checkFilter returns an error for a subject that JetStream does not accept as a filter.
 func checkFilter(subject string) error {
 	switch {
 	case len(subject) > MaxSubject:
 		return fmt.Errorf("%w: source and type are longer than NATS reads", ErrInvalidSubject)
 	case HasEmptySegment(subject):
-		return fmt.Errorf("%w %q: it has an empty segment", ErrInvalidSubject, subject)
+		return fmt.Errorf("%w %q: empty segment", ErrInvalidSubject, subject)
 	case strings.ContainsAny(subject, "\t\n\f\r \x00"):
-		return fmt.Errorf("%w %q: it has white space", ErrInvalidSubject, subject)
+		return fmt.Errorf("%w %q: white space", ErrInvalidSubject, subject)
 	case strings.Contains(strings.TrimSuffix(subject, ">"), ">"):
 		return fmt.Errorf("%w %q: the wildcard > must come last", ErrInvalidSubject, subject)
 	case hasPartialWildcard(subject):
@@ -104,8 +101,8 @@ func checkFilter(subject string) error {
 	}
 }
 
-// hasPartialWildcard reports whether a segment has a * and more. No event has such
-// a subject, but the server takes some for a wildcard where it compares filters.
+// hasPartialWildcard reports whether a segment contains a * and other characters. No event has such a subject, but the
+// server treats some as a wildcard when it compares filters.
 func hasPartialWildcard(subject string) bool {
 	for segment := range strings.SplitSeq(subject, ".") {
 		if segment != "*" && strings.Contains(segment, "*") {
@@ -115,9 +112,8 @@ func hasPartialWildcard(subject string) bool {
 	return false
 }
 
-// filters de-duplicates subjects and keeps their order. A subject that a
-// wildcard among the others covers is left out too, because JetStream refuses
-// filters that overlap.
+// filters removes duplicates and keeps the order. It also removes subjects that a wildcard among the others covers,
+// because JetStream rejects overlapping filters.
 func filters(subjects []string) []string {
 	kept := make([]string, 0, len(subjects))
 	for i, subject := range subjects {
@@ -135,7 +131,7 @@ func filters(subjects []string) []string {
 	return kept
 }
 
-// covers reports whether every subject that b matches is matched by a.
+// covers reports whether a matches every subject that b matches.
 func covers(a, b string) bool {
 	if a == b {
 		return true
@@ -154,22 +150,22 @@ func covers(a, b string) bool {
 	return len(as) == len(bs)
 }
 
-// Matches reports whether events of the subject are of the type.
+// Matches reports whether events of the subject have the type.
 func (t TypeMapping) Matches(subject string) bool { return covers(t.Subject, subject) }
 
-// OldPrefix begins event types in Kyma's first format, which name their application themselves:
-// prefix.application.object.operation.version. Their subject does not depend on the source, and only exact matching
-// can mean them.
+// OldPrefix is the prefix of event types in Kyma's first format, which contain the application:
+// prefix.application.object.operation.version. Their subject does not depend on the source, and only exact matching can
+// select them.
 const OldPrefix = "sap.kyma.custom"
 
-// oldSegments are application, object, operation and version.
+// oldSegments is the number of segments: application, object, operation and version.
 const oldSegments = 4
 
 // IsOldType reports whether a type is in Kyma's first format.
 func IsOldType(eventType string) bool { return strings.HasPrefix(eventType, OldPrefix+".") }
 
-// CleanOldType brings what a publisher wrote in Kyma's first format into its final form: what lies between application
-// and operation becomes one segment, and letters and digits are all that stays. Its errors are words for the publisher.
+// CleanOldType converts a publisher's type in Kyma's first format to its final form: the part between application and
+// operation becomes one segment, and only letters and digits remain. Its errors are for the publisher.
 func CleanOldType(eventType string) (string, error) {
 	rest := strings.TrimPrefix(eventType, OldPrefix+".")
 	segments := strings.Split(rest, ".")
@@ -184,15 +180,15 @@ func CleanOldType(eventType string) (string, error) {
 	return clean, nil
 }
 
-// OldType is how Kyma's first format calls the events of an application that have this name and version. Unlike in what
-// publishers write there, a name may be one segment and a version more than one. ok is false when the format has no name
-// for them.
+// OldType returns the type in Kyma's first format of an application's events with this name and version. In contrast to
+// publishers' types in that format, a name may have one segment and a version several. ok is false when the format
+// cannot represent them.
 func OldType(application, name, version string) (eventType string, ok bool) {
 	eventType = oldType(application, name, CleanType(version))
 	return eventType, !HasEmptySegment(eventType)
 }
 
-// NameInOldType is what a type in Kyma's first format says behind its application, if it is this one.
+// NameInOldType returns the part of a type in Kyma's first format after the application, if it is this one.
 func NameInOldType(application, eventType string) (nameAndVersion string, ok bool) {
 	for _, name := range []string{application, alphanumeric(application)} {
 		if rest, found := strings.CutPrefix(eventType, OldPrefix+"."+name+"."); found {
@@ -211,7 +207,7 @@ func oldType(application, name, version string) string {
 	return OldPrefix + "." + alphanumeric(application) + "." + object + alphanumeric(operation) + "." + version
 }
 
-// alphanumeric joins the letters and digits of a text.
+// alphanumeric returns only the letters and digits of a text.
 func alphanumeric(text string) string {
 	return strings.Map(func(r rune) rune {
 		if (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') {

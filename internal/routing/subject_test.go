@@ -123,8 +123,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// isLiteralToken is the rule of NATS for one token of a subject that a message
-// is stored under.
+// isLiteralToken is NATS's rule for a token of a subject under which a message is stored.
 func isLiteralToken(token string) bool {
 	return token != "" && !strings.ContainsAny(token, "\t\n\f\r .*>")
 }
@@ -136,7 +135,7 @@ func FuzzCleanSource(f *testing.F) {
 	f.Fuzz(func(t *testing.T, source string) {
 		clean := CleanSource(source)
 		require.True(t, clean == "" || isLiteralToken(clean), "%q is not a token", clean)
-		require.Equal(t, clean, CleanSource(clean), "cleaning twice must change nothing")
+		require.Equal(t, clean, CleanSource(clean), "cleaning must be idempotent")
 	})
 }
 
@@ -145,7 +144,7 @@ func FuzzCleanType(f *testing.F) {
 	f.Add("..")
 	f.Fuzz(func(t *testing.T, eventType string) {
 		clean := CleanType(eventType)
-		require.Equal(t, clean, CleanType(clean), "cleaning twice must change nothing")
+		require.Equal(t, clean, CleanType(clean), "cleaning must be idempotent")
 		require.Equal(t, strings.Count(eventType, "."), strings.Count(clean, "."), "segments must stay")
 		for token := range strings.SplitSeq(clean, ".") {
 			require.True(t, token == "" || isLiteralToken(token), "%q is not a token", token)
@@ -171,7 +170,7 @@ func FuzzSubject(f *testing.F) {
 				continue
 			}
 			require.NotEmpty(t, token)
-			require.False(t, strings.ContainsAny(token, "\t\n\f\r \x00"), "%q has white space", token)
+			require.False(t, strings.ContainsAny(token, "\t\n\f\r \x00"), "%q contains white space", token)
 			require.True(t, exact || isLiteralToken(token), "%q is not a token", token)
 		}
 	})
@@ -244,7 +243,7 @@ func TestNameInOldType(t *testing.T) {
 		"as it is":           {"my-shop", OldPrefix + ".my-shop.order.created.v1", "order.created.v1"},
 		"as it is published": {"my-shop", OldPrefix + ".myshop.order.created.v1", "order.created.v1"},
 		"another":            {"my-shop", OldPrefix + ".my-shop2.order.created.v1", ""},
-		"no old type":        {"my-shop", "my-shop.order.created.v1", ""},
+		"not an old type":    {"my-shop", "my-shop.order.created.v1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -255,7 +254,7 @@ func TestNameInOldType(t *testing.T) {
 	}
 }
 
-// FuzzOldType: what is made or cleaned is literal, and cleaning it again changes nothing.
+// FuzzOldType checks that generated and cleaned types are literal, and that cleaning is idempotent.
 func FuzzOldType(f *testing.F) {
 	f.Add("my-shop", "Account.Root.Created", "v1")
 	f.Add("a.b", "..", "1.0")
@@ -280,6 +279,6 @@ func FuzzOldType(f *testing.F) {
 		literal(clean)
 		again, err := CleanOldType(clean)
 		require.NoError(t, err)
-		require.Equal(t, clean, again, "cleaning twice must change nothing")
+		require.Equal(t, clean, again, "cleaning must be idempotent")
 	})
 }

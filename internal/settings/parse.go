@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Parse reads a function-config.yaml. The error names everything that is wrong.
+// Parse parses a function-config.yaml. The error lists all problems.
 func Parse(text string) (Settings, error) {
 	file := File{}
 	if err := decode(text, &file); err != nil {
@@ -31,7 +31,7 @@ func Parse(text string) (Settings, error) {
 	return read, nil
 }
 
-// parser collects what is wrong.
+// parser collects problems.
 type parser struct{ problems []error }
 
 func (p *parser) refuse(field, format string, args ...any) {
@@ -39,7 +39,7 @@ func (p *parser) refuse(field, format string, args ...any) {
 }
 
 func (p *parser) err(file string) error {
-	const most = 10 // of the problems that one message names
+	const most = 10 // of the problems in one message
 	if len(p.problems) == 0 {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (p *parser) err(file string) error {
 	return fmt.Errorf("%s: %w", file, joined(p.problems))
 }
 
-// joined is errors.Join in one line, as an Event shows it.
+// joined is errors.Join in one line, for an Event.
 func joined(problems []error) error {
 	texts := make([]string, len(problems))
 	for i, problem := range problems {
@@ -102,7 +102,7 @@ func (p *parser) delivery(file *DeliveryFile, read *Settings) {
 	}
 }
 
-// duration is 0 for an empty text.
+// duration returns 0 for an empty text.
 func (p *parser) duration(field, text string, low, high time.Duration) time.Duration {
 	if text == "" {
 		return 0
@@ -114,7 +114,7 @@ func (p *parser) duration(field, text string, low, high time.Duration) time.Dura
 	return found
 }
 
-// optional is nil for an empty text, since 0 has a meaning.
+// optional returns nil for an empty text, since 0 has a meaning.
 func (p *parser) optional(field, text string, high time.Duration) *time.Duration {
 	if text == "" {
 		return nil
@@ -122,7 +122,8 @@ func (p *parser) optional(field, text string, high time.Duration) *time.Duration
 	return new(p.duration(field, text, 0, high))
 }
 
-// url is empty for an empty text. Everyone who may read a Function's pods reads it, so it has no password.
+// url returns an empty text for an empty text. It rejects a password, since everyone who may read a Function's pods can
+// read the URL.
 func (p *parser) url(field, text string) string {
 	if text == "" {
 		return ""
@@ -140,7 +141,7 @@ func (p *parser) url(field, text string) string {
 
 func isControlOrSpace(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// redacted leaves out what stands before an @, which may be a password.
+// redacted removes everything before an @, which may be a password.
 func redacted(text string) string {
 	if at := strings.LastIndexByte(text, '@'); at >= 0 {
 		return "..." + text[at:]
@@ -225,10 +226,10 @@ func unused(file *File) []string {
 
 var unknownField = regexp.MustCompile(`unknown field "([^"]*)"`)
 
-// decode reads a file strictly. The parser bounds what aliases make of a short text.
+// decode decodes a file strictly. The YAML parser bounds the expansion of aliases.
 func decode(text string, into any) error {
 	if len(text) > MaxBytes {
-		return fmt.Errorf("it has more than the %d KiB that are read: keep only settings in it", MaxBytes>>10)
+		return fmt.Errorf("it is longer than %d KiB: keep only settings in it", MaxBytes>>10)
 	}
 	err := yaml.UnmarshalStrict([]byte(text), into)
 	if err == nil {
@@ -238,7 +239,7 @@ func decode(text string, into any) error {
 	if found := unknownField.FindStringSubmatch(problem); found != nil {
 		return unknown(found[1], reflect.TypeOf(into).Elem())
 	}
-	const longest = 300 // a parser may quote much of the file
+	const longest = 300 // the YAML parser may quote much of the file
 	if len(problem) > longest {
 		problem = strings.ToValidUTF8(problem[:longest], "") + "..."
 	}
@@ -255,7 +256,7 @@ func unknown(path string, file reflect.Type) error {
 	return fmt.Errorf("unknown field %q: remove it", shortened(path))
 }
 
-// fieldsOf collects the names of all fields, at whatever depth.
+// fieldsOf collects the names of all fields, recursively.
 func fieldsOf(t reflect.Type, into map[string]bool) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Map {
 		t = t.Elem()
@@ -271,7 +272,7 @@ func fieldsOf(t reflect.Type, into map[string]bool) {
 	}
 }
 
-// closest is the known name that a typo was probably meant to be, or empty.
+// closest returns the known name that a typo probably stands for, or an empty string.
 func closest(name string, known map[string]bool) string {
 	best, distance := "", max(len(name)/3, 1)+1
 	if len(name) > 100 {

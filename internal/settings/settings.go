@@ -12,13 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Settings are the content of a function-config.yaml. Nil and zero values leave the flags of a process in force.
+// Settings are the content of a function-config.yaml. Nil and zero values leave a process's flags in force.
 type Settings struct {
 	// PublisherAddress is the URL at which Functions publish events.
 	PublisherAddress string
-	// TraceCollector is the URL to which processes and Functions send traces; empty means none.
+	// TraceCollector is the URL to which processes and Functions send traces; empty disables traces.
 	TraceCollector *string
-	// ReadyRequeue is the interval at which a Function is looked at again without any change.
+	// ReadyRequeue is the interval at which an unchanged Function is reconciled.
 	ReadyRequeue time.Duration
 	// LivenessTimeout bounds how long all workers of the Function controller may hang before its process is restarted.
 	LivenessTimeout time.Duration
@@ -26,29 +26,29 @@ type Settings struct {
 	DefaultProfile string
 	// Profiles define the resource profiles.
 	Profiles map[string]corev1.ResourceRequirements
-	// PollingInterval is the interval at which KEDA asks for a backlog.
+	// PollingInterval is the interval at which KEDA polls the scaler.
 	PollingInterval time.Duration
-	// CooldownPeriod is the time that an idle Function stays awake.
+	// CooldownPeriod is the time after which an idle Function is scaled to zero.
 	CooldownPeriod *time.Duration
-	// InitialCooldownPeriod is the same for a new one.
+	// InitialCooldownPeriod is the cooldown period of a new Function.
 	InitialCooldownPeriod *time.Duration
-	// ScaleDownStabilization is the time that a backlog must stay small before replicas are removed.
+	// ScaleDownStabilization is the time for which a backlog must stay small before replicas are removed.
 	ScaleDownStabilization *time.Duration
-	// GitCheckInterval is the interval at which repositories are asked.
+	// GitCheckInterval is the interval at which Git repositories are polled.
 	GitCheckInterval time.Duration
 	// HTTPWait bounds how long a request may wait for a pod.
 	HTTPWait time.Duration
 	// MaxAttempts is the number of attempts after which an event becomes a dead letter.
 	MaxAttempts int
-	// Backoff and MaxBackoff are the first and the longest wait between attempts.
+	// Backoff and MaxBackoff are the first and the longest delay between attempts.
 	Backoff, MaxBackoff time.Duration
 	// MaxRollouts limits the concurrent rollouts of awake Functions after a change.
 	MaxRollouts int
-	// Unused are fields that are Kyma's and mean nothing here.
+	// Unused are fields of Kyma's file that have no effect here.
 	Unused []string
 }
 
-// Collector is the URL to which processes and Functions send traces, where the flag enables that.
+// Collector returns the URL to which processes and Functions send traces, given the flag's value.
 func (s *Settings) Collector(flag string) string {
 	if s.TraceCollector != nil {
 		return *s.TraceCollector
@@ -67,30 +67,30 @@ type Log struct {
 	Level      string
 	Format     string            // FormatJSON or FormatConsole
 	Components map[string]string // levels, by component
-	// DebugLinesPerSecond is for each namespace; nil: the default.
+	// DebugLinesPerSecond is the limit for each namespace; nil: the default.
 	DebugLinesPerSecond *int
 }
 
-// Levels are the levels of a log, the most verbose first. All that is graver than an error is logged as one.
+// Levels are the levels of a log, the most verbose first. Anything more severe than an error is logged as an error.
 var levels = []string{"debug", "info", "warn", "error"}
 
-// Processes are the components that others are parts of.
+// Processes are the first parts of component names.
 var processes = []string{"controller", "eventbridge", "gateway", "operator", "scaler"}
 
-// ProfileNames are those that a Function may name.
+// ProfileNames are the profiles that a Function may name.
 var ProfileNames = []string{"XS", "S", "M", "L", "XL"}
 
-// Keys of the ConfigMaps, which are those of Kyma's serverless-config and serverless-log-config.
+// Keys of the ConfigMaps, which equal those of Kyma's serverless-config and serverless-log-config.
 const (
 	FunctionKey = "function-config.yaml"
 	LogKey      = "log-config.yaml"
 )
 
-// MaxBytes is the length of the longest file that is read.
+// MaxBytes is the maximum length of a file.
 const MaxBytes = 256 << 10
 
-// File is function-config.yaml. Values are texts as in Kyma's file; one that is absent or empty leaves what the flags of a
-// process say, but for the trace collector, which an empty text switches off.
+// File is function-config.yaml. Values are texts as in Kyma's file; a missing or empty value leaves a process's flag in
+// force, except that an empty text disables the trace collector.
 type File struct {
 	FunctionPublisherProxyAddress  string        `json:"functionPublisherProxyAddress,omitempty"`
 	FunctionTraceCollectorEndpoint *string       `json:"functionTraceCollectorEndpoint,omitempty"`
@@ -105,7 +105,7 @@ type File struct {
 	Kyma                           `json:",inline"`
 }
 
-// Kyma are fields of Kyma's file that mean nothing here: they are flags of the processes, or have no counterpart.
+// Kyma holds fields of Kyma's file that have no effect here: they are flags of the processes, or have no counterpart.
 type Kyma struct {
 	MetricsPort                     any            `json:"metricsPort,omitempty"`
 	HealthzPort                     any            `json:"healthzPort,omitempty"`
@@ -122,7 +122,7 @@ type Resources struct {
 	Function *FunctionResources `json:"function,omitempty"`
 }
 
-// FunctionResources wraps them once more.
+// FunctionResources is the second level of Kyma's structure.
 type FunctionResources struct {
 	Resources *Presets `json:"resources,omitempty"`
 }
@@ -158,7 +158,7 @@ type DeliveryFile struct {
 	MaxBackoff  string `json:"maxBackoff,omitempty"`
 }
 
-// RolloutFile bounds how Functions follow settings that replace their pods.
+// RolloutFile limits the rollouts of Functions after a change of settings that replaces their pods.
 type RolloutFile struct {
 	MaxFunctions int `json:"maxFunctions,omitempty"`
 }
@@ -167,18 +167,18 @@ type RolloutFile struct {
 type LogFile struct {
 	LogLevel  string `json:"logLevel,omitempty"`
 	LogFormat string `json:"logFormat,omitempty"`
-	// Components have levels of their own: eventbridge, or eventbridge/delivery.
+	// Components have their own levels: eventbridge, or eventbridge/delivery.
 	Components map[string]string `json:"components,omitempty"`
-	// DebugLinesPerSecond bounds what the Functions and Subscriptions of one namespace may log by their annotation; 0: nothing.
+	// DebugLinesPerSecond limits the debug lines of the Functions and Subscriptions of one namespace; 0: none.
 	DebugLinesPerSecond *int `json:"debugLinesPerSecond,omitempty"`
 }
 
-// maxComponents and the pattern bound what a log has to compare with at each line.
+// maxComponents and the pattern bound the number of comparisons per log line.
 const maxComponents = 100
 
 var componentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}(/[A-Za-z0-9.-]{1,63}){0,3}$`)
 
-// ParseLog reads a log-config.yaml. The error names everything that is wrong.
+// ParseLog parses a log-config.yaml. The error lists all problems.
 func ParseLog(text string) (Log, error) {
 	file := LogFile{}
 	if err := decode(text, &file); err != nil {
@@ -223,7 +223,7 @@ func (p *parser) components(of map[string]string) map[string]string {
 	return read
 }
 
-// level takes Kyma's names too: all that is graver than an error.
+// level also accepts Kyma's names for levels more severe than error.
 func (p *parser) level(field, text string) string {
 	switch text {
 	case "", "debug", "info", "warn", "error":
@@ -248,13 +248,13 @@ func (p *parser) format(text string) string {
 	}
 }
 
-// Changes describes what has changed, in the words of Kyma's Events.
+// Changes describes the differences in the words of Kyma's Events.
 func Changes(before, now *Settings) []string { return changes(before.fields(), now.fields()) }
 
 // LogChanges is the same for a log.
 func LogChanges(before, now *Log) []string { return changes(before.fields(), now.fields()) }
 
-// field is one setting as a text; empty: what the flags say.
+// field is one setting as a text; empty: the flag is in force.
 type field struct{ name, text string }
 
 func changes(before, now []field) []string {

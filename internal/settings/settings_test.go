@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// kyma is what Kyma's chart writes.
+// kyma is the file of Kyma's chart.
 const kyma = `
 metricsPort: ":8080"
 healthzPort: ":8090"
@@ -57,7 +57,7 @@ func TestParseReadsKymasFileFieldForField(t *testing.T) {
 	}, read.Unused)
 }
 
-func TestParseReadsWhatIsRousesOwn(t *testing.T) {
+func TestParseReadsRousesOwnFields(t *testing.T) {
 	t.Parallel()
 	read, err := Parse(`
 scaling: {pollingInterval: 5s, cooldownPeriod: 0s, initialCooldownPeriod: 2m, scaleDownStabilization: 1h}
@@ -76,7 +76,7 @@ functionTraceCollectorEndpoint: ""
 	}, read)
 }
 
-func TestParseLeavesToTheFlagsWhatAFileDoesNotSay(t *testing.T) {
+func TestParseLeavesMissingFieldsToTheFlags(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"an empty file": "", "a comment": "# later\n", "empty texts": "functionPublisherProxyAddress: \"\"\nfunctionReadyRequeueDuration: \"\"\n",
@@ -100,15 +100,15 @@ func TestParseNamesTheFieldAndTheRemedy(t *testing.T) {
 		"a typo inside": {
 			"resourcesConfiguration: {function: {resources: {defaultPrest: L}}}", `did you mean defaultPreset?`,
 		},
-		"a field like none":        {"colour: red", `unknown field "colour": remove it`},
-		"no YAML":                  {"a: b: c", "function-config.yaml: yaml: mapping values are not allowed"},
-		"a field twice":            {"gitCheckInterval: 5s\ngitCheckInterval: 6s", "already set in map"},
-		"a number for a text":      {"functionReadyRequeueDuration: 5", `functionReadyRequeueDuration: "5" must be a duration`},
-		"a list":                   {"[1, 2]", "cannot unmarshal array"},
-		"no duration":              {"functionReadyRequeueDuration: soon", `functionReadyRequeueDuration: "soon" must be a duration from 10s to 24h0m0s, such as 5m`},
-		"a duration of no time":    {"gitCheckInterval: 1s", `gitCheckInterval: "1s" must be a duration from 5s to 24h0m0s`},
-		"a negative duration":      {"scaling: {cooldownPeriod: -1s}", `scaling.cooldownPeriod: "-1s" must be a duration from 0s`},
-		"a profile of no Function": {"resourcesConfiguration: {function: {resources: {defaultPreset: XXL}}}", `defaultPreset: "XXL" must be one of XS, S, M, L, XL`},
+		"an unknown field":             {"colour: red", `unknown field "colour": remove it`},
+		"malformed YAML":               {"a: b: c", "function-config.yaml: yaml: mapping values are not allowed"},
+		"a field twice":                {"gitCheckInterval: 5s\ngitCheckInterval: 6s", "already set in map"},
+		"a number for a text":          {"functionReadyRequeueDuration: 5", `functionReadyRequeueDuration: "5" must be a duration`},
+		"a list":                       {"[1, 2]", "cannot unmarshal array"},
+		"not a duration":               {"functionReadyRequeueDuration: soon", `functionReadyRequeueDuration: "soon" must be a duration from 10s to 24h0m0s, such as 5m`},
+		"a duration below the minimum": {"gitCheckInterval: 1s", `gitCheckInterval: "1s" must be a duration from 5s to 24h0m0s`},
+		"a negative duration":          {"scaling: {cooldownPeriod: -1s}", `scaling.cooldownPeriod: "-1s" must be a duration from 0s`},
+		"a profile of no Function":     {"resourcesConfiguration: {function: {resources: {defaultPreset: XXL}}}", `defaultPreset: "XXL" must be one of XS, S, M, L, XL`},
 		"a preset of no Function": {
 			"resourcesConfiguration: {function: {resources: {presets: {huge: {}}}}}", "presets.huge: a Function can name only XS, S, M, L, XL: remove it",
 		},
@@ -127,7 +127,7 @@ func TestParseNamesTheFieldAndTheRemedy(t *testing.T) {
 			`resourcesConfiguration: {function: {resources: {presets: {L: {requestCpu: "2", requestMemory: 1Gi, limitCpu: "1", limitMemory: 1Gi}}}}}`,
 			"presets.L: the request of cpu, 2, must not be more than its limit, 1",
 		},
-		"no URL":             {"functionPublisherProxyAddress: bridge/publish", `functionPublisherProxyAddress: "bridge/publish" must be a URL such as http://`},
+		"not a URL":          {"functionPublisherProxyAddress: bridge/publish", `functionPublisherProxyAddress: "bridge/publish" must be a URL such as http://`},
 		"another scheme":     {"functionTraceCollectorEndpoint: grpc://a:4317", "functionTraceCollectorEndpoint: "},
 		"a URL of two lines": {`functionPublisherProxyAddress: "http://a/\nb"`, "must be a URL"},
 		"too many at a time": {"rollout: {maxFunctions: 5000}", "rollout.maxFunctions: 5000 must be from 1 to 1000"},
@@ -152,7 +152,7 @@ func TestParseShowsNoPasswordOfAnAddress(t *testing.T) {
 	}
 }
 
-func TestParseOutlastsHostileFiles(t *testing.T) {
+func TestParseRejectsHostileFilesQuickly(t *testing.T) {
 	t.Parallel()
 	var bomb strings.Builder
 	bomb.WriteString("a: &a [x,x,x,x,x,x,x,x,x]\n")
@@ -176,7 +176,7 @@ func TestParseOutlastsHostileFiles(t *testing.T) {
 		})
 	}
 	_, err := Parse("# " + strings.Repeat("x", 1<<20))
-	require.ErrorContains(t, err, "function-config.yaml: it has more than the 256 KiB that are read: keep only settings in it")
+	require.ErrorContains(t, err, "function-config.yaml: it is longer than 256 KiB: keep only settings in it")
 }
 
 func manyPresets() string {
@@ -211,15 +211,15 @@ func TestParseLogReadsKymasFileAndTheLevelsOfComponents(t *testing.T) {
 func TestParseLogNamesTheFieldAndTheRemedy(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ text, want string }{
-		"a level that is none":        {"logLevel: verbose", `log-config.yaml: logLevel: "verbose" must be one of debug, info, warn, error or fatal`},
-		"a format that is none":       {"logFormat: xml", `logFormat: "xml" must be json or console`},
+		"an unknown level":            {"logLevel: verbose", `log-config.yaml: logLevel: "verbose" must be one of debug, info, warn, error or fatal`},
+		"an unknown format":           {"logFormat: xml", `logFormat: "xml" must be json or console`},
 		"a typo":                      {"loglevels: info", `unknown field "loglevels": did you mean logLevel?`},
-		"a process that is none":      {"components: {bridge: debug}", "components.bridge: must begin with one of controller, eventbridge, gateway, operator, scaler"},
+		"an unknown process":          {"components: {bridge: debug}", "components.bridge: must begin with one of controller, eventbridge, gateway, operator, scaler"},
 		"a component without a level": {"components: {scaler: \"\"}", "components.scaler: needs a level: debug, info, warn, error"},
 		"too many lines":              {"debugLinesPerSecond: 100000", "debugLinesPerSecond: 100000 must be from 0 to 1000"},
 		"a line of its own":           {`components: {"scaler/a\nb": debug}`, "must begin with one of"},
 		"too many components":         {"components: {" + strings.Join(many(101), ",") + "}", "components: 101 are more than 100"},
-		"1 MB":                        {strings.Repeat("x", 1<<20), "log-config.yaml: it has more than the 256 KiB"},
+		"1 MB":                        {strings.Repeat("x", 1<<20), "log-config.yaml: it is longer than 256 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -237,7 +237,7 @@ func many(n int) []string {
 	return all
 }
 
-func TestChangesNameWhatIsDifferent(t *testing.T) {
+func TestChangesListsTheDifferences(t *testing.T) {
 	t.Parallel()
 	parse := func(text string) *Settings {
 		read, err := Parse(text)

@@ -11,43 +11,43 @@ import (
 )
 
 const (
-	// Level of the admin API: one more with each addition that a client can ask for.
+	// Level is the level of the admin API, incremented with each addition that a client can request.
 	Level = 1
-	// Oldest level of clients that the admin API answers as they expect it.
+	// Oldest is the oldest level of clients that the admin API still serves.
 	Oldest = 1
-	// Header of requests and answers of the admin API has the Side that sends it.
+	// Header is the header with the Side of the sender in requests and responses of the admin API.
 	Header = "Rouse-Admin-Api"
-	// NoSuchPath is what the admin API says of a path that it does not have.
+	// NoSuchPath is the admin API's error for an unknown path.
 	NoSuchPath = "there is no such path"
 )
 
-// Why sides do not fit.
+// The reasons for incompatibility.
 var (
-	// ErrClientTooOld means that the bridge has dropped what the client relies on.
+	// ErrClientTooOld means that the bridge no longer supports the client's requests.
 	ErrClientTooOld = errors.New("this rouse is too old")
-	// ErrServerTooOld means that the client asks for what the bridge does not know yet.
+	// ErrServerTooOld means that the client requests a feature that the bridge does not support yet.
 	ErrServerTooOld = errors.New("the cluster's Rouse is too old")
 )
 
-// Side is what a client or a bridge says of itself.
+// Side describes the capabilities of a client or a bridge.
 type Side struct {
 	Level   int
 	Oldest  int
 	Version string
 }
 
-// This is the side of a binary of that version.
+// This returns the side of a binary of the given version.
 func This(version string) Side { return Side{Level: Level, Oldest: Oldest, Version: version} }
 
-// String is the value of Header.
+// String returns the value of Header.
 func (s Side) String() string {
 	return fmt.Sprintf("level=%d; oldest=%d; version=%s", s.Level, s.Oldest, s.Version)
 }
 
-// maxVersion bounds what of a foreign text is shown.
+// maxVersion limits the length of a version from the other side in messages.
 const maxVersion = 64
 
-// Parse reads the value of Header. Fields that are not known are those of a later release.
+// Parse parses the value of Header. Unknown fields are those of a later release.
 func Parse(text string) (Side, bool) {
 	var s Side
 	for field := range strings.SplitSeq(text, ";") {
@@ -68,14 +68,14 @@ func Parse(text string) (Side, bool) {
 	return s, s.Level > 0 && s.Oldest > 0 && isVersion(s.Version)
 }
 
-// isVersion keeps out what could move a terminal's cursor.
+// isVersion rejects control characters, which could move a terminal's cursor.
 func isVersion(text string) bool {
 	return text != "" && len(text) <= maxVersion && strings.IndexFunc(text, func(r rune) bool {
 		return r != '.' && r != '-' && r != '+' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	}) < 0
 }
 
-// Serves is an error if a bridge no longer answers such a client as it expects.
+// Serves returns an error if a bridge no longer serves a client.
 func Serves(server, client Side) error {
 	if client.Level >= server.Oldest {
 		return nil
@@ -84,7 +84,7 @@ func Serves(server, client Side) error {
 		ErrClientTooOld, client.Version, server.Version, server.Version)
 }
 
-// Knows explains an answer by which a bridge refused what a client asked: it is an error if the bridge may not know that yet.
+// Knows explains why a bridge rejected a client's request: it returns an error if the bridge may not support it yet.
 func Knows(server, client Side) error {
 	if server.Level >= client.Level {
 		return nil
@@ -93,8 +93,8 @@ func Knows(server, client Side) error {
 		ErrServerTooOld, server.Version, client.Version, client.Version, server.Version)
 }
 
-// Resource is an error if a cluster serves a resource, and not in the version that the command line reads. Of a resource that is
-// not served at all it says nothing.
+// Resource returns an error if a cluster serves a resource, but not in the version that the command line uses. It
+// returns nil for a resource that is not served at all.
 func Resource(name, wanted string, served []string) error {
 	if len(served) == 0 || slices.Contains(served, wanted) {
 		return nil

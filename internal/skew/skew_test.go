@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestClientsAndBridgesOfOtherReleasesFitOrSayWhichVersionIsNeeded(t *testing.T) {
+func TestIncompatibleReleasesNameTheRequiredVersion(t *testing.T) {
 	t.Parallel()
 	at := func(level, oldest int, version string) Side {
 		return Side{Level: level, Oldest: oldest, Version: version}
@@ -35,7 +35,7 @@ func TestClientsAndBridgesOfOtherReleasesFitOrSayWhichVersionIsNeeded(t *testing
 	}
 }
 
-func TestASideIsReadAsItIsWritten(t *testing.T) {
+func TestSideRoundTripsThroughItsHeader(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"v0.1.0", "devel", "v1.2.3-rc.1+meta", "v0.1.0-5-gabc_dirty"} {
 		got, ok := Parse(This(version).String())
@@ -47,7 +47,7 @@ func TestASideIsReadAsItIsWritten(t *testing.T) {
 	require.Equal(t, Side{Level: 9, Oldest: 7, Version: "v9.0.0"}, later)
 }
 
-func TestWhatIsNoSideIsNotReadAsOne(t *testing.T) {
+func TestParseRejectsMalformedSides(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"", "level", "level=1", "level=x; oldest=1; version=v1", "level=0; oldest=1; version=v1", "level=1; oldest=-1; version=v1",
@@ -59,7 +59,7 @@ func TestWhatIsNoSideIsNotReadAsOne(t *testing.T) {
 	}
 }
 
-func TestAResourceInAnotherVersionSaysWhichSideHasToChange(t *testing.T) {
+func TestResourceInAnotherVersionNamesTheSideToChange(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		served []string

@@ -219,7 +219,7 @@ func TestInvalidFilesLeaveTheLastValidOneInForce(t *testing.T) {
 			"a typo", func() { f.set(functionConfig("functionPublisherProxyAdress: http://b/publish")) },
 			`unknown field "functionPublisherProxyAdress": did you mean functionPublisherProxyAddress?: correct it with kubectl edit configmap`,
 		},
-		{"1 MB", func() { f.set(functionConfig("# " + strings.Repeat("x", 1_000_000))) }, "it has more than the 256 KiB that are read"},
+		{"1 MB", func() { f.set(functionConfig("# " + strings.Repeat("x", 1_000_000))) }, "it is longer than 256 KiB"},
 		{"another key", func() { f.set(configMap("rouse-config", "config.yaml", "")) }, "has no key function-config.yaml, but config.yaml: add it"},
 		{"deleted", func() {
 			object := functionConfig("")

@@ -24,11 +24,11 @@ import (
 	"github.com/rouse-run/rouse/internal/apirule"
 )
 
-// APIRuleSettings configure which gateways APIRules may name. Gateways and the controller need the same settings.
+// APIRuleSettings configure the gateways that APIRules may name. Gateways and the controller need the same settings.
 type APIRuleSettings struct {
 	// Enabled is true if APIRules are served at all.
 	Enabled bool
-	// Domains are the domains of Rouse's own gateways. They count before Gateways of their names.
+	// Domains are the domains of Rouse's own gateways. They take precedence over Gateways of the same names.
 	Domains map[types.NamespacedName]string
 	// GatewayAPI allows APIRules to name Gateways of Gateway API; its CRDs have to be installed.
 	GatewayAPI bool
@@ -36,7 +36,7 @@ type APIRuleSettings struct {
 	Authorizers map[string]bool
 }
 
-// BindFlags lets command-line flags change the settings, but for Authorizers.
+// BindFlags adds flags for all settings except Authorizers.
 func (s *APIRuleSettings) BindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&s.Enabled, "apirules", s.Enabled, "serve APIRules, whose CustomResourceDefinition has to be there")
 	fs.Var(&domains{s}, "gateway-domain",
@@ -44,7 +44,7 @@ func (s *APIRuleSettings) BindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&s.GatewayAPI, "gateway-api", s.GatewayAPI, "let APIRules name Gateways of gateway.networking.k8s.io/v1 too")
 }
 
-// Validate reports everything that is wrong.
+// Validate returns all errors.
 func (s *APIRuleSettings) Validate() error {
 	var problems []error
 	for _, gateway := range slices.SortedFunc(maps.Keys(s.Domains), byName) {
@@ -58,10 +58,10 @@ func (s *APIRuleSettings) Validate() error {
 
 func byName(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
 
-// domains is Settings.Domains as a flag.
+// domains is the flag for Domains.
 type domains struct{ settings *APIRuleSettings }
 
-// Set takes one gateway and its domain.
+// Set parses one gateway with its domain.
 func (d *domains) Set(text string) error {
 	name, domain, found := strings.Cut(text, "=")
 	namespace, name, qualified := strings.Cut(name, "/")
@@ -75,10 +75,10 @@ func (d *domains) Set(text string) error {
 	return nil
 }
 
-// Type is how the usage text calls the value.
+// Type returns the value's name in the usage text.
 func (d *domains) Type() string { return "gateway" }
 
-// String is all of them.
+// String returns all domains.
 func (d *domains) String() string {
 	if d.settings == nil {
 		return ""
@@ -92,17 +92,17 @@ func (d *domains) String() string {
 }
 
 const (
-	// pause parts two decisions at least.
+	// pause is the minimum time between two decisions.
 	pause = 100 * time.Millisecond
-	// share of the time that the last one took parts them, too, so that deciding leaves time for everything else.
+	// share scales the pause by the duration of the last decision, so that deciding leaves time for other work.
 	share = 3
-	// retry is how often kinds are looked for that the API server does not serve.
+	// retry is the interval at which missing kinds are looked up.
 	retry = 5 * time.Second
 )
 
-// APIRules calls apply with what all APIRules amount to, the oldest first, at once and after each change, until ctx ends. What it gets
-// points into the cache: it must not change it. The cache is limited by CacheObjects,
-// and best by Transform.
+// APIRules calls apply with the Exposures of all APIRules, the oldest first, at once and after each change, until ctx
+// ends. The Exposures point into the cache and must not be changed. The cache should be limited by APIRuleObjects and
+// TransformAPIRules.
 func APIRules(ctx context.Context, c cache.Cache, settings APIRuleSettings, apply func([]apirule.Exposure)) error {
 	w := &watch{cache: c, settings: settings, changed: make(chan struct{}, 1), missing: []kind{
 		{"Services", &corev1.Service{}, serviceDiffers}, {"APIRules", &v2.APIRule{}, ruleDiffers},
@@ -123,20 +123,20 @@ func APIRules(ctx context.Context, c cache.Cache, settings APIRuleSettings, appl
 	})
 }
 
-// kind is one of the objects that decide.
+// kind is a kind of objects that decisions depend on.
 type kind struct {
 	name    string
 	object  client.Object
 	differs func(before, after any) bool
 }
 
-// watch is a Watch that runs.
+// watch is the state of a running APIRules.
 type watch struct {
 	cache    cache.Cache
 	settings APIRuleSettings
 	decider  apirule.Decider
 	changed  chan struct{}
-	missing  []kind // that the API server does not serve yet
+	missing  []kind // not served by the API server yet
 	undo     []func()
 }
 
@@ -146,8 +146,8 @@ func (w *watch) end() {
 	}
 }
 
-// find watches the kinds that the API server serves. The others are as if there was no object of them: gateways have more to do than
-// to wait for CustomResourceDefinitions.
+// find watches the kinds that the API server serves. A missing kind counts as empty: gateways must not wait for
+// CustomResourceDefinitions.
 func (w *watch) find(ctx context.Context) error {
 	var missing []kind
 	var inStep []toolscache.InformerSynced
@@ -164,7 +164,7 @@ func (w *watch) find(ctx context.Context) error {
 		if err != nil {
 			return ignoreEnd(ctx, fmt.Errorf("watch %s: %w", each.name, err))
 		}
-		w.undo = append(w.undo, func() { _ = informer.RemoveEventHandler(registration) }) // fails only when it is gone
+		w.undo = append(w.undo, func() { _ = informer.RemoveEventHandler(registration) }) // fails only when the informer is gone
 		inStep = append(inStep, informer.HasSynced, registration.HasSynced)
 	}
 	if !toolscache.WaitForCacheSync(ctx.Done(), inStep...) {
@@ -174,7 +174,7 @@ func (w *watch) find(ctx context.Context) error {
 	return nil
 }
 
-// ignoreEnd is no error once the process ends.
+// ignoreEnd returns nil once ctx has ended.
 func ignoreEnd(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -189,7 +189,7 @@ func (w *watch) raise() {
 	}
 }
 
-// follow decides at once and after each change, and looks for the kinds that are missing.
+// follow decides at once and after each change, and looks up missing kinds.
 func (w *watch) follow(ctx context.Context, decide func() error) error {
 	for {
 		began := time.Now()
@@ -239,7 +239,7 @@ func onChangeOf(differs func(before, after any) bool, raise func()) toolscache.R
 	}
 }
 
-// ruleDiffers is false for a status that was written.
+// ruleDiffers ignores updates of the status.
 func ruleDiffers(before, after any) bool {
 	was, _ := before.(*v2.APIRule)
 	is, _ := after.(*v2.APIRule)
@@ -259,7 +259,7 @@ func gatewayDiffers(before, after any) bool {
 	return was == nil || is == nil || !slices.Equal(hostsOf(was), hostsOf(is))
 }
 
-// read decides from what the cache has. What it returns points into the cache: do not change it.
+// read decides from the contents of the cache. The result points into the cache and must not be changed.
 func (w *watch) read(ctx context.Context) ([]apirule.Exposure, error) {
 	rules, services, gateways := &v2.APIRuleList{}, &corev1.ServiceList{}, &gatewayapi.GatewayList{}
 	for name, list := range map[string]client.ObjectList{"APIRules": rules, "Services": services, "Gateways": gateways} {
@@ -291,7 +291,8 @@ func (w *watch) read(ctx context.Context) ([]apirule.Exposure, error) {
 	return w.decider.Decide(all, cluster), nil
 }
 
-// hostsOf are the hosts of the listeners of a Gateway that take HTTP, with or without TLS. One that takes every host has an empty one.
+// hostsOf returns the hosts of a Gateway's listeners for HTTP, with or without TLS. A listener for every host has an
+// empty one.
 func hostsOf(gateway *gatewayapi.Gateway) []string {
 	var hosts []string
 	for i := range gateway.Spec.Listeners {
@@ -308,8 +309,9 @@ func hostsOf(gateway *gatewayapi.Gateway) []string {
 	return hosts
 }
 
-// APIRuleObjects limits what a cache holds of Services. Watch relies on it; make it part of the cache.Options.ByObject. It is empty when
-// APIRules are not served. Kinds of CustomResourceDefinitions are not in it: a cache cannot be made while one of those is missing.
+// APIRuleObjects limits the fields of Services in a cache. APIRules relies on it; it belongs into
+// cache.Options.ByObject. It is empty when APIRules are not served. It does not contain kinds of
+// CustomResourceDefinitions: a cache cannot be made while one of them is missing.
 func APIRuleObjects(settings APIRuleSettings) map[client.Object]cache.ByObject {
 	if !settings.Enabled {
 		return nil
@@ -317,18 +319,19 @@ func APIRuleObjects(settings APIRuleSettings) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&corev1.Service{}: {Transform: withoutDetails}}
 }
 
-// TransformAPIRules limits what a cache holds of APIRules and Gateways, as its cache.Options.DefaultTransform. Other objects stay as they are.
+// TransformAPIRules limits the fields of APIRules and Gateways in a cache. It belongs into
+// cache.Options.DefaultTransform. Other objects do not change.
 func TransformAPIRules(object any) (any, error) {
 	switch typed := object.(type) {
 	case *v2.APIRule:
-		typed.Annotations, typed.ManagedFields = nil, nil // their owners may fill 256 KiB
+		typed.Annotations, typed.ManagedFields = nil, nil // may have 256 KiB
 	case *gatewayapi.Gateway:
 		onlyListeners(typed)
 	}
 	return object, nil
 }
 
-// withoutDetails keeps of a Service where it leads, and who may lead to it.
+// withoutDetails keeps only the fields of a Service that determine its backends and who may expose it.
 func withoutDetails(object any) (any, error) {
 	service, ok := object.(*corev1.Service)
 	if !ok {
@@ -345,7 +348,7 @@ func withoutDetails(object any) (any, error) {
 	return service, nil
 }
 
-// onlyListeners keeps of a Gateway which hosts it has.
+// onlyListeners keeps only the listeners of a Gateway.
 func onlyListeners(gateway *gatewayapi.Gateway) {
 	gateway.Annotations, gateway.ManagedFields = nil, nil
 	listeners := make([]gatewayapi.Listener, len(gateway.Spec.Listeners))

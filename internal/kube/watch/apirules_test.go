@@ -67,7 +67,7 @@ func TestADomainOfAGatewayIsRefused(t *testing.T) {
 	}
 }
 
-// watched starts Watch on a cache of its own, and says what it told last of the APIRules of a namespace.
+// watched runs APIRules on a cache of its own, and returns the Exposures of a namespace.
 func watched(
 	t *testing.T, env *envtest.Environment, namespace string, settings APIRuleSettings, change ...func(*cache.Options),
 ) (<-chan []apirule.Exposure, cache.Cache) {
@@ -105,7 +105,7 @@ func watched(
 	return told, objects
 }
 
-// late is a mapper of a cluster to which Gateway API comes later.
+// late is a mapper of a cluster where Gateway API is installed later.
 type late struct {
 	meta.RESTMapper
 	there atomic.Bool
@@ -118,7 +118,7 @@ func (l *late) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RES
 	return l.RESTMapper.RESTMapping(kind, versions...)
 }
 
-func TestKindsThatAreNotServedYetHoldUpNothing(t *testing.T) {
+func TestMissingKindsDelayNoDecision(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	namespace := env.Namespace(t)
@@ -143,7 +143,7 @@ func TestKindsThatAreNotServedYetHoldUpNothing(t *testing.T) {
 	until(t, told, answersAt(namespace+".example.com", "price."+namespace+".example.com"))
 }
 
-// until waits for Exposures of which the condition holds.
+// until waits for Exposures that meet the condition.
 func until(t *testing.T, told <-chan []apirule.Exposure, holds func([]apirule.Exposure) bool) []apirule.Exposure {
 	t.Helper()
 	for {
@@ -153,7 +153,7 @@ func until(t *testing.T, told <-chan []apirule.Exposure, holds func([]apirule.Ex
 				return all
 			}
 		case <-time.After(time.Minute):
-			t.Fatal("nothing of this was told")
+			t.Fatal("the Exposures were not applied")
 		}
 	}
 }
@@ -182,7 +182,7 @@ func apiRule(namespace, host, gateway string) *v2.APIRule {
 	}
 }
 
-func TestWatchTellsWhatAPIRulesAmountToWhateverComesFirst(t *testing.T) {
+func TestWatchReportsExposuresInWhateverOrderObjectsArrive(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	namespace := env.Namespace(t)
@@ -190,7 +190,7 @@ func TestWatchTellsWhatAPIRulesAmountToWhateverComesFirst(t *testing.T) {
 	told, _ := watched(t, env, namespace, APIRuleSettings{Enabled: true, GatewayAPI: true})
 	until(t, told, answersAt())
 
-	// An APIRule without anything that it names.
+	// An APIRule without the objects that it names.
 	rule := apiRule(namespace, "price", namespace+"/shop")
 	require.NoError(t, env.Client.Create(t.Context(), rule))
 	e := until(t, told, answersAt(""))[0]
@@ -235,7 +235,7 @@ func TestDomainsOfTheSettingsAreGateways(t *testing.T) {
 	until(t, told, answersAt(namespace+".example.com"))
 }
 
-func TestAStatusAndTheChangesThatMeanNothingAreNotTold(t *testing.T) {
+func TestIrrelevantChangesAreNotReported(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	for name, tc := range map[string]struct {
@@ -248,7 +248,7 @@ func TestAStatusAndTheChangesThatMeanNothingAreNotTold(t *testing.T) {
 		"its end":                  {ruleDiffers, &v2.APIRule{}, &v2.APIRule{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Now())}}, true},
 		"a label of a Service":     {serviceDiffers, &corev1.Service{}, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}, false},
 		"its address":              {serviceDiffers, &corev1.Service{}, &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1"}}, true},
-		"whom it lets in": {serviceDiffers, &corev1.Service{}, &corev1.Service{
+		"the namespaces that it admits": {serviceDiffers, &corev1.Service{}, &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{apirule.AnnotationFrom: "*"}},
 		}, true},
 		"the status of a Gateway": {gatewayDiffers, &gatewayapi.Gateway{}, &gatewayapi.Gateway{
@@ -268,7 +268,7 @@ func TestAStatusAndTheChangesThatMeanNothingAreNotTold(t *testing.T) {
 	until(t, told, answersAt(""))
 }
 
-func TestTheCacheKeepsOnlyWhatDecides(t *testing.T) {
+func TestCacheKeepsOnlyFieldsThatDecisionsDependOn(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	namespace := env.Namespace(t)
@@ -304,10 +304,10 @@ func TestTheCacheKeepsOnlyWhatDecides(t *testing.T) {
 	require.Empty(t, gateway.Annotations)
 	require.Equal(t, gatewayapi.GatewaySpec{Listeners: []gatewayapi.Listener{{Name: "http", Port: 80, Protocol: gatewayapi.HTTPProtocolType}}}, gateway.Spec)
 
-	require.Empty(t, APIRuleObjects(APIRuleSettings{}), "nothing is kept, or read, where APIRules are not served")
+	require.Empty(t, APIRuleObjects(APIRuleSettings{}), "Services must not be cached where APIRules are not served")
 }
 
-func TestChangesThatComeTogetherAreToldTogether(t *testing.T) {
+func TestSimultaneousChangesAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	changed, decided := make(chan struct{}, 1), make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
@@ -332,5 +332,5 @@ func TestChangesThatComeTogetherAreToldTogether(t *testing.T) {
 
 	broken := errors.New("broken")
 	require.ErrorIs(t, (&watch{}).follow(t.Context(), func() error { return broken }), broken)
-	require.NoError(t, (&watch{}).follow(ctx, func() error { return broken }), "a process that ends reads nothing more")
+	require.NoError(t, (&watch{}).follow(ctx, func() error { return broken }), "errors after the end of ctx must be ignored")
 }

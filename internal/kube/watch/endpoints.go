@@ -29,8 +29,8 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Endpoints reports the endpoints of Services. Activators, which are among the endpoints of a Function's Service, are none, and
-// neither is what is no pod of the Service's namespace.
+// Endpoints reports the endpoints of Services. It leaves out activators, which are among the endpoints of a Function's
+// Service, and addresses that do not belong to a pod of the Service's namespace.
 type Endpoints struct {
 	cache   cache.Cache
 	watches *serviceWatches
@@ -38,7 +38,8 @@ type Endpoints struct {
 	log     logr.Logger
 }
 
-// NewEndpoints reads Services, EndpointSlices and pods from c. The log is for addresses that are left out.
+// NewEndpoints returns Endpoints that read Services, EndpointSlices and pods from c, and log addresses that are left
+// out.
 func NewEndpoints(c cache.Cache, log logr.Logger) *Endpoints {
 	e := &Endpoints{
 		cache: c, watches: newServiceWatches(c, serviceOf, &corev1.Service{}, &discoveryv1.EndpointSlice{}), pods: newPlaces(), log: log,
@@ -47,7 +48,7 @@ func NewEndpoints(c cache.Cache, log logr.Logger) *Endpoints {
 	return e
 }
 
-// Run reads everything before the first Watch does, which would have to wait for it, until ctx ends.
+// Run registers the handlers before the first Watch, which would otherwise have to wait for them.
 func (e *Endpoints) Run(ctx context.Context) error {
 	if _, err := e.watches.register(ctx); err != nil && ctx.Err() == nil {
 		return err
@@ -56,8 +57,8 @@ func (e *Endpoints) Run(ctx context.Context) error {
 	return nil
 }
 
-// Watch calls apply with all endpoints of the Service's port, sorted by address, until ctx ends. There are
-// none while the Service or its port does not exist.
+// Watch calls apply with all endpoints of the Service's port, sorted by address, until ctx ends. The list is empty
+// while the Service or its port does not exist.
 func (e *Endpoints) Watch(
 	ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint),
 ) error {
@@ -74,7 +75,7 @@ func (e *Endpoints) Watch(
 	}, apply)
 }
 
-// serviceOf is the Service that an object is, or whose pods it lists.
+// serviceOf returns the Service that an object is, or that it belongs to.
 func serviceOf(obj any) types.NamespacedName {
 	switch obj := obj.(type) {
 	case *corev1.Service:
@@ -108,11 +109,11 @@ func (e *Endpoints) read(
 	return endpointsOf(&service, slices.Items, port, isPod), nil
 }
 
-// serviceWatches are many watches of a Service each. They share one handler for each kind of object, which wakes only the watches
-// of the Service that an object belongs to.
+// serviceWatches holds watches of individual Services. They share one handler for each kind of object, which notifies
+// only the watches of the Service that an object belongs to.
 type serviceWatches struct {
 	cache     cache.Cache
-	serviceOf func(obj any) types.NamespacedName // zero for an object that matters to none
+	serviceOf func(obj any) types.NamespacedName // zero for an irrelevant object
 	handlers  []handler
 
 	mu      sync.Mutex
@@ -120,7 +121,7 @@ type serviceWatches struct {
 	signals map[types.NamespacedName]map[signal]struct{}
 }
 
-// handler is told what changes in a kind of object.
+// handler handles the changes of a kind of object.
 type handler struct {
 	kind    client.Object
 	changed func(before, after any)
@@ -134,8 +135,8 @@ func newServiceWatches(c cache.Cache, serviceOf func(any) types.NamespacedName, 
 	return w
 }
 
-// followService calls apply with what read finds of a Service, at once and after each change, until ctx ends. A change of another
-// kind than those of w is one that raises the signal.
+// followService calls apply with the result of read for a Service, at once and after each change, until ctx ends.
+// changed signals changes of kinds other than those of w.
 func followService[T any](
 	ctx context.Context, w *serviceWatches, service types.NamespacedName, changed signal, read func(context.Context) (T, error), apply func(T),
 ) error {
@@ -151,7 +152,7 @@ func followService[T any](
 	return follow(ctx, changed, read, apply)
 }
 
-// register installs the handlers at the first watch. They stay for the life of the cache.
+// register installs the handlers at the first watch. They remain installed as long as the cache lives.
 func (w *serviceWatches) register(ctx context.Context) ([]toolscache.InformerSynced, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -192,7 +193,7 @@ func (w *serviceWatches) remove(service types.NamespacedName, changed signal) {
 	}
 }
 
-// changed wakes the watches of the Service that an object belongs to, or belonged to.
+// changed notifies the watches of the Service that an object belongs to, or belonged to.
 func (w *serviceWatches) changed(before, after any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,10 +204,10 @@ func (w *serviceWatches) changed(before, after any) {
 	}
 }
 
-// endpointsOf finds where a port of a Service is served. Slices name ports as the Service does; the number
-// in them is the pods' own. Slices of activators are left out, and so are addresses of which isPod says no: anyone who may write
-// slices can name any. A Service of two IP families is reached by its first.
-// One that is another name for a host, which anyone may write, is served nowhere.
+// endpointsOf returns the endpoints of a Service's port. Slices name ports as the Service does; their numbers are those
+// of the pods. It leaves out slices of activators, and addresses for which isPod returns false: anyone who may write
+// slices can enter any address. A Service of two IP families has the endpoints of its first. An ExternalName Service,
+// which anyone may write, has no endpoints.
 func endpointsOf(
 	service *corev1.Service, items []discoveryv1.EndpointSlice, port int32, isPod func(netip.Addr) bool,
 ) []routing.Endpoint {
@@ -228,7 +229,7 @@ func endpointsOf(
 				continue
 			}
 			current.Function = function
-			if other, twice := byAddress[current.Address]; !twice || !other.Ready { // an endpoint that moves is in two slices
+			if other, twice := byAddress[current.Address]; !twice || !other.Ready { // a moving endpoint is in two slices
 				byAddress[current.Address] = current
 			}
 		}
@@ -236,7 +237,7 @@ func endpointsOf(
 	return slices.SortedFunc(maps.Values(byAddress), func(a, b routing.Endpoint) int { return strings.Compare(a.Address, b.Address) })
 }
 
-// endpointOf is false for an endpoint that is no pod. Of its addresses the first counts, as for Kubernetes.
+// endpointOf returns false for an endpoint that is not a pod. It uses the first address, as Kubernetes does.
 func endpointOf(endpoint *discoveryv1.Endpoint, port int32, isPod func(netip.Addr) bool) (routing.Endpoint, bool) {
 	if len(endpoint.Addresses) == 0 {
 		return routing.Endpoint{}, false
@@ -270,7 +271,7 @@ func portNumber(slice *discoveryv1.EndpointSlice, name string) (int32, bool) {
 	return 0, false
 }
 
-// listsPods is false for a slice of activators, and for one that is being deleted.
+// listsPods is false for a slice of activators, and for a slice that is being deleted.
 func listsPods(slice *discoveryv1.EndpointSlice) bool {
 	return !activation.IsOurs(slice) && slice.DeletionTimestamp.IsZero()
 }
@@ -282,8 +283,7 @@ func ofFamily(service *corev1.Service, slice *discoveryv1.EndpointSlice) bool {
 	return len(service.Spec.IPFamilies) == 0 || string(slice.AddressType) == string(service.Spec.IPFamilies[0])
 }
 
-// ownedByFunction reports whether the Service's pods are those of a Function, whose server listens as soon as
-// it can answer.
+// ownedByFunction reports whether the Service belongs to a Function, whose server listens as soon as it can respond.
 func ownedByFunction(service *corev1.Service) bool {
 	owner := metav1.GetControllerOf(service)
 	if owner == nil || owner.Kind != "Function" {
@@ -294,24 +294,25 @@ func ownedByFunction(service *corev1.Service) bool {
 }
 
 const (
-	// outsiderPatience bounds how long an address may be no pod's: slices often name a pod before the pod itself is read.
+	// outsiderPatience is the time before an address without a pod is logged: slices often contain an address before
+	// the pod itself is read.
 	outsiderPatience = 10 * time.Second
-	// outsiderPause is between two lines about a Service.
+	// outsiderPause is the minimum time between two log lines about a Service.
 	outsiderPause = 10 * time.Minute
 )
 
-// outsiders logs that a Service has addresses that no pod of its namespace has, once while it does.
+// outsiders logs, once, that a Service has addresses that belong to no pod of its namespace.
 type outsiders struct {
 	log logr.Logger
 
 	mu    sync.Mutex
 	first netip.Addr
 	count int
-	timer *time.Timer // while there are some
-	quiet time.Time   // when the next line may come
+	timer *time.Timer // set while there are such addresses
+	quiet time.Time   // no log line before this time
 }
 
-// read calls a reading of the addresses with isPod, and notes of which isPod says no.
+// read calls reading with isPod, and counts the addresses for which isPod returns false.
 func (o *outsiders) read(isPod func(netip.Addr) bool, reading func(isPod func(netip.Addr) bool) error) error {
 	var first netip.Addr
 	count := 0
@@ -351,8 +352,8 @@ func (o *outsiders) report() {
 		return
 	}
 	o.quiet = time.Now().Add(outsiderPause)
-	o.log.Info("addresses of a Service are no pods' of its namespace: nothing is sent to them", "address", o.first.String(), "addresses", o.count)
+	o.log.Info("addresses of a Service belong to no pod of its namespace and receive no requests", "address", o.first.String(), "addresses", o.count)
 }
 
-// stop is called when the Service is followed no more.
+// stop ends the logging for the Service.
 func (o *outsiders) stop() { o.note(netip.Addr{}, 0) }

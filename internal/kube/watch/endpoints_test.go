@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// service is that of a Function; its port 80 is the pods' 8080.
+// service returns the Service of a Function; its port 80 maps to the pods' 8080.
 func service(change ...func(*corev1.Service)) *corev1.Service {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "price", OwnerReferences: []metav1.OwnerReference{{
@@ -59,7 +59,7 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 		service *corev1.Service
 		slices  []discoveryv1.EndpointSlice
 		port    int32
-		foreign []string // addresses that are no pods' of the namespace
+		foreign []string // addresses of pods of other namespaces
 		want    []routing.Endpoint
 	}{
 		"ready":                               {slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, want: []routing.Endpoint{ready}},
@@ -73,7 +73,7 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 			slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.2", yes, no)), slice(pod("10.0.0.1", yes, no))},
 			want:   []routing.Endpoint{ready, {Address: "10.0.0.2:8080", Ready: true, Function: true}},
 		},
-		"in two slices the ready one counts": {
+		"the ready endpoint of two slices takes precedence": {
 			slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no)), slice(pod("10.0.0.1", no, no))},
 			want:   []routing.Endpoint{ready},
 		},
@@ -85,7 +85,7 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 			slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no)), slice(pod("10.0.9.9", nil, nil))}, foreign: []string{"10.0.9.9"},
 			want: []routing.Endpoint{ready},
 		},
-		"what is no address is left out": {slices: []discoveryv1.EndpointSlice{slice(pod("price", yes, no), pod("10.0.0.1", yes, no))}, want: []routing.Endpoint{ready}},
+		"a malformed address is left out": {slices: []discoveryv1.EndpointSlice{slice(pod("price", yes, no), pod("10.0.0.1", yes, no))}, want: []routing.Endpoint{ready}},
 		"another namespace's pod is left out of the Service of another owner": {
 			service: service(func(s *corev1.Service) { s.OwnerReferences = nil }),
 			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.9.9", yes, no))}, foreign: []string{"10.0.9.9"},
@@ -95,11 +95,11 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 			service: service(func(s *corev1.Service) { s.Spec.Ports[0].Name = "grpc" }),
 			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))},
 		},
-		"another name for a host": {
+		"an ExternalName Service": {
 			service: service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }),
 			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))},
 		},
-		"activators are no pods": {
+		"activators are left out": {
 			slices: []discoveryv1.EndpointSlice{*listed("price", 0, activation.FirstPort, "10.0.1.1"), slice(pod("10.0.0.1", yes, no))},
 			want:   []routing.Endpoint{ready},
 		},
@@ -140,7 +140,7 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsNoPodsOfItsNamespaceIsLoggedOnceItStaysSo(t *testing.T) {
+func TestPersistentForeignAddressIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var lines []string
@@ -168,9 +168,9 @@ func TestAnAddressThatIsNoPodsOfItsNamespaceIsLoggedOnceItStaysSo(t *testing.T) 
 		require.Empty(t, after(time.Hour), "its pod was read later than the slice")
 
 		see("10.0.0.1", "192.0.2.1", "192.0.2.2")
-		require.Equal(t, []string{`"level"=0 "msg"="addresses of a Service are no pods' of its namespace: nothing is sent to them" ` +
+		require.Equal(t, []string{`"level"=0 "msg"="addresses of a Service belong to no pod of its namespace and receive no requests" ` +
 			`"service"="shop/price" "address"="192.0.2.1" "addresses"=2`}, after(outsiderPatience))
-		for range 1000 { // somebody writes slices over and over
+		for range 1000 { // repeated writes of the slices
 			see("192.0.2.1")
 			require.Len(t, after(outsiderPause/2000), 1)
 			see("10.0.0.1")

@@ -16,7 +16,7 @@ import (
 
 var errOutOfStep = errors.New("the cache does not get in step with the API server")
 
-// signal wakes one waiter, however often it is raised before.
+// signal wakes one waiter. Raising it repeatedly wakes the waiter once.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
@@ -28,8 +28,8 @@ func (s signal) raise() {
 	}
 }
 
-// onChange calls handle with the objects of each add, update and delete of kind. Its registration is in
-// step when the present objects were handled.
+// onChange calls handle with the objects of each add, update and delete of kind. Its registration is in sync once the
+// present objects have been handled.
 func onChange(
 	ctx context.Context, c cache.Cache, kind client.Object, handle func(before, after any),
 ) (remove func(), inStep func() bool, err error) {
@@ -50,11 +50,11 @@ func onChange(
 	if err != nil {
 		return nil, nil, fmt.Errorf("watch %T: %w", kind, err)
 	}
-	remove = func() { _ = informer.RemoveEventHandler(registration) } // fails only when it is gone
+	remove = func() { _ = informer.RemoveEventHandler(registration) } // fails only when the informer is gone
 	return remove, registration.HasSynced, nil
 }
 
-// awaitSync waits until the cache and the handlers are in step. It reports false when ctx ended before.
+// awaitSync waits until the cache and the handlers are in sync. It returns false when ctx ended first.
 func awaitSync(ctx context.Context, c cache.Cache, inStep ...toolscache.InformerSynced) (bool, error) {
 	if c.WaitForCacheSync(ctx) && toolscache.WaitForCacheSync(ctx.Done(), inStep...) {
 		return true, nil
@@ -65,8 +65,7 @@ func awaitSync(ctx context.Context, c cache.Cache, inStep ...toolscache.Informer
 	return false, nil
 }
 
-// follow calls apply with what read finds, first and whenever changed is raised, as long as that differs
-// from the last time.
+// follow calls apply with the result of read, at first and whenever changed is raised, if it differs from the last one.
 func follow[T any](ctx context.Context, changed signal, read func(context.Context) (T, error), apply func(T)) error {
 	var last T
 	for first := true; ; first = false {
@@ -86,8 +85,9 @@ func follow[T any](ctx context.Context, changed signal, read func(context.Contex
 	}
 }
 
-// Annotation calls apply with each object of a kind that has the annotation, with its value, and again when that changes; with an
-// empty value when the annotation or the object is gone. Calls come one at a time, until ctx ends.
+// Annotation calls apply with each object of a kind that has the annotation, with its value, and again when the value
+// changes; with an empty value when the annotation or the object is removed. It makes one call at a time, until ctx
+// ends.
 func Annotation(ctx context.Context, c cache.Cache, kind client.Object, key string, apply func(client.Object, string)) error {
 	remove, _, err := onChange(ctx, c, kind, func(before, after any) {
 		object, old := annotated(before, key)
@@ -117,12 +117,12 @@ func annotated(obj any, key string) (client.Object, string) {
 
 // Content is the data of a ConfigMap.
 type Content struct {
-	Found bool // false: there is no such ConfigMap
+	Found bool // false: the ConfigMap does not exist
 	UID   types.UID
 	Data  map[string]string
 }
 
-// ConfigMap calls apply with what the ConfigMap holds, until ctx ends. The cache should hold no others.
+// ConfigMap calls apply with the data of the ConfigMap, until ctx ends. The cache should hold no other ConfigMaps.
 func ConfigMap(ctx context.Context, c cache.Cache, name types.NamespacedName, apply func(Content)) error {
 	changed := newSignal()
 	remove, inStep, err := onChange(ctx, c, &corev1.ConfigMap{}, func(_, _ any) { changed.raise() })

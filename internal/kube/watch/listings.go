@@ -16,22 +16,24 @@ import (
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
-// readPause parts two reads of all listings. A rollout of the gateways changes each of them, and each read looks at all.
+// readPause is the minimum time between two reads of all listings. A rollout of the gateways changes each of them, and
+// each read processes all.
 const readPause = 100 * time.Millisecond
 
-// Listings report where the activators of Functions are listed.
+// Listings reports the listings of Functions' activators.
 type Listings struct {
 	cache   cache.Cache
 	watches *serviceWatches
 }
 
-// NewListings reads EndpointSlices from c.
+// NewListings returns Listings that read EndpointSlices from c.
 func NewListings(c cache.Cache) *Listings {
 	return &Listings{cache: c, watches: newServiceWatches(c, functionOf, &discoveryv1.EndpointSlice{})}
 }
 
-// Watch calls apply with the listings of all Functions, sorted by Function and those of IPv4 first, until ctx ends. No two
-// Functions have the same port: the one that has had it since the watch began keeps it, or the one whose slice is the oldest.
+// Watch calls apply with the listings of all Functions, sorted by Function with IPv4 first, until ctx ends. No two
+// Functions have the same port: the Function that has had it since the watch began keeps it, or else the one with the
+// oldest slice.
 func (l *Listings) Watch(ctx context.Context, apply func([]activation.Listing)) error {
 	changed := newSignal()
 	remove, inStep, err := onChange(ctx, l.cache, &discoveryv1.EndpointSlice{}, func(before, after any) {
@@ -93,7 +95,7 @@ func (l *Listings) isListed(ctx context.Context, function types.NamespacedName) 
 	return false, nil
 }
 
-// functionOf is the Function whose activators an object lists.
+// functionOf returns the Function whose activators an object lists.
 func functionOf(obj any) types.NamespacedName {
 	slice, ok := obj.(*discoveryv1.EndpointSlice)
 	if !ok || !activation.IsOurs(slice) {
@@ -105,17 +107,17 @@ func functionOf(obj any) types.NamespacedName {
 // isOurs reports whether an object lists activators.
 func isOurs(obj any) bool { return functionOf(obj) != types.NamespacedName{} }
 
-// claim is a listing with the slice that it was read from.
+// claim is a listing with its slice.
 type claim struct {
 	listing activation.Listing
 	slice   *discoveryv1.EndpointSlice
 }
 
-// holders are the Functions that have the ports of activators.
+// holders maps the ports of activators to their Functions.
 type holders map[int32]types.NamespacedName
 
-// listingsOf reads slices, and leaves out those whose port another Function has: whoever may write slices in one namespace could
-// take the callers of any Function otherwise.
+// listingsOf reads slices, and leaves out those whose port belongs to another Function: otherwise anyone who may write
+// slices in one namespace could receive the requests to any Function.
 func listingsOf(items []discoveryv1.EndpointSlice, before holders) ([]activation.Listing, holders) {
 	claims := make([]claim, 0, len(items))
 	best := make(map[int32]claim, len(items)) // by port
@@ -143,8 +145,8 @@ func listingsOf(items []discoveryv1.EndpointSlice, before holders) ([]activation
 	return listings, now
 }
 
-// prefer reports whether a has the port, and not b. Who had it before keeps it while it claims it, because a slice can be changed
-// at any age. Else the older slice decides, and of equally old ones the first by name.
+// prefer reports whether a has precedence over b for the port. A Function that had it keeps it, because a slice can be
+// changed at any age. Otherwise the older slice has precedence, and of equally old ones the first by name.
 func (h holders) prefer(a, b claim) bool {
 	hadA, hadB := h[a.listing.Port] == a.listing.Function, h[b.listing.Port] == b.listing.Function
 	if hadA != hadB {

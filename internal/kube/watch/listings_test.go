@@ -20,7 +20,7 @@ func listing(namespace, function string, port int32, addresses ...string) activa
 	}
 }
 
-func TestAPortOfActivatorsBelongsToOneFunction(t *testing.T) {
+func TestPortOfActivatorsBelongsToOneFunction(t *testing.T) {
 	t.Parallel()
 	const port, other = activation.FirstPort, activation.FirstPort + 1
 	for name, tc := range map[string]struct {
@@ -41,7 +41,7 @@ func TestAPortOfActivatorsBelongsToOneFunction(t *testing.T) {
 			slices: []*discoveryv1.EndpointSlice{listed("price", 1, activation.LastPort+1), new(slice(pod("10.0.0.1", nil, nil))), listed("stock", 1, port)},
 			want:   []activation.Listing{listing("shop", "stock", port)},
 		},
-		"a forged slice takes no port of another's": {
+		"a forged slice takes no port of another Function": {
 			slices: []*discoveryv1.EndpointSlice{in("attack", listed("a", 2, port, "10.6.6.6")), listed("price", 1, port, "10.0.0.1")},
 			want:   []activation.Listing{listing("shop", "price", port, "10.0.0.1")},
 		},
@@ -64,7 +64,7 @@ func TestAPortOfActivatorsBelongsToOneFunction(t *testing.T) {
 			slices: []*discoveryv1.EndpointSlice{in("attack", listed("a", 1, port, "10.6.6.6")), listed("price", 2, port, "10.0.0.1")},
 			want:   []activation.Listing{listing("shop", "price", port, "10.0.0.1")},
 		},
-		"a port that is given up": {
+		"a released port": {
 			before: holders{port: {Namespace: "shop", Name: "price"}},
 			slices: []*discoveryv1.EndpointSlice{listed("stock", 2, port), listed("price", 1, other)},
 			want:   []activation.Listing{listing("shop", "price", other), listing("shop", "stock", port)},
@@ -107,13 +107,13 @@ func TestListingsFollowTheSlicesOfActivators(t *testing.T) {
 	informer.Update(price, awake)
 	require.Equal(t, []string{"10.0.0.1"}, next(t, applied)[0].Addresses)
 
-	stolen := awake.DeepCopy() // it lists pods from now on
+	stolen := awake.DeepCopy() // it lists pods from here on
 	delete(stolen.Labels, discoveryv1.LabelManagedBy)
 	require.NoError(t, c.Update(t.Context(), stolen))
 	informer.Update(awake, stolen)
 	require.Equal(t, []activation.Listing{listing("shop", "stock", other)}, next(t, applied))
 
-	informer.Update(stock, stock.DeepCopy()) // nothing that matters changed
+	informer.Update(stock, stock.DeepCopy()) // no relevant change
 	require.NoError(t, c.Delete(t.Context(), stock))
 	informer.Delete(stock)
 	require.Empty(t, next(t, applied))
@@ -148,7 +148,7 @@ func TestAFunctionIsListedWhileASliceHasAnActivator(t *testing.T) {
 	informer.Update(full, drained)
 	require.False(t, next(t, price))
 	require.Empty(t, price)
-	require.Empty(t, stock, "a watch receives nothing of another Function")
+	require.Empty(t, stock, "a watch must not receive changes of another Function")
 }
 
 func TestAWatchOfListingsEndsWithinItsPause(t *testing.T) {
@@ -162,7 +162,7 @@ func TestAWatchOfListingsEndsWithinItsPause(t *testing.T) {
 	require.Empty(t, listings.watches.signals)
 }
 
-// listed is the slice of a Function's activators, created in that second.
+// listed returns the slice of a Function's activators, created at the given second.
 func listed(function string, second int64, port int32, addresses ...string) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{

@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CacheObjects limits what a cache holds of pods to where they are. NewEndpoints is best used with it: make it part of the
-// cache.Options.ByObject, and NewInformer their NewInformer.
+// CacheObjects limits the fields of pods in a cache to their addresses and location, for NewEndpoints. It belongs into
+// cache.Options.ByObject, together with NewInformer.
 func CacheObjects() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&corev1.Pod{}: {
-		Field: fields.AndSelectors( // pods that have ended keep in their status an address that others have by now
+		Field: fields.AndSelectors( // the status of a pod that has ended contains an address that may since belong to another pod
 			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 		),
@@ -34,8 +34,9 @@ func CacheObjects() map[client.Object]cache.ByObject {
 	}}
 }
 
-// NewInformer makes informers whose lists of pods are read in pages, each of which is cut down before the next is read: at once ten
-// thousand whole pods would take some hundred megabytes. An API server that streams lists is not asked for pages.
+// NewInformer makes informers that read lists of pods in pages, each of which is reduced before the next is read: ten
+// thousand whole pods at once would take some hundred megabytes. API servers that stream lists receive no requests for
+// pages.
 func NewInformer(
 	lw toolscache.ListerWatcher, kind runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 ) toolscache.SharedIndexInformer {
@@ -50,7 +51,7 @@ func NewInformer(
 func inPages(list toolscache.ListWithContextFunc) toolscache.ListWithContextFunc {
 	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		if options.ResourceVersion == "0" {
-			options.ResourceVersion = "" // the API server answers 0 out of its cache, without pages
+			options.ResourceVersion = "" // at version 0 the API server responds from its cache, without pages
 		}
 		page, err := list(ctx, options)
 		if pods, ok := page.(*corev1.PodList); ok && err == nil {
@@ -69,12 +70,12 @@ func inPages(list toolscache.ListWithContextFunc) toolscache.ListWithContextFunc
 	}
 }
 
-// place is where a pod is: what a cache keeps of it.
+// place is the location of a pod: the part that a cache keeps.
 type place struct {
-	metav1.ObjectMeta // by which informers know it, and no more
+	metav1.ObjectMeta // only the fields that informers need
 	addresses         []netip.Addr
-	node              bool // the addresses are its node's, whose other pods have them too
-	ending            bool // its network may be gone already, and its addresses another's
+	node              bool // a host-network pod: other pods of the node have the same addresses
+	ending            bool // terminating: its addresses may already belong to another pod
 }
 
 // GetObjectKind implements runtime.Object.
@@ -87,7 +88,8 @@ func (p *place) DeepCopyObject() runtime.Object {
 	return &copied
 }
 
-// placeOf reads where a pod is. One that has ended, or is on no node, is nowhere, whatever its status says.
+// placeOf returns the location of a pod. A pod that has ended, or has no node, has no addresses, regardless of its
+// status.
 func placeOf(pod *corev1.Pod) *place {
 	p := &place{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, ResourceVersion: pod.ResourceVersion},
@@ -105,14 +107,15 @@ func placeOf(pod *corev1.Pod) *place {
 	return p
 }
 
-// isSame reports whether two pods claim the same.
+// isSame reports whether two pods have the same addresses and state.
 func (p *place) isSame(other *place) bool {
 	return p.Namespace == other.Namespace && p.Name == other.Name && p.node == other.node && p.ending == other.ending &&
 		slices.Equal(p.addresses, other.addresses)
 }
 
-// belongs decides whether an address is one of a namespace's pods, by the pods that claim it. One that pods of two namespaces claim is
-// no one's, but for a node's, which belongs to all its pods, and for a pod that ends, which may have given its address back.
+// belongs decides whether an address belongs to a pod of a namespace, given the pods that claim it. An address that
+// pods of two namespaces claim belongs to no pod, except for a node's, which belongs to all host-network pods, and a
+// terminating pod's, which may have released it.
 func belongs(claims []*place, namespace string) bool {
 	var ours, living, others, livingOthers bool
 	for _, p := range claims {
@@ -129,7 +132,7 @@ func belongs(claims []*place, namespace string) bool {
 	return ours && !others
 }
 
-// places know which pods have which addresses, and tell those who have asked when that changes.
+// places maps addresses to pods, and notifies subscribers of changes.
 type places struct {
 	mu     sync.Mutex
 	claims map[netip.Addr][]*place
@@ -141,7 +144,7 @@ func newPlaces() *places {
 	return &places{claims: map[netip.Addr][]*place{}, asked: map[netip.Addr][]signal{}, askers: map[signal][]netip.Addr{}}
 }
 
-// changed takes the news of a pod.
+// changed processes an event of a pod.
 func (s *places) changed(before, after any) {
 	was, is := asPlace(before), asPlace(after)
 	if was != nil && is != nil && was.isSame(is) {
@@ -184,8 +187,8 @@ func asPlace(object any) *place {
 	}
 }
 
-// ask returns a function that reports whether an address belongs to a pod of the namespace. The signal is raised once when
-// the result for one of these addresses may have changed, until the next ask or forget.
+// ask returns a function that reports whether an address belongs to a pod of the namespace. The signal is raised once
+// when the result for one of these addresses may have changed, until the next ask or forget.
 func (s *places) ask(asker signal, namespace string) func(address netip.Addr) bool {
 	s.forget(asker)
 	return func(address netip.Addr) bool {

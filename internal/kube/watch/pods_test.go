@@ -41,7 +41,7 @@ import (
 	"github.com/rouse-run/rouse/scaler/httpload"
 )
 
-// podAt runs on a node.
+// podAt returns a pod that runs on a node.
 func podAt(namespace, name string, addresses ...string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}},
@@ -57,12 +57,12 @@ func podAt(namespace, name string, addresses ...string) *corev1.Pod {
 	return p
 }
 
-// startPod creates a pod until the test ends, which has no addresses before its kubelet says so.
+// startPod creates a pod until the end of the test. A pod has no addresses before its kubelet reports them.
 func startPod(t *testing.T, env *envtest.Environment, p *corev1.Pod) {
 	t.Helper()
 	status := p.Status
 	require.NoError(t, env.Client.Create(t.Context(), p))
-	t.Cleanup(func() { // no kubelet does, and its addresses would stay its namespace's
+	t.Cleanup(func() { // no kubelet does, and its addresses would remain in use
 		require.NoError(t, env.Client.Delete(context.WithoutCancel(t.Context()), p, client.GracePeriodSeconds(0)))
 	})
 	p.Status = status
@@ -128,7 +128,7 @@ func TestAPodHasAllOfItsAddresses(t *testing.T) {
 	require.True(t, isPod(netip.MustParseAddr("fd00::1")))
 }
 
-func TestWhoAskedForAnAddressLearnsWhenItChangesHands(t *testing.T) {
+func TestSubscriberIsNotifiedWhenAnAddressMovesToAnotherPod(t *testing.T) {
 	t.Parallel()
 	all := newPlaces()
 	asker, other := newSignal(), newSignal()
@@ -148,18 +148,18 @@ func TestWhoAskedForAnAddressLearnsWhenItChangesHands(t *testing.T) {
 
 	starting := podAt("shop", "price")
 	all.changed(nil, starting)
-	require.False(t, isRaised(), "it has no address yet")
+	require.False(t, isRaised(), "the pod has no address yet")
 	running := podAt("shop", "price", "10.0.0.1")
 	all.changed(starting, running)
 	require.True(t, isRaised())
 	require.True(t, isPod(address))
 	all.changed(running, running.DeepCopy())
-	require.False(t, isRaised(), "nothing that matters has changed")
+	require.False(t, isRaised(), "no relevant change")
 
 	moved := podAt("shop", "price", "10.0.0.9")
 	all.changed(running, moved)
 	require.True(t, isRaised())
-	require.False(t, isPod(address), "the node has started again")
+	require.False(t, isPod(address), "the node has restarted")
 	all.changed(moved, running)
 	require.True(t, isRaised())
 	ended := running.DeepCopy()
@@ -170,7 +170,7 @@ func TestWhoAskedForAnAddressLearnsWhenItChangesHands(t *testing.T) {
 	all.changed(ended, nil)
 	all.changed(nil, podAt("other", "victim", "10.0.0.1"))
 	require.True(t, isRaised())
-	require.False(t, isPod(address), "another namespace has it now")
+	require.False(t, isPod(address), "another namespace's pod has it now")
 
 	all.forget(asker)
 	all.forget(other)
@@ -181,7 +181,7 @@ func TestWhoAskedForAnAddressLearnsWhenItChangesHands(t *testing.T) {
 	require.Empty(t, all.claims)
 }
 
-// The EndpointSlice comes after the pod's address, but by another watch.
+// The EndpointSlice arrives after the pod's address, but by another watch.
 func TestAnEndpointWaitsForThePodThatHasItsAddress(t *testing.T) {
 	t.Parallel()
 	c, informers := newFakeCache(t, &corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Pod{})
@@ -240,7 +240,7 @@ func TestAForgedSliceLeadsToNoPodOfAnotherNamespaceOnARealAPIServer(t *testing.T
 	genuine.Namespace, genuine.Name = attacker, "genuine"
 	require.NoError(t, env.Client.Create(t.Context(), &genuine))
 	own := routing.Endpoint{Address: "10.7.0.2:8080", Ready: true, Function: true}
-	require.Equal(t, []routing.Endpoint{own}, next(t, applied), "neither another's pod, nor one that has ended, nor none")
+	require.Equal(t, []routing.Endpoint{own}, next(t, applied), "only the namespace's own running pod may be reported")
 
 	startPod(t, env, podAt(attacker, "late", "10.7.0.4"))
 	require.Equal(t, []routing.Endpoint{own, {Address: "10.7.0.4:8080", Ready: true, Function: true}}, next(t, applied))
@@ -248,7 +248,7 @@ func TestAForgedSliceLeadsToNoPodOfAnotherNamespaceOnARealAPIServer(t *testing.T
 }
 
 // Lists are read in pages of 500, by an API server that does not stream them.
-func TestListsOfPodsAreReadInPagesOfWhatIsKept(t *testing.T) {
+func TestListsOfPodsAreReadInReducedPages(t *testing.T) {
 	t.Parallel()
 	var asked []metav1.ListOptions
 	full := podAt("shop", "price", "10.0.0.1")
@@ -266,7 +266,7 @@ func TestListsOfPodsAreReadInPagesOfWhatIsKept(t *testing.T) {
 	require.Equal(t, placeOf(full), placeOf(cut))
 }
 
-func TestTenThousandPodsTakeLittleMemory(t *testing.T) { // no t.Parallel: it measures the heap
+func TestTenThousandPodsTakeLittleMemory(t *testing.T) { // not parallel: it measures the heap
 	const pods, most = 10_000, 12 << 20
 	transform := CacheObjects()
 	var keep func(any) (any, error)
@@ -297,16 +297,16 @@ func heap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// mostCalls are enough for each of two pods to get some, as equal ones take turns.
+// mostCalls suffice to reach each of two pods, since equal ones are picked round-robin.
 const mostCalls = 10
 
-// hostile is a namespace whose Function has a pod and, by a forged slice, that of another namespace.
+// hostile is a namespace whose Function has a pod and a forged slice with the pod of another namespace.
 type hostile struct {
 	endpoints *Endpoints
 	service   types.NamespacedName
-	own       string       // the address of its pod
+	own       string       // of its own pod
 	victim    atomic.Int64 // connections to the other namespace's pod
-	answered  atomic.Int64 // calls that its own pod has answered
+	answered  atomic.Int64 // calls answered by its own pod
 }
 
 func newHostile(t *testing.T, change ...func(*corev1.Service)) *hostile {
@@ -335,7 +335,7 @@ func newHostile(t *testing.T, change ...func(*corev1.Service)) *hostile {
 	return h
 }
 
-// serve counts the connections to a server at an address of this machine.
+// serve counts the connections to a local server at an address.
 func serve(t *testing.T, ip string, connections *atomic.Int64, handle http.HandlerFunc) (address string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(ip, "0"))
@@ -374,7 +374,7 @@ func TestAForgedSliceLeadsAGatewayToNoPodOfAnotherNamespace(t *testing.T) {
 	require.Zero(t, h.victim.Load())
 }
 
-// startable are Functions that nothing is known of.
+// startable reports Functions as unknown.
 type startable struct{}
 
 func (startable) Condition(types.NamespacedName) activator.Condition { return activator.Condition{} }
@@ -399,7 +399,7 @@ func TestAForgedSliceLeadsAnAPIRuleToNoPodOfAnotherNamespace(t *testing.T) {
 	})
 	for range mostCalls {
 		require.Equal(t, http.StatusOK, get(t, server.URL))
-		exposed.Close() // the next one needs another connection
+		exposed.Close() // forces a new connection
 	}
 	require.EqualValues(t, mostCalls, h.answered.Load())
 	require.Zero(t, h.victim.Load())

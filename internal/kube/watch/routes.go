@@ -14,13 +14,13 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Routes watches the Subscriptions of the cluster, as Routes of the data plane.
+// Routes watches the Subscriptions of the cluster, and reports them as Routes of the data plane.
 type Routes struct {
 	cache  cache.Cache
 	policy routing.Policy
 }
 
-// NewRoutes reads Subscriptions from c.
+// NewRoutes returns Routes that read Subscriptions from c.
 func NewRoutes(c cache.Cache, policy routing.Policy) *Routes {
 	return &Routes{cache: c, policy: policy}
 }
@@ -43,7 +43,7 @@ func (r *Routes) Watch(ctx context.Context, apply func([]routing.Route)) error {
 	return follow(ctx, changed, r.read, apply)
 }
 
-// mayReroute is false for updates of the status only.
+// mayReroute ignores updates of the status.
 func mayReroute(before, after any) bool {
 	old, ok := before.(*eventingv1alpha2.Subscription)
 	if !ok {
@@ -82,11 +82,11 @@ var errNotSynced = errors.New("the cache of Subscriptions is not in step yet")
 // Subscriptions reads the Subscriptions of the cluster.
 type Subscriptions struct{ cache cache.Cache }
 
-// NewSubscriptions reads Subscriptions from c.
+// NewSubscriptions returns Subscriptions that are read from c.
 func NewSubscriptions(c cache.Cache) *Subscriptions { return &Subscriptions{cache: c} }
 
-// Specs returns the specs of all Subscriptions that are not being deleted, valid or not. Callers must not
-// change them. It does not wait for the cache: before it is in step there is an error.
+// Specs returns the specs of all Subscriptions that are not being deleted, valid or not. Callers must not change them.
+// It returns an error until the cache is in sync.
 func (s *Subscriptions) Specs(ctx context.Context) ([]eventingv1alpha2.SubscriptionSpec, error) {
 	informer, err := s.cache.GetInformer(ctx, &eventingv1alpha2.Subscription{}, cache.BlockUntilSynced(false))
 	if err != nil {

@@ -42,7 +42,7 @@ func TestWatchesWorkOnARealCache(t *testing.T) {
 		stop()
 		running.Wait()
 	})
-	// The watches begin before the cache does, as in a process that starts everything at once.
+	// The watches begin before the cache, as in a process that starts all parts concurrently.
 	routes := collect(t, NewRoutes(objects, routing.Policy{}).Watch)
 	name := types.NamespacedName{Namespace: namespace, Name: "price"}
 	endpoints := collect(t, func(ctx context.Context, apply func([]routing.Endpoint)) error {
@@ -89,7 +89,7 @@ func TestWatchesWorkOnARealCache(t *testing.T) {
 
 const timeout = time.Minute
 
-// fakeCache reads from a fake client; events are raised by the test.
+// fakeCache reads from a fake client; the test raises events.
 type fakeCache struct {
 	*informertest.FakeInformers
 	client.Client
@@ -122,7 +122,8 @@ func newFakeCache(t *testing.T, kinds ...client.Object) (fakeCache, []*controlle
 	return c, informers
 }
 
-// collect runs a watch and hands out what it applies. Ending the test ends the watch, without an error.
+// collect runs a watch and returns a channel of the applied values. The end of the test ends the watch, without an
+// error.
 func collect[T any](t *testing.T, watch func(context.Context, func(T)) error) <-chan T {
 	t.Helper()
 	applied := make(chan T, 100)
@@ -142,7 +143,7 @@ func next[T any](t *testing.T, applied <-chan T) T {
 	case v := <-applied:
 		return v
 	case <-time.After(timeout):
-		require.FailNow(t, "nothing was applied")
+		require.FailNow(t, "the watch did not call apply")
 		panic("unreachable")
 	}
 }
@@ -251,12 +252,12 @@ func TestEndpointsFollowTheServiceAndItsSlices(t *testing.T) {
 	slices.Update(&starting, ready)
 	require.Equal(t, []routing.Endpoint{{Address: "10.0.0.1:8080", Ready: true, Function: true}}, next(t, applied))
 
-	slices.Update(ready, ready.DeepCopy()) // nothing that matters changed
+	slices.Update(ready, ready.DeepCopy()) // no relevant change
 	require.NoError(t, c.Delete(t.Context(), service()))
 	services.Delete(service())
 	require.Empty(t, next(t, applied))
 	require.Empty(t, applied)
-	require.Empty(t, other, "a watch receives nothing of another Service")
+	require.Empty(t, other, "a watch must not receive changes of another Service")
 }
 
 func TestAWatchThatEndsIsForgotten(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Compare lists what a CRD no longer has, or has become stricter in.
+// Compare lists removals and restrictions between two versions of a CRD.
 func Compare(before, now *apiextensionsv1.CustomResourceDefinition) []string {
 	var found []string
 	if before.Name != now.Name || before.Spec.Scope != now.Spec.Scope || before.Spec.Names.Kind != now.Spec.Names.Kind {
@@ -57,7 +57,7 @@ func compareVersions(before, now *apiextensionsv1.CustomResourceDefinitionVersio
 	return append(found, fields.found...)
 }
 
-// Undescribed takes from a CRD what is for readers, so that a change of words is none.
+// Undescribed removes descriptions from a CRD, so that a change of their words is no difference.
 func Undescribed(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
 	bare := crd.DeepCopy()
 	bare.Annotations = nil
@@ -85,7 +85,7 @@ func undescribe(schema *apiextensionsv1.JSONSchemaProps) {
 
 type schema = apiextensionsv1.JSONSchemaProps
 
-// fields collects what was found while two schemas are walked.
+// fields collects findings while two schemas are walked.
 type fields struct{ found []string }
 
 func (f *fields) add(path, format string, args ...any) {
@@ -109,7 +109,7 @@ func (f *fields) compare(path string, before, now *schema) {
 	f.compareChildren(path, before, now)
 }
 
-// shape is what decides how a value is written and merged.
+// shape describes how a value is encoded and merged.
 func shape(s *schema) string {
 	parts := []string{s.Type, s.Format, ptr.Deref(s.XListType, ""), ptr.Deref(s.XMapType, ""), strings.Join(s.XListMapKeys, ",")}
 	for what, is := range map[string]bool{
@@ -146,7 +146,7 @@ func (f *fields) compareChild(path string, before, now *schema) {
 	switch {
 	case before == nil:
 	case now == nil:
-		f.add(path, "is gone")
+		f.add(path, "is missing")
 	default:
 		f.compare(path, before, now)
 	}
@@ -175,7 +175,7 @@ func text(value *apiextensionsv1.JSON) string {
 	return string(value.Raw)
 }
 
-// compareLimits finds limits that are new or narrower. A limit that is gone, or wider, allows more.
+// compareLimits finds new or narrower limits. Removed or wider limits are allowed.
 func (f *fields) compareLimits(path string, before, now *schema) {
 	f.atLeast(path, "minimum", before.Minimum, now.Minimum)
 	f.atLeast(path, "minLength", number(before.MinLength), number(now.MinLength))
@@ -235,7 +235,8 @@ func (f *fields) compareValues(path string, before, now *schema) {
 	}
 }
 
-// compareRules finds rules that are new. No one can say of two rules which one is stricter, so one that was changed is new.
+// compareRules finds new rules. A changed rule counts as new, because it cannot be decided which of two rules is
+// stricter.
 func (f *fields) compareRules(path string, before, now *schema) {
 	for _, rule := range now.XValidations {
 		if !slices.ContainsFunc(before.XValidations, func(r apiextensionsv1.ValidationRule) bool { return r.Rule == rule.Rule }) {

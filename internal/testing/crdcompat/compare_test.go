@@ -21,10 +21,11 @@ const (
 // renew is for the commit of a release, see docs/releases.md.
 var renew = flag.Bool("renew", false, "write the CRDs of this checkout as those of the release before")
 
-// deliberate is what this release changes all the same, by file and finding, with the reason. It is emptied with each release.
+// deliberate lists intended incompatible changes of this release, by file and finding, with the reason. It is cleared
+// with each release.
 var deliberate = map[string]string{}
 
-func TestTheCRDsTakeAllThatTheReleaseBeforeTook(t *testing.T) {
+func TestCRDsAcceptEverythingThatThePreviousReleaseAccepted(t *testing.T) {
 	t.Parallel()
 	if *renew {
 		write(t)
@@ -37,7 +38,7 @@ func TestTheCRDsTakeAllThatTheReleaseBeforeTook(t *testing.T) {
 		name := strings.TrimPrefix(filepath.ToSlash(file), before+"/")
 		now := filepath.Join(chart, name)
 		if _, err := os.Stat(now); err != nil {
-			found = append(found, name+": the CRD is gone")
+			found = append(found, name+": the CRD is missing")
 			continue
 		}
 		for _, finding := range Compare(read(t, file), read(t, now)) {
@@ -45,7 +46,7 @@ func TestTheCRDsTakeAllThatTheReleaseBeforeTook(t *testing.T) {
 		}
 	}
 	for finding := range deliberate {
-		require.Contains(t, found, finding, "it is in the list of what is deliberate, and not so")
+		require.Contains(t, found, finding, "the list of deliberate changes contains a change that was not made")
 	}
 	found = slices.DeleteFunc(found, func(finding string) bool { return deliberate[finding] != "" })
 	require.Empty(t, found, "the release before may not be upgraded to this one, or not rolled back to: docs/compatibility.md")
@@ -107,7 +108,7 @@ spec:
 // between is what the example has between required and properties.
 const between = "\n            x-kubernetes-validations: [{rule: self.replicas >= 0}]\n            properties:\n"
 
-func TestWhatAllowsLessIsFoundAndWhatAllowsMoreIsNot(t *testing.T) {
+func TestCompareFindsOnlyRestrictions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		old, new string
@@ -125,7 +126,7 @@ func TestWhatAllowsLessIsFoundAndWhatAllowsMoreIsNot(t *testing.T) {
 		"fewer that are required":    {"required: [mode]", "required: []", nil},
 		"a new one with a default":   {"required: [mode]" + between, "required: [mode, x]" + between + "              x: {type: string, default: a}\n", nil},
 		"one is required":            {"required: [mode]", "required: [mode, replicas]", []string{"v1.spec.replicas is required"}},
-		"one is gone":                {"labels: {type: object, additionalProperties: {type: string}}", "", []string{"v1.spec.labels is gone"}},
+		"one is missing":             {"labels: {type: object, additionalProperties: {type: string}}", "", []string{"v1.spec.labels is missing"}},
 		"another type":               {"{type: integer, format: int32", "{type: string, format: int32", []string{`v1.spec.replicas is "string int32", and was "integer int32"`}},
 		"another format":             {"format: int32", "format: int64", []string{`v1.spec.replicas is "integer int64", and was "integer int32"`}},
 		"a narrower maximum":         {"maximum: 10", "maximum: 9", []string{"v1.spec.replicas has maximum 9"}},
@@ -159,7 +160,7 @@ func TestWhatAllowsLessIsFoundAndWhatAllowsMoreIsNot(t *testing.T) {
 	}
 }
 
-func TestWordsAreNotKept(t *testing.T) {
+func TestUndescribedRemovesDescriptions(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, Undescribed(parse(t, example)).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Description)
 	require.Empty(t, Compare(parse(t, example), Undescribed(parse(t, example))))

@@ -1,6 +1,6 @@
-// Package crdcompat owns the rule by which a release may change the CRDs of the one before: every object that was valid stays valid,
-// means the same, and keeps all its fields, whichever of the two releases wrote it.
+// Package crdcompat checks that a release changes the CRDs of the previous release compatibly: every valid object stays
+// valid, has the same meaning, and keeps all its fields, whichever of the two releases wrote it.
 //
-// It guarantees that what breaks the rule is named by version and field. It reads nothing: its test has the CRDs of the release before
-// in testdata/before.
+// It guarantees that a violation is reported by version and field. It reads no files: its test has the CRDs of the
+// previous release in testdata/before.
 package crdcompat

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// ErrNoAssets means that there is no kube-apiserver or no etcd to start.
+// ErrNoAssets means that kube-apiserver or etcd is missing.
 var ErrNoAssets = errors.New(`run "make test" or set KUBEBUILDER_ASSETS`)
 
 type assets struct {
@@ -19,8 +19,8 @@ type assets struct {
 	remove          func() error
 }
 
-// findAssets finds the binaries under the path of the environment. It does not
-// search elsewhere, so that a test never runs on a version by accident.
+// findAssets returns the binaries in the directory that the environment names. It does not search elsewhere, so that a
+// test never runs with another version by accident.
 func findAssets() (assets, error) {
 	dir := os.Getenv("KUBEBUILDER_ASSETS")
 	if dir == "" {
@@ -35,9 +35,8 @@ func findAssets() (assets, error) {
 	return found, nil
 }
 
-// guard wraps the binaries so that the kernel ends them together with the test
-// process: a test that panics or times out does not get to stop anything.
-// Without setpriv, which is Linux only, the binaries stay bare.
+// guard wraps the binaries so that the kernel kills them when the test process ends: a test that panics or times out
+// cannot stop them. Without setpriv, which is Linux only, the binaries are not wrapped.
 func guard(bare assets) (assets, error) {
 	bare.remove = func() error { return nil }
 	setpriv, err := exec.LookPath("setpriv")
@@ -62,8 +61,7 @@ func guard(bare assets) (assets, error) {
 	return guarded, nil
 }
 
-// crdPaths are where the CRDs are: those of the chart, and those of others in
-// their modules.
+// crdPaths returns the paths of the CRDs: the chart's, and those in other modules.
 func crdPaths(o options) ([]string, error) {
 	rouse, err := moduleDir("github.com/rouse-run/rouse")
 	if err != nil {
@@ -97,14 +95,15 @@ func moduleDir(module string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Write calls write, which writes a program and closes it, while this process starts no other.
+// Write calls write, which writes an executable, while this process starts no child: a child could inherit the open
+// file.
 func Write(write func() error) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return write()
 }
 
-// Script writes commands for sh to the file at path.
+// Script writes a script for sh to the file at path.
 func Script(path, commands string) error {
 	return Write(func() error {
 		return os.WriteFile(path, []byte("#!/bin/sh\n"+commands+"\n"), 0o700)
