@@ -65,7 +65,7 @@ type fixture struct {
 	registry  *prometheus.Registry
 }
 
-// idle hands announcements to the controller.
+// idle sends announcements to the controller.
 type idle chan types.NamespacedName
 
 // WatchIdle implements Announcements.
@@ -84,7 +84,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	env := cluster.Environment(t)
 	w := &fixture{Client: env.Client, t: t, namespace: env.Namespace(t), network: newNetwork(), idle: make(idle)}
-	t.Cleanup(func() { // the next controller finds nothing to do here
+	t.Cleanup(func() { // so that the next controller has no work here
 		for _, kind := range []client.Object{&v1alpha2.Function{}, &discoveryv1.EndpointSlice{}} {
 			require.NoError(t, w.DeleteAllOf(context.Background(), kind, client.InNamespace(w.namespace)))
 		}
@@ -98,7 +98,7 @@ func (w *fixture) start(change ...func(*Options)) (stop func()) {
 	ctrllog.SetLogger(logr.Discard())
 	scheme, err := kube.NewScheme()
 	require.NoError(w.t, err)
-	controllers := config.Controller{SkipNameValidation: new(true)} // one controller after the other
+	controllers := config.Controller{SkipNameValidation: new(true)} // controllers run one after the other
 	mgr, err := ctrl.NewManager(cluster.Environment(w.t).Config, ctrl.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -208,7 +208,7 @@ func (w *fixture) gateway(address string) (stop func()) {
 	})
 }
 
-// gateways have these answer and be ready.
+// gateways starts these gateways and makes them ready.
 func (w *fixture) gateways(family discoveryv1.AddressType, addresses ...string) {
 	w.t.Helper()
 	var endpoints []discoveryv1.Endpoint
@@ -219,7 +219,7 @@ func (w *fixture) gateways(family discoveryv1.AddressType, addresses ...string) 
 	w.listEndpoints(gatewayName, family, endpoints...)
 }
 
-// slice is that of a Function and a family, nil when there is none.
+// slice returns the slice of a Function and a family, nil when it does not exist.
 func (w *fixture) slice(function string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice {
 	w.t.Helper()
 	slice := &discoveryv1.EndpointSlice{}
@@ -232,7 +232,7 @@ func (w *fixture) slice(function string, family discoveryv1.AddressType) *discov
 	return slice
 }
 
-// listing returns its content.
+// listing returns the content of the slice.
 func (w *fixture) listing(function string, family discoveryv1.AddressType) (activation.Listing, bool) {
 	w.t.Helper()
 	slice := w.slice(function, family)
@@ -242,7 +242,7 @@ func (w *fixture) listing(function string, family discoveryv1.AddressType) (acti
 	return activation.ListingOf(slice)
 }
 
-// awaitListed waits until exactly these gateways are listed for a Function; none: until the slice is empty.
+// awaitListed waits until exactly these gateways are listed for a Function, or until the slice is empty.
 func (w *fixture) awaitListed(function string, family discoveryv1.AddressType, addresses ...string) activation.Listing {
 	w.t.Helper()
 	var found activation.Listing
@@ -315,7 +315,7 @@ func (w *fixture) exists(slice *discoveryv1.EndpointSlice) bool {
 	return err == nil
 }
 
-// forAnother is a gateway that answers for another Function.
+// forAnother is the handler of a gateway that responds for another Function.
 func forAnother(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set(activation.HeaderFunction, "another")
 }

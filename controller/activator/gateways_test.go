@@ -56,15 +56,15 @@ func TestOnlyReadyGatewaysAreListed(t *testing.T) {
 			list: []discoveryv1.EndpointSlice{slice(v4, endpoint("10.0.0.1", nil, nil))}, families: []discoveryv1.AddressType{v4},
 			want: map[discoveryv1.AddressType][]gateway{v4: one},
 		},
-		"one that is not ready still has a family": {
+		"a gateway that is not ready still has a family": {
 			list: []discoveryv1.EndpointSlice{slice(v4, endpoint("10.0.0.1", no, no))}, families: []discoveryv1.AddressType{v4},
 			want: map[discoveryv1.AddressType][]gateway{},
 		},
-		"one that ends": {
+		"a terminating gateway": {
 			list: []discoveryv1.EndpointSlice{slice(v4, endpoint("10.0.0.1", yes, yes))}, families: []discoveryv1.AddressType{v4},
 			want: map[discoveryv1.AddressType][]gateway{},
 		},
-		"one that does not answer": {
+		"a gateway that does not respond": {
 			list: []discoveryv1.EndpointSlice{slice(v4, endpoint("10.6.6.6", yes, no))}, families: []discoveryv1.AddressType{v4},
 			want: map[discoveryv1.AddressType][]gateway{},
 		},
@@ -75,11 +75,11 @@ func TestOnlyReadyGatewaysAreListed(t *testing.T) {
 			families: []discoveryv1.AddressType{v4, v6},
 			want:     map[discoveryv1.AddressType][]gateway{v4: one, v6: {{address: "fd00::1", node: "node-of-fd00--1"}}},
 		},
-		"names are no addresses": {
+		"host names are ignored": {
 			list: []discoveryv1.EndpointSlice{slice(discoveryv1.AddressTypeFQDN, endpoint("gateway.example.com", yes, no))},
 			want: map[discoveryv1.AddressType][]gateway{},
 		},
-		"what lists activators lists no gateways": {list: []discoveryv1.EndpointSlice{ours}, want: map[discoveryv1.AddressType][]gateway{}},
+		"a slice of activators lists no gateways": {list: []discoveryv1.EndpointSlice{ours}, want: map[discoveryv1.AddressType][]gateway{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,13 +99,13 @@ func TestAFunctionIsAwakeWhileAPodIsReady(t *testing.T) {
 		list []discoveryv1.EndpointSlice
 		want bool
 	}{
-		"no slice":                 {},
-		"no pod":                   {list: []discoveryv1.EndpointSlice{slice(v4)}},
-		"a pod is ready":           {list: []discoveryv1.EndpointSlice{slice(v4), slice(v4, endpoint("10.0.0.1", yes, no))}, want: true},
-		"a pod is not ready":       {list: []discoveryv1.EndpointSlice{slice(v4, endpoint("10.0.0.1", no, no))}},
-		"the last pod ends":        {list: []discoveryv1.EndpointSlice{slice(v4, endpoint("10.0.0.1", yes, yes))}},
-		"an activator is no pod":   {list: []discoveryv1.EndpointSlice{activators}},
-		"one of two pods is ready": {list: []discoveryv1.EndpointSlice{slice(v4, endpoint("10.0.0.1", no, no), endpoint("10.0.0.2", yes, no))}, want: true},
+		"no slice":                  {},
+		"no pod":                    {list: []discoveryv1.EndpointSlice{slice(v4)}},
+		"a pod is ready":            {list: []discoveryv1.EndpointSlice{slice(v4), slice(v4, endpoint("10.0.0.1", yes, no))}, want: true},
+		"a pod is not ready":        {list: []discoveryv1.EndpointSlice{slice(v4, endpoint("10.0.0.1", no, no))}},
+		"the last pod ends":         {list: []discoveryv1.EndpointSlice{slice(v4, endpoint("10.0.0.1", yes, yes))}},
+		"an activator is not a pod": {list: []discoveryv1.EndpointSlice{activators}},
+		"one of two pods is ready":  {list: []discoveryv1.EndpointSlice{slice(v4, endpoint("10.0.0.1", no, no), endpoint("10.0.0.2", yes, no))}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,8 +175,8 @@ func TestAGatewayIsLostAfterTwoMissesAndBackWithItsFirstAnswer(t *testing.T) {
 		"a third miss":                  {misses: map[string]int{"a": 2}, present: []string{"a"}, answers: map[string]bool{"a": false}, want: map[string]int{"a": 2}},
 		"an answer after one miss":      {misses: map[string]int{"a": 1}, present: []string{"a"}, answers: map[string]bool{"a": true}, want: map[string]int{}},
 		"an answer after many":          {misses: map[string]int{"a": 2}, present: []string{"a"}, answers: map[string]bool{"a": true}, want: map[string]int{}},
-		"it was not asked":              {misses: map[string]int{"a": 1}, present: []string{"a"}, want: map[string]int{"a": 1}},
-		"it is gone":                    {misses: map[string]int{"a": 2}, want: map[string]int{}},
+		"it was not probed":             {misses: map[string]int{"a": 1}, present: []string{"a"}, want: map[string]int{"a": 1}},
+		"it was removed":                {misses: map[string]int{"a": 2}, want: map[string]int{}},
 		"another one answers meanwhile": {misses: map[string]int{"a": 1}, present: []string{"a", "b"}, answers: map[string]bool{"a": false, "b": true}, want: map[string]int{"a": 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestTheProberReportsLostAndReturnedGateways(t *testing.T) {
 	require.False(t, probes.lost("10.0.0.1"))
 }
 
-// network leads addresses of gateways to servers of the test.
+// network routes addresses of gateways to servers of the test.
 type network struct {
 	mu    sync.Mutex
 	hosts map[string]string
@@ -228,7 +228,7 @@ type network struct {
 
 func newNetwork() *network { return &network{hosts: map[string]string{}} }
 
-// serve has a gateway of this address answer, on all ports. The returned function ends it.
+// serve starts a server for a gateway's address, on all ports. The returned function stops it.
 func (n *network) serve(t *testing.T, address string, handler http.HandlerFunc) (stop func()) {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -318,7 +318,7 @@ func TestTheBodyOfAnAnswerIsNotRead(t *testing.T) {
 	function, err := newCaller(reachable.dial).FunctionAt(t.Context(), "10.0.0.1", 12345)
 	require.NoError(t, err)
 	require.Equal(t, types.UID("uid"), function)
-	await(t, gone) // the connection is not kept
+	await(t, gone) // the connection is not reused
 }
 
 // awaitEnd holds a request until its client or the test ends.

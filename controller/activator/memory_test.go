@@ -13,7 +13,7 @@ func noon() time.Time { return time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC) }
 // at is a time before or after noon, in seconds.
 func at(seconds int) time.Time { return noon().Add(time.Duration(seconds) * time.Second) }
 
-func TestWhenActivatorsAreListed(t *testing.T) {
+func TestActivatorsAreListedWhileNoPodIsReadyOrSettled(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		memory memory
@@ -48,7 +48,7 @@ func TestWhenActivatorsAreListed(t *testing.T) {
 	}
 }
 
-// seen is the memory after a decision.
+// seen returns the memory after a decision.
 func (m memory) seen(ready bool, now time.Time) memory {
 	after, _ := m.next(ready, now)
 	return after
@@ -61,11 +61,11 @@ func TestFlappingActivatorsStayListedFor30Seconds(t *testing.T) {
 	require.Equal(t, at(13), woken.ended)
 
 	soon := woken.seen(false, at(42)).seen(true, at(50)).seen(true, at(53))
-	require.True(t, soon.listed, "they had been gone for 29 seconds")
+	require.True(t, soon.listed, "they had been removed for 29 seconds")
 	require.False(t, soon.seen(true, at(80)).listed)
 
 	late := woken.seen(false, at(43)).seen(true, at(50)).seen(true, at(53))
-	require.False(t, late.listed, "they had been gone for half a minute")
+	require.False(t, late.listed, "they had been removed for half a minute")
 }
 
 func TestAnnouncementsOfFunctionsThatHTTPDoesNotWakeAreIgnored(t *testing.T) {

@@ -32,7 +32,7 @@ var errNoPort = errors.New("no port is left for its activators: the namespace ho
 	"wake the Function, which therefore stays awake. Delete Functions, or exclude some from waking by HTTP with the annotation rouse.run/http-wake: disabled")
 
 // ports allocates the ports of activators: each belongs to one Function, whose slices contain it. The allocations of
-// this process count, and not later changes of the slices by others. It is safe for concurrent use.
+// this process take precedence over later changes of the slices by others. It is safe for concurrent use.
 type ports struct {
 	mu         sync.Mutex
 	byFunction map[types.NamespacedName]int32

@@ -55,7 +55,7 @@ func TestAnActivatorPortBelongsToOneFunction(t *testing.T) {
 	require.Equal(t, 4, p.used())
 }
 
-// after is the port so many after another one.
+// after returns the port at the given distance from another, with wraparound.
 func after(port, count int32) int32 {
 	return activation.FirstPort + (port-activation.FirstPort+count)%portCount
 }
@@ -104,7 +104,7 @@ func TestActivatorPortsRunOut(t *testing.T) {
 	require.Zero(t, p.used())
 }
 
-// bench is a Reconciler on a fake client, with one gateway that answers for all Functions.
+// bench is a Reconciler on a fake client, with one gateway that responds for all Functions.
 type bench struct {
 	*Reconciler
 	t        *testing.T
@@ -183,7 +183,7 @@ func TestAFunctionWithoutAPortGetsAnEventAndAffectsNoOther(t *testing.T) {
 	require.GreaterOrEqual(t, b.reconcile(price).RequeueAfter, portDelay)
 	require.Contains(t, <-b.recorder.Events, "Warning NoActivatorPort no port is left")
 	_, found := b.listing(price)
-	require.False(t, found, "so the scaler keeps it awake")
+	require.False(t, found, "without a slice the scaler keeps it awake")
 
 	b.reconcile(cart)
 	b.reconcile(cart)
@@ -198,7 +198,7 @@ func TestAFunctionWithoutAPortGetsAnEventAndAffectsNoOther(t *testing.T) {
 	require.True(t, found)
 }
 
-func TestASliceIsMadeBeforeItsActivatorsAreAsked(t *testing.T) {
+func TestSliceIsCreatedBeforeItsActivatorsAreQueried(t *testing.T) {
 	t.Parallel()
 	price := types.NamespacedName{Namespace: "shop", Name: "price"}
 	b := newBench(t, price)

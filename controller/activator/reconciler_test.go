@@ -213,11 +213,11 @@ func TestFunctionsKeepTheirPortsOverARestart(t *testing.T) {
 	require.NotEqual(t, price.Port, cart.Port)
 	stop()
 
-	// Two leaders that did not know of each other, or a tenant meanwhile, have given one port to two.
+	// Two leaders unaware of each other, or a tenant, have given one port to two Functions.
 	slice := w.slice("cart", v4)
 	slice.Ports[0].Port = new(price.Port)
 	require.NoError(t, w.Update(t.Context(), slice))
-	first, second := "cart", "price" // of the same second, or by their age
+	first, second := "cart", "price" // created in the same second, or ordered by age
 	if w.slice("price", v4).CreationTimestamp.Before(&slice.CreationTimestamp) {
 		first, second = second, first
 	}
@@ -239,7 +239,7 @@ func TestWithoutGatewaysAllSlicesAreDeletedOnce(t *testing.T) {
 	require.Eventually(t, func() bool { return !w.exists(ours) }, timeout, tick)
 	list := &discoveryv1.EndpointSliceList{}
 	require.NoError(t, w.List(t.Context(), list, client.InNamespace(w.namespace)))
-	require.Len(t, list.Items, 1, "those of Kubernetes stay")
+	require.Len(t, list.Items, 1, "slices of Kubernetes must remain")
 }
 
 func TestGatewayServiceFlagIsParsed(t *testing.T) {

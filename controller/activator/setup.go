@@ -80,7 +80,8 @@ func CacheObjects() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {Transform: withoutDetails}}
 }
 
-// withoutDetails keeps the readiness of others' slices. Managed fields of our own show whether they have to be applied.
+// withoutDetails keeps only the readiness of foreign slices. Managed fields of our own show whether they have to be
+// applied.
 func withoutDetails(object any) (any, error) {
 	slice, ok := object.(*discoveryv1.EndpointSlice)
 	if !ok {
@@ -200,7 +201,7 @@ func scalingReason(fn *v1alpha2.Function) string {
 	return ""
 }
 
-// endpointsChanged passes changes of our slices, and changes of the endpoints of others'.
+// endpointsChanged passes changes of our slices, and changes of the endpoints in foreign slices.
 func endpointsChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, _ := e.ObjectOld.(*discoveryv1.EndpointSlice)
@@ -262,8 +263,8 @@ func newMetrics(registerer prometheus.Registerer, memories *memories, ports *por
 // cleanDelay is the delay before a failed deletion is retried.
 const cleanDelay = 10 * time.Second
 
-// cleaner deletes all our slices where there are no gateways, or no longer: they would lead callers to addresses at
-// which no one answers.
+// cleaner deletes all our slices where there are no gateways, or no longer any: they would direct callers to addresses
+// without a server.
 type cleaner struct {
 	reader client.Reader // bypasses the cache, which need not watch slices for this
 	writer client.Writer

@@ -6,11 +6,11 @@
 // a ReferenceGrant in the gateways' namespace.
 //
 // It guarantees:
-//   - Ready means that every gateway that answers serves the current version of the APIRule, and that its Gateway has
+//   - Ready means that every gateway that responds serves the current version of the APIRule, and that its Gateway has
 //     accepted the HTTPRoute;
 //   - the status is written only when it changes, and only after the gateways have been queried once;
 //   - an HTTPRoute or a ReferenceGrant of another owner stays unchanged;
-//   - nothing has to be cleaned up: an HTTPRoute is garbage collected with its APIRule, and the ReferenceGrants with the
+//   - no cleanup is needed: an HTTPRoute is garbage collected with its APIRule, and the ReferenceGrants with the
 //     gateways' Service;
-//   - the size of a gateway's answer is bounded, and a gateway that does not answer delays no other.
+//   - the size of a gateway's response is bounded, and a gateway that does not respond delays no other.
 package apirules

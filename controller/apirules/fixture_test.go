@@ -64,7 +64,7 @@ type fixture struct {
 // gateway is a fake gateway that reports what the test sets.
 type gateway struct {
 	server *httptest.Server
-	behind bool // it loads nothing new
+	behind bool // it ignores changes
 	seen   map[string]apirule.Loaded
 	found  []apirule.LoadedProblem
 }
@@ -77,7 +77,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// options enables a gateway of our own and those of Gateway API.
+// options enables a gateway of our own and Gateways of Gateway API.
 func (f *fixture) options() Options {
 	return Options{
 		APIRuleSettings: watch.APIRuleSettings{
@@ -101,7 +101,7 @@ func (f *fixture) start(change ...func(*Options)) {
 	controllers := config.Controller{SkipNameValidation: new(true)} // many controllers in a process
 	mgr, err := ctrl.NewManager(cluster.Environment(f.t).Config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: controllers,
-		// Of this test alone: controllers of others would write the status, too.
+		// Limited to this test: other tests' controllers would write the status, too.
 		Cache: cache.Options{
 			ByObject: watch.APIRuleObjects(options.APIRuleSettings), DefaultTransform: Transform, DefaultNamespaces: map[string]cache.Config{f.tenant: {}, f.release: {}},
 		},
@@ -118,7 +118,7 @@ func (f *fixture) start(change ...func(*Options)) {
 	f.follow(mgr, options)
 }
 
-// follow has the gateways load what there is, as real ones do by themselves.
+// follow makes the gateways load the current objects, as real ones do.
 func (f *fixture) follow(mgr ctrl.Manager, options Options) {
 	require.NoError(f.t, mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		return watch.APIRules(ctx, mgr.GetCache(), options.APIRuleSettings, func(all []apirule.Exposure) {
@@ -129,7 +129,7 @@ func (f *fixture) follow(mgr ctrl.Manager, options Options) {
 	})))
 }
 
-// gateway has gateways answer at these addresses. All of them that do not end are ready.
+// gateway starts gateways at these addresses. All of them are ready unless they are terminating.
 func (f *fixture) gateway(addresses ...string) {
 	f.t.Helper()
 	f.mu.Lock()
@@ -172,7 +172,7 @@ func (f *fixture) set(address string, change func(*gateway)) {
 	change(f.gateways[address])
 }
 
-// listGateways writes the slice of their Service as Kubernetes' own controller does.
+// listGateways writes the slice of the gateways' Service as Kubernetes' own controller does.
 func (f *fixture) listGateways() {
 	f.t.Helper()
 	slice := &discoveryv1.EndpointSlice{
@@ -198,7 +198,7 @@ func (f *fixture) listGateways() {
 	require.NoError(f.t, f.Update(f.t.Context(), slice))
 }
 
-// dial leads the addresses of gateways to their servers.
+// dial connects to the server of a gateway's address.
 func (f *fixture) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -268,7 +268,7 @@ func (f *fixture) await(rule *v2.APIRule, state v2.State, description string) *v
 	}
 }
 
-// httpRoute is that of a name, nil when there is none.
+// httpRoute returns the HTTPRoute of a name, nil when it does not exist.
 func (f *fixture) httpRoute(name string) *gatewayapi.HTTPRoute {
 	f.t.Helper()
 	route := &gatewayapi.HTTPRoute{}
@@ -280,7 +280,7 @@ func (f *fixture) httpRoute(name string) *gatewayapi.HTTPRoute {
 	return route
 }
 
-// awaitRoute waits until there is an HTTPRoute with that host.
+// awaitRoute waits for an HTTPRoute with the host.
 func (f *fixture) awaitRoute(name, host string) *gatewayapi.HTTPRoute {
 	f.t.Helper()
 	var found *gatewayapi.HTTPRoute

@@ -30,7 +30,7 @@ func TestAnAPIRuleIsReadyWhenEveryGatewayHasLoadedIt(t *testing.T) {
 	ready := f.await(rule, v2.StateReady, "Reconciled successfully")
 	require.Nil(t, f.httpRoute("price"), "the gateway is Rouse's own")
 
-	// A status that is right is not written again.
+	// A status that is up to date is not written again.
 	f.edit(rule, func(r *v2.APIRule) { r.Labels = map[string]string{"a": "b"} })
 	other := f.rule("other")
 	f.await(other, v2.StateReady, "")
@@ -177,7 +177,7 @@ func TestProblemsFromGatewaysAreAWarning(t *testing.T) {
 	for _, address := range []string{"10.0.0.1", "10.0.0.2"} {
 		f.set(address, func(g *gateway) { g.found = []apirule.LoadedProblem{unreachable} })
 	}
-	f.edit(rule, func(r *v2.APIRule) { r.Spec.Timeout = new(v2.Timeout(7)) }) // gateways are asked at once
+	f.edit(rule, func(r *v2.APIRule) { r.Spec.Timeout = new(v2.Timeout(7)) }) // gateways are queried at once
 	found := f.await(rule, v2.StateWarning, "Attribute")
 	require.Equal(t, "Validation errors: Attribute '.spec.rules[0].jwt.authentications[0].jwksUri': The keys cannot be fetched", found.Status.Description)
 }
@@ -205,7 +205,7 @@ func TestAForeignStatusIsCorrected(t *testing.T) {
 	f.await(rule, v2.StateReady, "Reconciled successfully")
 }
 
-// Kyma's API Gateway serves them then.
+// Kyma's API Gateway serves them in that case.
 func TestAPIRulesAreLeftAloneWhereTheyAreNotServed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -233,13 +233,13 @@ func TestTheStateReportsTheMostSevereProblem(t *testing.T) {
 		route    routeState
 		want     statusUpdate
 	}{
-		"all is well": {served(), routeState{}, statusUpdate{state: v2.StateReady, description: "Reconciled successfully"}},
-		"something is wrong in it": {
+		"it is served": {served(), routeState{}, statusUpdate{state: v2.StateReady, description: "Reconciled successfully"}},
+		"it is invalid": {
 			served(wrong, late, nobody),
 			routeState{problem: "HTTPRouteErrors: none"},
 			statusUpdate{state: v2.StateError, description: "Validation errors: Attribute '.spec.rules': wrong", stalled: true},
 		},
-		"something is wrong in it and gateways see more": {
+		"it is invalid and gateways detect more problems": {
 			served(wrong, unsure),
 			routeState{},
 			statusUpdate{state: v2.StateError, description: "Validation errors: Attribute '.spec.rules': wrong\nAttribute '.spec.rules[0].jwt': no keys", stalled: true},
@@ -247,7 +247,7 @@ func TestTheStateReportsTheMostSevereProblem(t *testing.T) {
 		"its HTTPRoute does not work": {
 			served(late, unsure), routeState{problem: "HTTPRouteErrors: none"}, statusUpdate{state: v2.StateError, description: "HTTPRouteErrors: none"},
 		},
-		"gateways see a problem": {
+		"gateways detect a problem": {
 			served(unsure, late),
 			routeState{pending: "soon"},
 			statusUpdate{state: v2.StateWarning, description: "Validation errors: Attribute '.spec.rules[0].jwt': no keys"},
@@ -260,7 +260,7 @@ func TestTheStateReportsTheMostSevereProblem(t *testing.T) {
 			routeState{pending: "soon"},
 			statusUpdate{state: v2.StateWarning, description: "1 of 2 gateways have not loaded it yet: 10.0.0.1", passing: true},
 		},
-		"many are": {
+		"many gateways are behind": {
 			standing{gateways: 9, behind: []string{"a", "b", "c", "d", "e"}},
 			routeState{},
 			statusUpdate{state: v2.StateWarning, description: "5 of 9 gateways have not loaded it yet: a, b, c and 2 more", passing: true},
@@ -311,17 +311,17 @@ func TestReadyAndStalledOfAnAPIRule(t *testing.T) {
 		wantReason string
 		stalled    bool
 	}{
-		"all is well":                            {standingWith(), routeState{}, "True", "Ready", false},
-		"something is wrong in it":               {standingWith(absent, written), routeState{}, "False", "Error", true},
-		"a Service is missing that may come":     {standingWith(absent), routeState{}, "False", "Error", false},
-		"another one has its host, and may go":   {standingWith(taken), routeState{}, "False", "Error", false},
-		"its HTTPRoute does not work":            {standingWith(), routeState{problem: "HTTPRouteErrors: none"}, "False", "Error", false},
-		"its HTTPRoute waits":                    {standingWith(), routeState{pending: "soon"}, "Unknown", "Progressing", false},
-		"there is no gateway yet":                {standing{}, routeState{}, "Unknown", "Progressing", false},
-		"gateways cannot fetch the keys of it":   {standing{gateways: 1, problems: apirule.Problems{absent}}, routeState{}, "False", "Warning", false},
-		"gateways find something wrong in it":    {standing{gateways: 1, problems: apirule.Problems{written}}, routeState{}, "False", "Warning", true},
-		"a gateway has not loaded it yet":        {standing{gateways: 1, behind: []string{"10.0.0.1"}}, routeState{}, "Unknown", "Progressing", false},
-		"it is wrong, and gateways find more so": {standing{gateways: 1, exposure: apirule.Exposure{Problems: apirule.Problems{written}}, problems: apirule.Problems{absent}}, routeState{}, "False", "Error", true},
+		"it is served":                       {standingWith(), routeState{}, "True", "Ready", false},
+		"it is invalid":                      {standingWith(absent, written), routeState{}, "False", "Error", true},
+		"a Service is missing that may come": {standingWith(absent), routeState{}, "False", "Error", false},
+		"another APIRule has its host, and may be deleted": {standingWith(taken), routeState{}, "False", "Error", false},
+		"its HTTPRoute does not work":                      {standingWith(), routeState{problem: "HTTPRouteErrors: none"}, "False", "Error", false},
+		"its HTTPRoute waits":                              {standingWith(), routeState{pending: "soon"}, "Unknown", "Progressing", false},
+		"there is no gateway yet":                          {standing{}, routeState{}, "Unknown", "Progressing", false},
+		"gateways cannot fetch the keys of it":             {standing{gateways: 1, problems: apirule.Problems{absent}}, routeState{}, "False", "Warning", false},
+		"gateways detect an error in it":                   {standing{gateways: 1, problems: apirule.Problems{written}}, routeState{}, "False", "Warning", true},
+		"a gateway has not loaded it yet":                  {standing{gateways: 1, behind: []string{"10.0.0.1"}}, routeState{}, "Unknown", "Progressing", false},
+		"it is invalid, and gateways detect more errors":   {standing{gateways: 1, exposure: apirule.Exposure{Problems: apirule.Problems{written}}, problems: apirule.Problems{absent}}, routeState{}, "False", "Error", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -348,7 +348,7 @@ spec:
   - {path: /*, methods: [GET], noAuth: true}
 `
 
-func TestACommitIsInForceAndNeverDrifts(t *testing.T) {
+func TestCommittedAPIRuleBecomesCurrentWithoutDrift(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.gateway("10.0.0.1")
@@ -364,7 +364,7 @@ func TestACommitIsInForceAndNeverDrifts(t *testing.T) {
 	f.service(f.tenant, "price")
 	gitops.RequireCurrent(t, f.await(rule, v2.StateReady, ""))
 
-	// A gateway starts, and loads the APIRule, meanwhile.
+	// Meanwhile a gateway starts and loads the APIRule.
 	commit.RequireNoDrift(t, f, 3, time.Second, func(round int) {
 		if round == 1 {
 			f.gateway("10.0.0.2")
@@ -404,5 +404,5 @@ func TestOptionsOfAPIRulesComeFromFlags(t *testing.T) {
 	require.ErrorContains(t, err, "is not namespace/name")
 	o, err = parse()
 	require.NoError(t, err)
-	require.NoError(t, o.Validate(), "without APIRules nothing is needed")
+	require.NoError(t, o.Validate(), "without APIRules no option is required")
 }

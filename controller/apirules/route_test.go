@@ -27,7 +27,7 @@ func TestAnHTTPRouteLeadsAGatewayToTheGateways(t *testing.T) {
 	f.await(rule, v2.StateError, "Attribute 'spec.gateway': Could not get specified Gateway")
 	require.Nil(t, f.httpRoute("price"))
 
-	f.apiGateway("public") // it comes later
+	f.apiGateway("public") // created later
 	route := f.awaitRoute("price", "price."+f.domain)
 	f.await(rule, v2.StateWarning, "Gateway "+f.tenant+"/public has not accepted HTTPRoute price yet")
 	require.Equal(t, []gatewayapi.ParentReference{{
@@ -81,7 +81,7 @@ func TestHTTPRouteConditionsAreInTheStatus(t *testing.T) {
 	f.answer(route, "public", accepted(), resolved())
 	f.await(rule, v2.StateReady, "")
 
-	// What was said of the HTTPRoute before does not count after an edit.
+	// Conditions of the HTTPRoute from before an edit are ignored.
 	f.edit(rule, func(r *v2.APIRule) { r.Spec.Hosts[0] = "other" })
 	f.awaitRoute("price", "other."+f.domain)
 	f.await(rule, v2.StateWarning, "has not accepted")

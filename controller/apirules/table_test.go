@@ -27,7 +27,7 @@ func exposed(name, host string) apirule.Exposure {
 	return apirule.Exposure{APIRule: key(name), Host: host}
 }
 
-// loads returns the report of a gateway that has loaded these.
+// loads returns the report of a gateway that has loaded the Exposures.
 func loads(t *testing.T, all ...apirule.Exposure) apirule.Report {
 	t.Helper()
 	report := apirule.Report{APIRules: map[string]apirule.Loaded{}}
@@ -105,7 +105,7 @@ func TestGatewayProblemsAreSortedAndReportedOnce(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.3"}, s.behind)
 }
 
-// fakeGateways answers for some gateways.
+// fakeGateways is a set of gateways with fixed reports.
 type fakeGateways struct {
 	mu      sync.Mutex
 	reports map[string]apirule.Report
@@ -168,7 +168,7 @@ func TestGatewaysArePolledOftenOnlyWhileOneIsBehind(t *testing.T) {
 
 	p.present = append(p.present, "10.0.0.3")
 	require.Equal(t, 3, p.after(tick), "a new gateway is queried at once")
-	require.False(t, p.table.waits(), "what has not answered does not count")
+	require.False(t, p.table.waits(), "a gateway that has not responded must be ignored")
 	p.fakes.reports["10.0.0.3"] = loads(t)
 	require.Equal(t, 3, p.after(tick), "and is queried again")
 	require.True(t, p.table.waits())
@@ -203,10 +203,10 @@ func TestAGatewaysLastReportCountsUntilThreeMisses(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.1"}, counted())
 	p.present = nil
 	p.after(rest)
-	require.Empty(t, counted(), "what is gone is forgotten")
+	require.Empty(t, counted(), "removed gateways must be forgotten")
 }
 
-func TestAnAnswerOfAGatewayIsBounded(t *testing.T) {
+func TestGatewayResponseIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		answer  http.HandlerFunc
@@ -214,11 +214,11 @@ func TestAnAnswerOfAGatewayIsBounded(t *testing.T) {
 	}{
 		"an error":                        {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "status 500"},
 		"a gateway of an earlier release": {http.NotFound, "status 404"},
-		"a way to another place": {func(w http.ResponseWriter, r *http.Request) {
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
 		}, "status 302"},
-		"no report": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }, "invalid character"},
-		"no end": {func(w http.ResponseWriter, _ *http.Request) {
+		"not a report": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }, "invalid character"},
+		"an endless response": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"apiRules":{"`))
 			for piece := []byte(strings.Repeat("a", 1<<20)); ; {
 				if _, err := w.Write(piece); err != nil {

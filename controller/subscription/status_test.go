@@ -170,7 +170,7 @@ spec:
   types: [order.received.v1]
 `
 
-func TestACommitIsInForceAndNeverDrifts(t *testing.T) {
+func TestCommittedAPIRuleBecomesCurrentWithoutDrift(t *testing.T) {
 	w := newFixture(t)
 	written := func(more string) gitops.Commit {
 		commit := gitops.NewCommit(t, w.namespace, committed+more)

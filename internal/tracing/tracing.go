@@ -22,13 +22,13 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Options say where spans go.
+// Options configure the collector.
 type Options struct {
-	Endpoint    string  // URL of an OTLP collector over HTTP; empty: there are no spans
-	SampleRatio float64 // share of the traces begun here that are recorded; others are as their publisher decided
+	Endpoint    string  // URL of an OTLP collector over HTTP; empty: no spans
+	SampleRatio float64 // share of the traces begun here that are recorded; the publisher decides for others
 }
 
-// DefaultOptions makes no spans, and would record all.
+// DefaultOptions returns options without a collector and with a ratio of 1.
 func DefaultOptions() Options { return Options{SampleRatio: 1} }
 
 // BindFlags adds the --trace-* flags.
@@ -39,19 +39,19 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 		"share of the traces begun here that are recorded, from 0 to 1; for others their publisher decided")
 }
 
-// Validate names every option that cannot work.
+// Validate reports every invalid option.
 func (o *Options) Validate() error {
 	var errs []error
 	if _, err := o.url(); err != nil {
 		errs = append(errs, err)
 	}
-	if !(o.SampleRatio >= 0 && o.SampleRatio <= 1) { // NaN is refused too
+	if !(o.SampleRatio >= 0 && o.SampleRatio <= 1) { // rejects NaN too
 		errs = append(errs, fmt.Errorf("--trace-sample-ratio must be from 0 to 1, not %v", o.SampleRatio))
 	}
 	return errors.Join(errs...)
 }
 
-// url has OTLP's own path when the endpoint has none. It is empty without an endpoint.
+// url returns the endpoint, with OTLP's default path if it has none. It is empty without an endpoint.
 func (o *Options) url() (string, error) {
 	if o.Endpoint == "" {
 		return "", nil
@@ -67,17 +67,17 @@ func (o *Options) url() (string, error) {
 }
 
 const (
-	// maxQueue spans wait to be sent; further ones are dropped.
+	// maxQueue bounds the spans that wait to be sent; further ones are dropped.
 	maxQueue      = 4096
 	exportTimeout = 10 * time.Second
-	// closeTimeout bounds how long the last spans may take to be sent.
+	// closeTimeout bounds the time for sending the last spans.
 	closeTimeout = 5 * time.Second
 )
 
-// Provider makes tracers whose spans go to the collector.
+// Provider is a provider of tracers whose spans are sent to the collector.
 type Provider struct{ *sdktrace.TracerProvider }
 
-// New makes the Provider of a service, or nil when the options name no collector. It does not wait for one.
+// New returns the Provider of a service, or nil when the options name no collector. It does not wait for the collector.
 func New(ctx context.Context, options Options, service string, log logr.Logger) (*Provider, error) {
 	endpoint, err := options.url()
 	if err != nil || endpoint == "" {
@@ -102,14 +102,14 @@ func New(ctx context.Context, options Options, service string, log logr.Logger) 
 
 func identity(service string) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{semconv.ServiceName(service)}
-	if host, err := os.Hostname(); err == nil { // which is the pod's name
+	if host, err := os.Hostname(); err == nil { // the pod's name
 		attributes = append(attributes, semconv.ServiceInstanceID(host))
 	}
 	return attributes
 }
 
-// Close sends what is left, for a few seconds, also when ctx has ended. Spans that end later are lost. A nil Provider has
-// nothing to send.
+// Close sends the remaining spans, with a timeout of a few seconds, even when ctx has ended. Spans that end later are
+// lost. A nil Provider has none.
 func (p *Provider) Close(ctx context.Context) error {
 	if p == nil {
 		return nil
@@ -122,7 +122,7 @@ func (p *Provider) Close(ctx context.Context) error {
 	return nil
 }
 
-// quietExporter loses spans that cannot be sent, and says so once per outage: the SDK would log each failure.
+// quietExporter drops spans that cannot be sent, and logs once per outage: the SDK would log each failure.
 type quietExporter struct {
 	sdktrace.SpanExporter
 	log logr.Logger
@@ -146,8 +146,8 @@ func (q *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOn
 	return nil
 }
 
-// Live makes the spans of a service whose collector may change, come and go while it runs. It is a trace.TracerProvider, and its
-// tracers stay usable.
+// Live is a trace.TracerProvider whose collector may change, appear and disappear at runtime. Its tracers remain
+// usable.
 type Live struct {
 	embedded.TracerProvider
 
@@ -160,7 +160,7 @@ type Live struct {
 	closing sync.WaitGroup
 }
 
-// NewLive begins with the options' collector, or without one. It does not wait for it.
+// NewLive starts with the options' collector, if any. It does not wait for the collector.
 func NewLive(ctx context.Context, options Options, service string, log logr.Logger) (*Live, error) {
 	l := &Live{service: service, log: log, options: options}
 	provider, err := New(ctx, options, service, log)
@@ -174,8 +174,9 @@ func NewLive(ctx context.Context, options Options, service string, log logr.Logg
 // Active reports whether there is a collector.
 func (l *Live) Active() bool { return l.current.Load() != nil }
 
-// Collect sends spans to another collector from now on, and to none when the endpoint is empty. The one before gets what has ended
-// until now, for a few seconds; meanwhile nothing waits. Nothing changes when it fails.
+// Collect sends further spans to another collector, or to none when the endpoint is empty. Spans that have ended are
+// sent to the previous collector in the background, with a timeout of a few seconds. On an error the collector does not
+// change.
 func (l *Live) Collect(endpoint string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,7 +199,7 @@ func (l *Live) Collect(endpoint string) error {
 	return nil
 }
 
-// Close sends what is left, as Provider.Close does.
+// Close sends the remaining spans like Provider.Close.
 func (l *Live) Close(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +212,7 @@ func (l *Live) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
 	return &liveTracer{live: l, name: name, options: options}
 }
 
-// liveTracer asks whoever is the provider at each span.
+// liveTracer uses the current provider for each span.
 type liveTracer struct {
 	embedded.Tracer
 

@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/otlptest"
 )
 
-func TestTheLastSpansAreSentAlsoAfterTheEndOfTheProcessWasAskedFor(t *testing.T) {
+func TestLastSpansAreSentAfterTheContextHasEnded(t *testing.T) {
 	t.Parallel()
 	collector := otlptest.Start(t)
 	provider, err := New(t.Context(), Options{Endpoint: collector.URL, SampleRatio: 1}, "rouse-test", logr.Discard())
@@ -65,18 +65,18 @@ func TestWithoutACollectorThereIsNoProvider(t *testing.T) {
 	require.NoError(t, provider.Close(t.Context()))
 }
 
-func TestTraceOptionsThatCannotWorkAreNamed(t *testing.T) {
+func TestInvalidTraceOptionsAreReported(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		args []string
 		want string
 	}{
-		"the defaults":             {},
-		"a collector":              {args: []string{"--trace-endpoint=https://collector:4318/v1/traces", "--trace-sample-ratio=0.05"}},
-		"no URL":                   {args: []string{"--trace-endpoint=collector:4318"}, want: "--trace-endpoint"},
-		"another scheme":           {args: []string{"--trace-endpoint=grpc://collector:4317"}, want: "--trace-endpoint"},
-		"more than all":            {args: []string{"--trace-sample-ratio=1.5"}, want: "--trace-sample-ratio"},
-		"a ratio that is no ratio": {args: []string{"--trace-sample-ratio=NaN"}, want: "--trace-sample-ratio"},
+		"the defaults":    {},
+		"a collector":     {args: []string{"--trace-endpoint=https://collector:4318/v1/traces", "--trace-sample-ratio=0.05"}},
+		"not a URL":       {args: []string{"--trace-endpoint=collector:4318"}, want: "--trace-endpoint"},
+		"another scheme":  {args: []string{"--trace-endpoint=grpc://collector:4317"}, want: "--trace-endpoint"},
+		"a ratio above 1": {args: []string{"--trace-sample-ratio=1.5"}, want: "--trace-sample-ratio"},
+		"not a number":    {args: []string{"--trace-sample-ratio=NaN"}, want: "--trace-sample-ratio"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +93,7 @@ func TestTraceOptionsThatCannotWorkAreNamed(t *testing.T) {
 	}
 }
 
-func TestSpansGoToTheCollectorOfTheMoment(t *testing.T) {
+func TestSpansAreSentToTheCurrentCollector(t *testing.T) {
 	t.Parallel()
 	first, second := otlptest.Start(t), otlptest.Start(t)
 	live, err := NewLive(t.Context(), DefaultOptions(), "rouse-test", logr.Discard())
@@ -110,7 +110,7 @@ func TestSpansGoToTheCollectorOfTheMoment(t *testing.T) {
 	require.NoError(t, live.Collect(first.URL))
 	require.True(t, live.Active())
 	require.True(t, work("one"))
-	require.NoError(t, live.Collect(first.URL), "the same again changes nothing")
+	require.NoError(t, live.Collect(first.URL), "the same endpoint must have no effect")
 	require.NoError(t, live.Collect(second.URL))
 	require.True(t, work("two"))
 	require.Error(t, live.Collect("grpc://elsewhere"))

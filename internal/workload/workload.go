@@ -26,26 +26,25 @@ const EnvHandlerSource = "FUNC_HANDLER_SOURCE"
 // EnvRuntime is the variable that names the runtime.
 const EnvRuntime = "FUNC_RUNTIME"
 
-// The variables that say where a Function publishes, and in which file is the token that it shows there.
+// The variables for the address to which a Function publishes, and for the file with the token.
 const (
 	EnvPublisher      = "PUBLISHER_PROXY_ADDRESS"
 	EnvPublisherToken = "PUBLISHER_TOKEN_FILE"
 )
 
-// Addresses are the installation's, as Functions get them.
+// Addresses are the installation's addresses for Functions.
 type Addresses struct {
-	// Publisher is where they publish events.
+	// Publisher is the URL for publishing events.
 	Publisher string
-	// PublisherToken is the file of the token that they show there; empty when they have none.
+	// PublisherToken is the file of the token for publishing; empty without a token.
 	PublisherToken string
-	// TraceCollector is where they send traces; it may be empty.
+	// TraceCollector is the URL for traces; it may be empty.
 	TraceCollector string
 }
 
-// Environment lists the variables of a Function in the order in which they may
-// refer to each other. The user's come after the defaults, so they win; what
-// must not be changed comes last. The runtime and the encoded source, which is
-// empty when the Function has it elsewhere, need not be those of the spec.
+// Environment returns the variables of a Function in an order in which they may refer to each other. The user's
+// variables follow the defaults and override them; variables that must not be changed come last. The runtime and the
+// encoded source need not be those of the spec; source is empty when the pod gets it in another way.
 func Environment(fn *v1alpha2.Function, runtime v1alpha2.Runtime, source string, addresses Addresses) []corev1.EnvVar {
 	env := common(fn, runtime, addresses)
 	if source != "" {
@@ -62,7 +61,7 @@ func common(fn *v1alpha2.Function, runtime v1alpha2.Runtime, addresses Addresses
 		{Name: "TRACE_COLLECTOR_ENDPOINT", Value: addresses.TraceCollector},
 		{Name: EnvPublisher, Value: addresses.Publisher},
 	}
-	// What is of no language has no variables of one; it never gets as far as a pod.
+	// An unknown runtime has no language's variables; such a Function never gets a pod.
 	if known, err := languages.Of(runtime); err == nil {
 		env = append(env, variables(known.Environment)...)
 	}
@@ -82,8 +81,8 @@ func variables(of []language.Variable) []corev1.EnvVar {
 	return env
 }
 
-// lastOfEach keeps the last variable of each name: Kubernetes lets it win, and
-// server-side apply refuses a name that comes twice.
+// lastOfEach keeps the last variable of each name: Kubernetes uses the last, and server-side apply rejects duplicate
+// names.
 func lastOfEach(env []corev1.EnvVar) []corev1.EnvVar {
 	last := make(map[string]int, len(env))
 	for i, variable := range env {
@@ -98,18 +97,18 @@ func lastOfEach(env []corev1.EnvVar) []corev1.EnvVar {
 	return kept
 }
 
-// EnvBindingRoot names the folder with the bindings of a Function: one folder for each, with a file for each key of its
-// Secret. Libraries that read bindings look there, and the runtimes of servicebinding.io mount there.
+// EnvBindingRoot is the variable with the folder of a Function's bindings: one folder per binding, with a file for each
+// key of its Secret. Libraries read bindings there, and implementations of servicebinding.io mount them there.
 const EnvBindingRoot = "SERVICE_BINDING_ROOT"
 
 // BindingRoot is the default directory of bindings.
 const BindingRoot = "/bindings"
 
-// BindingVolumePrefix begins the names of the volumes that runtimes of servicebinding.io add to pods.
+// BindingVolumePrefix is the prefix of the volumes that implementations of servicebinding.io add to pods.
 const BindingVolumePrefix = "servicebinding-"
 
-// bindingRoot names the folder of bindings where a mounted Secret is one. Other Functions do without the variable, so
-// that a runtime of servicebinding.io finds them as it expects.
+// bindingRoot returns the variable for the folder of bindings if a Secret is mounted there. It is not set otherwise,
+// because implementations of servicebinding.io expect it to be unset.
 func bindingRoot(fn *v1alpha2.Function) []corev1.EnvVar {
 	if !MountsBelow(fn, BindingRoot) {
 		return nil
@@ -125,19 +124,19 @@ func MountsBelow(fn *v1alpha2.Function, root string) bool {
 	})
 }
 
-// EnvHandlerDependencies is the variable that carries dependencies to an image of
-// Kyma's contract.
+// EnvHandlerDependencies is the variable with the dependencies for an image of Kyma's contract.
 const EnvHandlerDependencies = "FUNC_HANDLER_DEPENDENCIES"
 
-// Inline is code that a pod of Kyma's contract writes into files itself.
+// Inline is code that a pod of Kyma's contract writes to files itself.
 type Inline struct{ Source, Dependencies string }
 
-// FitsEnvironment reports whether the kernel takes each part as a variable.
+// FitsEnvironment reports whether each part fits in an environment variable.
 func (i Inline) FitsEnvironment() bool {
 	return len(i.Source) <= MaxSource && len(i.Dependencies) <= MaxSource
 }
 
-// KymaEnvironment lists the variables for an image of Kyma's contract. Inline is nil when the code is in files already.
+// KymaEnvironment returns the variables for an image of Kyma's contract. Inline is nil when the code is in files
+// already.
 func KymaEnvironment(fn *v1alpha2.Function, runtime v1alpha2.Runtime, inline *Inline, addresses Addresses) []corev1.EnvVar {
 	env := common(fn, runtime, addresses)
 	if inline != nil {
@@ -152,7 +151,7 @@ func KymaEnvironment(fn *v1alpha2.Function, runtime v1alpha2.Runtime, inline *In
 	return lastOfEach(env)
 }
 
-// InlineOf reads back what KymaEnvironment has written, nil if that had no code.
+// InlineOf returns the code in the result of KymaEnvironment, or nil.
 func InlineOf(env []corev1.EnvVar) *Inline {
 	var found *Inline
 	for _, variable := range env {
@@ -172,14 +171,14 @@ func InlineOf(env []corev1.EnvVar) *Inline {
 	return found
 }
 
-// literal keeps Kubernetes from expanding $(NAME) and $$ in a value.
+// literal prevents Kubernetes from expanding $(NAME) and $$ in a value.
 func literal(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
-// What holds for every Function that does not say otherwise.
+// The defaults of Functions.
 const (
-	// DefaultHTTPConcurrency is the number of concurrent HTTP requests that one replica is meant for.
+	// DefaultHTTPConcurrency is the target number of concurrent HTTP requests per replica.
 	DefaultHTTPConcurrency = 50
-	// DefaultHTTPWaitSeconds bounds how long an HTTP request may wait for a pod.
+	// DefaultHTTPWaitSeconds bounds the time that an HTTP request may wait for a pod.
 	DefaultHTTPWaitSeconds = 60
 )
 
@@ -189,12 +188,11 @@ type Tuning struct {
 	PollingSeconds int64
 	// CooldownSeconds is KEDA's cooldownPeriod.
 	CooldownSeconds int64
-	// LagThreshold is the backlog for each replica. The scaler, which knows the
-	// Function's Subscriptions, decides when it is 0.
+	// LagThreshold is the target backlog per replica. At 0 the scaler derives it from the Function's Subscriptions.
 	LagThreshold int64
-	// HTTPConcurrency is the number of concurrent HTTP requests that one replica is meant for.
+	// HTTPConcurrency is the target number of concurrent HTTP requests per replica.
 	HTTPConcurrency int64
-	// HTTPWaitSeconds bounds how long an HTTP request may wait for a pod.
+	// HTTPWaitSeconds bounds the time that an HTTP request may wait for a pod.
 	HTTPWaitSeconds int64
 	// HTTPWake is true unless the Function opts out of being woken by HTTP.
 	HTTPWake bool
@@ -210,9 +208,8 @@ type AnnotationError struct {
 
 func (e AnnotationError) Error() string { return e.Text }
 
-// TuningOf reads a Function's tuning annotations on top of the defaults, of
-// which those of HTTP are the same everywhere. The error names every annotation
-// that is wrong.
+// TuningOf returns a Function's tuning: its annotations on top of the defaults, which are fixed for HTTP. The error
+// names every invalid annotation.
 func TuningOf(annotations map[string]string, defaults Tuning) (Tuning, error) {
 	tuning, wrong := readTuning(annotations, defaults)
 	problems := make([]error, len(wrong))
@@ -222,7 +219,7 @@ func TuningOf(annotations map[string]string, defaults Tuning) (Tuning, error) {
 	return tuning, errors.Join(problems...)
 }
 
-// TuningErrors are the tuning annotations that are wrong.
+// TuningErrors returns the invalid tuning annotations.
 func TuningErrors(annotations map[string]string) []AnnotationError {
 	_, wrong := readTuning(annotations, Tuning{})
 	return wrong
@@ -266,22 +263,21 @@ func readTuning(annotations map[string]string, defaults Tuning) (tuning Tuning, 
 	return tuning, wrong
 }
 
-// MaxSource is the longest encoded source that fits a pod's environment. The
-// kernel takes 128 KiB for one variable, its name included.
+// MaxSource is the maximum length of encoded source in a pod's environment. The kernel limits a variable to 128 KiB,
+// including its name.
 const MaxSource = 120 * 1024
 
-// packers are compressors, each of which takes 800 KiB. The level is part of what makes a result the same each time.
+// packers are compressors, each of which takes 800 KiB. The fixed level makes results reproducible.
 var packers = sync.Pool{New: func() any {
 	packer, err := gzip.NewWriterLevel(nil, gzip.BestCompression)
 	if err != nil {
-		panic(err) // it is a level
+		panic(err) // the level is valid
 	}
 	return packer
 }}
 
-// EncodeSource is the form in which source travels to the pod: base64 of gzip.
-// Plain text would not arrive as written, because Kubernetes expands $(NAME)
-// and $$ in it.
+// EncodeSource encodes source for a pod's environment: base64 of gzip. Kubernetes would expand $(NAME) and $$ in plain
+// text.
 func EncodeSource(source string) (string, error) {
 	packer, _ := packers.Get().(*gzip.Writer)
 	defer packers.Put(packer)
@@ -296,14 +292,14 @@ func EncodeSource(source string) (string, error) {
 	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
 }
 
-// IsCompiled reports whether what runs is a binary, so that no source travels to a pod.
+// IsCompiled reports whether the runtime runs a binary, so that the pod gets no source.
 func IsCompiled(runtime v1alpha2.Runtime) bool {
 	language, err := languages.Of(runtime)
 	return err == nil && language.Compiled != nil
 }
 
-// HasDependencies reports whether the dependencies make a difference. Those of no
-// language make one, so that what reads them says what is wrong.
+// HasDependencies reports whether the dependencies are not empty. It is true for an unknown runtime, so that the parser
+// of dependencies reports the error.
 func HasDependencies(runtime v1alpha2.Runtime, dependencies string) bool {
 	if strings.TrimSpace(dependencies) == "" {
 		return false
@@ -312,8 +308,7 @@ func HasDependencies(runtime v1alpha2.Runtime, dependencies string) bool {
 	return err != nil || language.Packages.Matters(dependencies)
 }
 
-// ReplicaBounds are the least and the greatest number of replicas of a Function
-// with a scaleConfig.
+// ReplicaBounds returns the minimum and maximum number of replicas of a Function with a scaleConfig.
 func ReplicaBounds(fn *v1alpha2.Function) (low, high int32) {
 	low = ptr.Deref(fn.Spec.ScaleConfig.MinReplicas, 1)
 	high = ptr.Deref(fn.Spec.ScaleConfig.MaxReplicas, max(low, 1))

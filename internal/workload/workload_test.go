@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-func TestSourceComesBackAsItWasWritten(t *testing.T) {
+func TestSourceRoundTripsThroughItsEncoding(t *testing.T) {
 	t.Parallel()
 	source := "exports.main = () => `$(FUNC_NAME) $$ \\n ${1}`\n" + strings.Repeat("// ümläut 日本\n", 5000)
 	encoded, err := EncodeSource(source)
@@ -109,7 +109,7 @@ func TestBindingRootIsSetWhereASecretIsMountedBelowIt(t *testing.T) {
 	}{
 		"no Secret is mounted":               {fn: mounted()},
 		"a Secret is mounted elsewhere":      {fn: mounted("/etc/db", "/bindings-of-mine/db")},
-		"the folder itself is no binding":    {fn: mounted("/bindings")},
+		"the folder itself is not a binding": {fn: mounted("/bindings")},
 		"a path that leads out of it":        {fn: mounted("/bindings/../db")},
 		"a Secret in a folder of its own":    {fn: mounted("/bindings/db"), want: "/bindings", found: true},
 		"one of several":                     {fn: mounted("/etc/a", "/bindings/db/"), want: "/bindings", found: true},

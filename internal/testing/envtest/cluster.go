@@ -33,7 +33,7 @@ import (
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-// Option changes what a Cluster has.
+// Option configures a Cluster.
 type Option func(*options)
 
 type options struct {
@@ -54,8 +54,8 @@ func WithGatewayAPI() Option {
 	return func(o *options) { o.gatewayAPI = true }
 }
 
-// WithScheme teaches the client more types. It knows those of Kubernetes, of
-// apiextensions.k8s.io and of this project.
+// WithScheme adds types to the client's scheme, which includes those of Kubernetes, of apiextensions.k8s.io and of this
+// project.
 func WithScheme(add func(*runtime.Scheme) error) Option {
 	return func(o *options) { o.addToScheme = append(o.addToScheme, add) }
 }
@@ -65,7 +65,7 @@ func WithFlags(apiServer, etcd map[string]string) Option {
 	return func(o *options) { o.apiServerFlags, o.etcdFlags = apiServer, etcd }
 }
 
-// controlPlaneTimeout is for machines that have much else to do.
+// controlPlaneTimeout allows for busy machines.
 const controlPlaneTimeout = time.Minute
 
 // Cluster is the kube-apiserver and etcd of one test package.
@@ -75,11 +75,11 @@ type Cluster struct {
 	stop    func() error
 }
 
-// Environment is what tests do with a running Cluster.
+// Environment gives tests access to a running Cluster.
 type Environment struct {
-	// Config reaches the kube-apiserver as a cluster administrator.
+	// Config connects to the kube-apiserver as a cluster administrator.
 	Config *rest.Config
-	// Scheme knows the types of Client.
+	// Scheme is the scheme of Client.
 	Scheme *runtime.Scheme
 	// Client reads and writes without a cache.
 	Client client.Client
@@ -87,7 +87,7 @@ type Environment struct {
 	plane *ctrlenvtest.Environment
 }
 
-// New describes a Cluster. Nothing starts before Environment is called.
+// New returns a Cluster. It is started by Environment.
 func New(opts ...Option) *Cluster {
 	c := &Cluster{stop: func() error { return nil }}
 	for _, opt := range opts {
@@ -97,8 +97,7 @@ func New(opts ...Option) *Cluster {
 	return c
 }
 
-// Main runs the tests of a package and then stops what they started. It returns
-// the exit code.
+// Main runs the tests of a package, stops the Cluster and returns the exit code.
 func (c *Cluster) Main(m *testing.M) int {
 	code := m.Run()
 	if err := c.stop(); err != nil {
@@ -108,8 +107,7 @@ func (c *Cluster) Main(m *testing.M) int {
 	return code
 }
 
-// Environment starts the Cluster unless it runs already. The test fails when
-// that is impossible.
+// Environment starts the Cluster unless it is running. It fails the test on an error.
 func (c *Cluster) Environment(t testing.TB) *Environment {
 	t.Helper()
 	env, err := c.Start()
@@ -119,13 +117,13 @@ func (c *Cluster) Environment(t testing.TB) *Environment {
 	return env
 }
 
-// Start is Environment for programs that are no tests. They end with Stop.
+// Start is Environment for programs other than tests. Stop stops the Cluster.
 func (c *Cluster) Start() (*Environment, error) { return c.start() }
 
-// Stop ends what Start has started.
+// Stop stops a Cluster that Start has started.
 func (c *Cluster) Stop() error { return c.stop() }
 
-// KubeConfig is a kubeconfig by which a further user reaches the kube-apiserver, with the rights that RBAC gives.
+// KubeConfig returns a kubeconfig for another user of the kube-apiserver, with the permissions that RBAC grants.
 func (e *Environment) KubeConfig(user string, groups ...string) ([]byte, error) {
 	added, err := e.plane.AddUser(ctrlenvtest.User{Name: user, Groups: groups}, nil)
 	if err != nil {
@@ -167,7 +165,7 @@ func (c *Cluster) run() (*Environment, error) {
 		CRDDirectoryPaths:        crds,
 		CRDInstallOptions:        ctrlenvtest.CRDInstallOptions{MaxTime: controlPlaneTimeout},
 		ErrorIfCRDPathMissing:    true,
-		UseExistingCluster:       new(false), // whatever the environment has
+		UseExistingCluster:       new(false), // regardless of the environment
 		ControlPlaneStartTimeout: controlPlaneTimeout,
 		ControlPlaneStopTimeout:  controlPlaneTimeout,
 	}
@@ -212,7 +210,7 @@ func newScheme(more []func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Object reads one YAML manifest as it is, without any types in between.
+// Object decodes a YAML manifest without any types in between.
 func Object(t testing.TB, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := yaml.YAMLToJSONStrict([]byte(manifest))
@@ -222,12 +220,12 @@ func Object(t testing.TB, manifest string) *unstructured.Unstructured {
 	return object
 }
 
-// Causes are what the kube-apiserver found wrong with an object, each as
-// "field: message". That it left out rules because of them is not one.
+// Causes returns the kube-apiserver's validation errors, each as "field: message", without the note that rules were
+// skipped because of them.
 func Causes(t testing.TB, err error) []string {
 	t.Helper()
 	require.Error(t, err)
-	require.True(t, apierrors.IsInvalid(err), "not refused by validation: %v", err)
+	require.True(t, apierrors.IsInvalid(err), "not rejected by validation: %v", err)
 	var status apierrors.APIStatus
 	require.ErrorAs(t, err, &status)
 	var causes []string
@@ -240,7 +238,7 @@ func Causes(t testing.TB, err error) []string {
 	return causes
 }
 
-// Table is what kubectl get prints for one resource of a namespace.
+// Table returns the columns and rows that kubectl get prints for a resource of a namespace.
 func (e *Environment) Table(t testing.TB, resource schema.GroupVersionResource, namespace string) *metav1.Table {
 	t.Helper()
 	clients, err := kubernetes.NewForConfig(e.Config)
@@ -255,7 +253,7 @@ func (e *Environment) Table(t testing.TB, resource schema.GroupVersionResource, 
 	return table
 }
 
-// Resource is one resource as discovery describes it.
+// Resource returns the discovery information of a resource.
 func (e *Environment) Resource(t testing.TB, resource schema.GroupVersionResource) metav1.APIResource {
 	t.Helper()
 	clients, err := kubernetes.NewForConfig(e.Config)

@@ -72,7 +72,7 @@ func TestAScriptRunsAtOnceWhileOtherProcessesStart(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeWrittenIsSaid(t *testing.T) {
+func TestWriteReturnsItsError(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, Script(filepath.Join(t.TempDir(), "nowhere", "script"), ""), "nowhere")
 }

@@ -1,8 +1,8 @@
-// Package envtest gives tests a real kube-apiserver with a real etcd, and with the CRDs of the chart. There are no controllers and no
-// nodes: objects stay as they are unless the test changes them.
+// Package envtest gives tests a real kube-apiserver with a real etcd, and with the CRDs of the chart. There are no controllers and
+// nodes: objects do not change unless the test changes them.
 //
 // It owns the two processes. They start with the first test that needs them, once per test package, and it guarantees that they end
-// with the test process, even when that one is killed.
+// with the test process, even when it is killed.
 //
 //	var cluster = envtest.New()
 //
@@ -14,7 +14,7 @@
 //		err := env.Client.Create(t.Context(), ...)
 //	}
 //
-// It also writes programs that a test runs at once. A process that another test starts while such a file is open for writing inherits
+// It also writes executables that a test runs at once. A process that another test starts while such a file is open for writing inherits
 // the file until it runs its own program, and until then the kernel refuses to run it: "text file busy". Files written by this
 // package are open in no other process (https://go.dev/issue/22315).
 package envtest

@@ -22,26 +22,26 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Health is how an object does, in the words of two tools.
+// Health is the health of an object as reported by two tools.
 type Health struct {
-	// Kstatus is what Flux goes by, Argo what Argo CD shows.
+	// Kstatus is Flux' result, Argo the result of Argo CD.
 	Kstatus, Argo string
 }
 
-// RequireCurrent fails the test unless the tools take the object, as the API server serves it, for one that is in force. It
-// returns what Argo CD shows.
+// RequireCurrent fails the test unless both tools report the object, as the API server serves it, as current. It
+// returns Argo CD's message.
 func RequireCurrent(t testing.TB, object runtime.Object) string {
 	t.Helper()
 	return requireHealth(t, Health{string(status.CurrentStatus), "Healthy"}, object)
 }
 
-// RequireInProgress fails the test unless they go on waiting for it. It returns what Argo CD shows.
+// RequireInProgress fails the test unless both tools report the object as in progress. It returns Argo CD's message.
 func RequireInProgress(t testing.TB, object runtime.Object) string {
 	t.Helper()
 	return requireHealth(t, Health{string(status.InProgressStatus), "Progressing"}, object)
 }
 
-// RequireFailed fails the test unless they give it up. It returns what Argo CD shows.
+// RequireFailed fails the test unless both tools report the object as failed. It returns Argo CD's message.
 func RequireFailed(t testing.TB, object runtime.Object) string {
 	t.Helper()
 	return requireHealth(t, Health{string(status.FailedStatus), "Degraded"}, object)
@@ -56,7 +56,7 @@ func requireHealth(t testing.TB, want Health, object runtime.Object) string {
 	return message
 }
 
-// HealthOf is how an object of a kind with a script in docs/gitops.md does, and what Argo CD shows beside it.
+// HealthOf returns the health of an object of a kind with a script in docs/gitops.md, and Argo CD's message.
 func HealthOf(t testing.TB, object *unstructured.Unstructured) (Health, string) {
 	t.Helper()
 	computed, err := status.Compute(object)
@@ -66,15 +66,15 @@ func HealthOf(t testing.TB, object *unstructured.Unstructured) (Health, string) 
 }
 
 const (
-	// page is where the script stands, from the root of the repository.
+	// page is the page with the script, relative to the root of the repository.
 	page = "docs/gitops.md"
-	// customization begins the keys of Argo CD's ConfigMap.
+	// customization is the prefix of the keys in Argo CD's ConfigMap.
 	customization = "resource.customizations.health."
 	// scriptTimeout is longer than Argo CD's own.
 	scriptTimeout = time.Minute
 )
 
-// Kinds are those with a script, as Argo CD writes them.
+// Kinds lists the kinds with a script, in Argo CD's notation.
 func Kinds() []string {
 	return []string{
 		"serverless.kyma-project.io_Function", "eventing.kyma-project.io_Subscription", "gateway.kyma-project.io_APIRule",
@@ -82,7 +82,7 @@ func Kinds() []string {
 	}
 }
 
-// script reads the one script of all kinds once.
+// script is the one script of all kinds, read once.
 var script = sync.OnceValues(readScript)
 
 func scriptOf(t testing.TB) string {
@@ -97,7 +97,7 @@ func readScript() (string, error) {
 	return scripts[Kinds()[0]], err
 }
 
-// Scripts are those in the ConfigMap of the page, by kind.
+// Scripts returns the scripts in the page's ConfigMap, by kind.
 func Scripts() (map[string]string, error) {
 	folder, err := root()
 	if err != nil {
@@ -124,7 +124,7 @@ func Scripts() (map[string]string, error) {
 	return scripts, nil
 }
 
-// Blocks are the YAML blocks of a page.
+// Blocks returns the YAML blocks of a page.
 func Blocks(text string) []string {
 	var blocks []string
 	for {
@@ -137,7 +137,7 @@ func Blocks(text string) []string {
 	}
 }
 
-// root is the folder with go.mod above the test.
+// root returns the folder with go.mod above the test.
 func root() (string, error) {
 	folder, err := os.Getwd()
 	if err != nil {
@@ -151,7 +151,7 @@ func root() (string, error) {
 	}
 }
 
-// runScript runs a health check as Argo CD does: without the libraries that reach out, the object in the variable obj.
+// runScript runs a health check as Argo CD does: without libraries for I/O, with the object in the variable obj.
 func runScript(t testing.TB, text string, object map[string]any) (health, message string) {
 	t.Helper()
 	state := lua.NewState(lua.Options{SkipOpenLibs: true})
@@ -198,13 +198,13 @@ func luaValue(state *lua.LState, value any) lua.LValue {
 	}
 }
 
-// FieldManager is that of Flux' kustomize-controller.
+// FieldManager is the field manager of Flux' kustomize-controller.
 const FieldManager = client.FieldOwner("kustomize-controller")
 
-// Commit are the objects of one revision, as they are written in Git.
+// Commit holds the objects of one revision as they are written in Git.
 type Commit []*unstructured.Unstructured
 
-// NewCommit reads manifests into a namespace.
+// NewCommit parses manifests into a namespace.
 func NewCommit(t testing.TB, namespace string, manifests ...string) Commit {
 	t.Helper()
 	var c Commit
@@ -217,7 +217,7 @@ func NewCommit(t testing.TB, namespace string, manifests ...string) Commit {
 	return c
 }
 
-// Apply does what kustomize-controller does with a new revision.
+// Apply applies the objects as kustomize-controller does for a new revision.
 func (c Commit) Apply(ctx context.Context, to client.Client) error {
 	for _, object := range c {
 		if _, err := apply(ctx, to, object); err != nil {
@@ -236,8 +236,9 @@ func apply(ctx context.Context, to client.Client, object *unstructured.Unstructu
 	return applied, nil
 }
 
-// Drift is how the cluster differs from the revision, empty if it does not: kustomize-controller compares what there is with the answer to
-// a dry run, but for the status and what the API server alone writes. Unlike it this compares all metadata.
+// Drift returns the differences between the cluster and the revision, empty if there are none: like
+// kustomize-controller, it compares the live objects with the results of a dry run, ignoring the status and fields that
+// only the API server writes. Unlike kustomize-controller it compares all metadata.
 func (c Commit) Drift(ctx context.Context, to client.Client) (string, error) {
 	var all strings.Builder
 	for _, object := range c {
@@ -255,7 +256,7 @@ func (c Commit) Drift(ctx context.Context, to client.Client) (string, error) {
 	return all.String(), nil
 }
 
-// lasting is an object without its status and what changes with that.
+// lasting returns an object without its status and the fields that change with it.
 func lasting(object *unstructured.Unstructured) map[string]any {
 	kept := object.DeepCopy()
 	unstructured.RemoveNestedField(kept.Object, "status")
@@ -264,8 +265,8 @@ func lasting(object *unstructured.Unstructured) map[string]any {
 	return kept.Object
 }
 
-// RequireNoDrift applies the commit as many times, with that time between them, while meanwhile makes the controllers write. No dry run may
-// find a difference, and no spec may become another generation.
+// RequireNoDrift applies the commit the given number of times, at intervals, while meanwhile makes the controllers
+// write. It fails the test if a dry run finds a difference, or the generation of a spec changes.
 func (c Commit) RequireNoDrift(t testing.TB, to client.Client, times int, every time.Duration, meanwhile func(round int)) {
 	t.Helper()
 	before := c.read(t, to, generation)
@@ -279,11 +280,11 @@ func (c Commit) RequireNoDrift(t testing.TB, to client.Client, times int, every 
 		meanwhile(round)
 		<-ticker.C
 	}
-	require.Equal(t, before, c.read(t, to, generation), "what was applied, or a controller, has changed a spec")
+	require.Equal(t, before, c.read(t, to, generation), "a spec was changed")
 }
 
-// RequireQuiet applies the commit as many times, with that time between them, and nothing is written meanwhile: not by the API server because
-// of what is applied, and not by a controller because of that. What is under way before may end first.
+// RequireQuiet applies the commit the given number of times, at intervals, and fails the test if the API server or a
+// controller writes an object in the meantime. It first waits for changes in progress.
 func (c Commit) RequireQuiet(t testing.TB, to client.Client, times int, every time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(quietTimeout); ; {
@@ -299,7 +300,7 @@ func (c Commit) RequireQuiet(t testing.TB, to client.Client, times int, every ti
 	}
 }
 
-// quietTimeout bounds how long statuses may take until they stay as they are.
+// quietTimeout bounds the time until statuses stop changing.
 const quietTimeout = 2 * time.Minute
 
 func generation(live *unstructured.Unstructured) string {
@@ -310,7 +311,7 @@ func version(live *unstructured.Unstructured) string {
 	return generation(live) + ", resourceVersion " + live.GetResourceVersion()
 }
 
-// read describes each object as it is.
+// read describes each object.
 func (c Commit) read(t testing.TB, from client.Client, describe func(*unstructured.Unstructured) string) []string {
 	t.Helper()
 	var all []string

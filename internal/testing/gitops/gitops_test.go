@@ -27,7 +27,7 @@ func TestEveryKindHasTheSameScript(t *testing.T) {
 	}
 }
 
-func TestTheKustomizationOfThePageNamesKindsThatThereAre(t *testing.T) {
+func TestKustomizationOfThePageNamesExistingKinds(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/gitops.md")
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestTheKustomizationOfThePageNamesKindsThatThereAre(t *testing.T) {
 	}, parsed.Spec.HealthChecks)
 }
 
-func TestBothToolsReadAStatusAlike(t *testing.T) {
+func TestBothToolsReportTheSameHealth(t *testing.T) {
 	t.Parallel()
 	const conditions = "conditions: [{type: Running, status: 'True'}, "
 	for name, tc := range map[string]struct {
@@ -54,13 +54,13 @@ func TestBothToolsReadAStatusAlike(t *testing.T) {
 		kstatus, argo string
 		message       string
 	}{
-		"an object that the controller has not seen":    {`{observedGeneration: -1}`, "InProgress", "Progressing", "has not seen it"},
-		"a spec that it has not seen":                   {`{observedGeneration: 1, ` + conditions + `{type: Ready, status: 'True'}]}`, "InProgress", "Progressing", "has not seen it"},
-		"one that is ready":                             {`{observedGeneration: 2, ` + conditions + `{type: Ready, status: 'True', message: fine}]}`, "Current", "Healthy", "fine"},
-		"one that is on its way":                        {`{observedGeneration: 2, ` + conditions + `{type: Ready, status: Unknown, message: soon}]}`, "InProgress", "Progressing", "soon"},
-		"one that lacks something":                      {`{observedGeneration: 2, ` + conditions + `{type: Ready, status: 'False', message: gone}]}`, "InProgress", "Progressing", "gone"},
-		"one that somebody has to correct":              {`{observedGeneration: 2, ` + conditions + `{type: Ready, status: 'False', message: wrong}, {type: Stalled, status: 'True', message: wrong}]}`, "Failed", "Degraded", "wrong"},
-		"a spec that was corrected and is not seen yet": {`{observedGeneration: 1, ` + conditions + `{type: Stalled, status: 'True', message: wrong}]}`, "InProgress", "Progressing", "has not seen it"},
+		"an object that the controller has not observed": {`{observedGeneration: -1}`, "InProgress", "Progressing", "has not seen it"},
+		"a spec that the controller has not observed":    {`{observedGeneration: 1, ` + conditions + `{type: Ready, status: 'True'}]}`, "InProgress", "Progressing", "has not seen it"},
+		"a ready object":                              {`{observedGeneration: 2, ` + conditions + `{type: Ready, status: 'True', message: fine}]}`, "Current", "Healthy", "fine"},
+		"an object in progress":                       {`{observedGeneration: 2, ` + conditions + `{type: Ready, status: Unknown, message: soon}]}`, "InProgress", "Progressing", "soon"},
+		"an object with a missing dependency":         {`{observedGeneration: 2, ` + conditions + `{type: Ready, status: 'False', message: gone}]}`, "InProgress", "Progressing", "gone"},
+		"an object that a user has to correct":        {`{observedGeneration: 2, ` + conditions + `{type: Ready, status: 'False', message: wrong}, {type: Stalled, status: 'True', message: wrong}]}`, "Failed", "Degraded", "wrong"},
+		"a corrected spec that has not been observed": {`{observedGeneration: 1, ` + conditions + `{type: Stalled, status: 'True', message: wrong}]}`, "InProgress", "Progressing", "has not seen it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,7 +73,7 @@ func TestBothToolsReadAStatusAlike(t *testing.T) {
 	}
 }
 
-func TestAnObjectWithoutAStatusIsNotHealthyToArgo(t *testing.T) {
+func TestArgoReportsAnObjectWithoutStatusAsNotHealthy(t *testing.T) {
 	t.Parallel()
 	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"generation": int64(1)}}}
 	health, _ := gitops.HealthOf(t, object)

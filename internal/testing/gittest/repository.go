@@ -29,14 +29,14 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// Repository is a bare one on disk.
+// Repository is a bare repository on disk.
 type Repository struct {
 	Dir string // parent
-	// Name is below Dir.
+	// Name is the name of the repository below Dir.
 	Name string
 }
 
-// New makes an empty repository that gives out single commits and parts, as the large hosts do.
+// New makes an empty repository that serves single commits and partial clones, as the large hosts do.
 func New(t testing.TB) *Repository {
 	t.Helper()
 	_, err := exec.LookPath("git")
@@ -50,13 +50,13 @@ func New(t testing.TB) *Repository {
 
 func (r *Repository) path() string { return filepath.Join(r.Dir, r.Name) }
 
-// Configure sets an option of the server's side.
+// Configure sets a server option.
 func (r *Repository) Configure(t testing.TB, key, value string) {
 	t.Helper()
 	r.git(t, r.path(), "config", key, value)
 }
 
-// Link is the content of a file that becomes a symbolic link to the rest of it.
+// Link is the prefix of a file's content that makes it a symbolic link to the rest of the content.
 const Link = "link:"
 
 // Commit replaces the files of a branch and returns the commit.
@@ -83,7 +83,7 @@ func (r *Repository) Commit(t testing.TB, branch string, files map[string]string
 	return r.git(t, work, "rev-parse", "HEAD")
 }
 
-// CommitSpecial puts an executable file, a plain one and a submodule in place of the files of a branch.
+// CommitSpecial replaces the files of a branch by an executable file, a plain one and a submodule.
 func (r *Repository) CommitSpecial(t testing.TB, branch string) string {
 	t.Helper()
 	inner := r.Commit(t, branch, map[string]string{"run.sh": "#!/bin/sh\n", "plain.txt": "plain"})
@@ -102,7 +102,7 @@ func (r *Repository) Tag(t testing.TB, name, branch string) {
 	r.git(t, r.path(), "tag", "--annotate", "--message", "a release", name, branch)
 }
 
-// Many gives a commit so many more branches, named bulk/0000000 and so on.
+// Many adds the given number of branches for a commit, named bulk/0000000 and so on.
 func (r *Repository) Many(t testing.TB, commit string, branches int) {
 	t.Helper()
 	r.git(t, r.path(), "pack-refs", "--all", "--prune")
@@ -144,13 +144,13 @@ type Server struct {
 	requests   atomic.Int64
 }
 
-// HTTP serves the repository; with a username, only to who knows the password.
+// HTTP serves the repository; with a username it requires the password.
 func (r *Repository) HTTP(t testing.TB, username, password string) *Server {
 	t.Helper()
 	return r.serve(t, username, password, httptest.NewServer)
 }
 
-// HTTPS does the same with a certificate that no client trusts; Server.Certificate has it.
+// HTTPS serves the repository with a certificate that no client trusts, Server.Certificate.
 func (r *Repository) HTTPS(t testing.TB, username, password string) *Server {
 	t.Helper()
 	return r.serve(t, username, password, httptest.NewTLSServer)
@@ -179,10 +179,10 @@ func (r *Repository) serve(t testing.TB, username, password string, start func(h
 	return s
 }
 
-// Address is the URL of the repository.
+// Address returns the URL of the repository.
 func (s *Server) Address() string { return s.URL + "/" + s.repository.Name }
 
-// Requests counts what came so far.
+// Requests returns the number of requests so far.
 func (s *Server) Requests() int64 { return s.requests.Load() }
 
 const (
@@ -190,19 +190,19 @@ const (
 	startTimeout = 20 * time.Second
 )
 
-// SSH is a server that accepts one key.
+// SSH is an SSH server that accepts one key.
 type SSH struct {
-	// URL is that of the repository.
+	// URL is the URL of the repository.
 	URL string
 	// Host is host:port.
 	Host string
-	// KnownHosts names the host's key.
+	// KnownHosts contains the host's key.
 	KnownHosts []byte
 
 	repository *Repository
 }
 
-// Key makes a private key in the form of OpenSSH.
+// Key makes a private key in OpenSSH's format.
 func Key(t testing.TB) (private []byte, public ssh.PublicKey) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -214,7 +214,7 @@ func Key(t testing.TB) (private []byte, public ssh.PublicKey) {
 	return pem.EncodeToMemory(block), signer.PublicKey()
 }
 
-// SSH serves the repository to the owner of a key, by OpenSSH's server under the test's own user.
+// SSH serves the repository to the owner of a key. It runs OpenSSH's server as the test's own user.
 func (r *Repository) SSH(t testing.TB, authorized ssh.PublicKey) *SSH {
 	t.Helper()
 	_, err := os.Stat(sshd)
@@ -227,7 +227,7 @@ func (r *Repository) SSH(t testing.TB, authorized ssh.PublicKey) *SSH {
 	return s
 }
 
-// Elsewhere is the URL of something else on the server.
+// Elsewhere returns the URL of another path on the server.
 func (s *SSH) Elsewhere(path string) string {
 	return strings.TrimSuffix(s.URL, filepath.Join(s.repository.Dir, s.repository.Name)) + path
 }
@@ -266,7 +266,7 @@ PrintMotd no
 		close(ended)
 	}()
 	t.Cleanup(func() {
-		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // with those that talk to clients
+		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // including the processes that serve clients
 		<-ended
 		_ = output.Close()
 	})
@@ -274,7 +274,7 @@ PrintMotd no
 	s.KnownHosts = []byte(knownhosts.Line([]string{knownhosts.Normalize(s.Host)}, public) + "\n")
 }
 
-// separatePrivileges makes the directory that sshd of root wants, as its service does.
+// separatePrivileges makes the directory that root's sshd requires, as its service does.
 func separatePrivileges(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -1,8 +1,8 @@
-// Package kedatest is KEDA as an external scaler sees it: a client that calls
-// the way KEDA's operator does, and decides on replicas from the answers.
+// Package kedatest simulates KEDA for an external scaler: a client that calls
+// as KEDA's operator does, and decides on replicas from the responses.
 //
-// It guarantees the traits of KEDA that a scaler must live with:
-//   - it requests the metric specs until there are some, and does nothing before;
+// It guarantees these properties of KEDA:
+//   - it requests the metric specs until there are some, and nothing else before;
 //   - a poll is GetMetricSpec, GetMetrics and IsActive, one after the other,
 //     without a deadline, and with one more try after an error;
 //   - the push stream acts on true only, and drops it while the metric's name is
@@ -12,7 +12,7 @@
 //     end without an error makes it 2 s again;
 //   - an error holds the replicas, and 0 removes them after the cooldown;
 //   - an HPA without a behavior of its own follows the value every 15 s: at most four more replicas, or twice as many, and
-//     fewer only when nothing within 300 s wanted more.
+//     fewer only when no recommendation within 300 s was higher.
 //
-// The rules come from internal/kedarules. The clock is the caller's.
+// The rules come from internal/kedarules. The caller passes the clock.
 package kedatest

@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
-// reconcile makes the HPA, for which there must be metric specs.
+// reconcile makes the HPA, which requires metric specs.
 func (o *ScaledObject) reconcile(ctx context.Context) error {
 	backoff := kedarules.Backoff{First: time.Second, Last: time.Minute}
 	for {
@@ -47,7 +47,7 @@ func (o *ScaledObject) pollLoop(ctx context.Context) {
 	}
 }
 
-// PollOnce is one poll, with the decision that follows it.
+// PollOnce polls once and applies the decision.
 func (o *ScaledObject) PollOnce(ctx context.Context) {
 	select {
 	case o.scaling <- struct{}{}:
@@ -70,7 +70,7 @@ func (o *ScaledObject) PollOnce(ctx context.Context) {
 	})
 }
 
-// observe asks for the specs, and per metric for its value and the activity.
+// observe requests the specs, and for each metric its value and activity.
 func (o *ScaledObject) observe(ctx context.Context) (active bool, metrics []kedarules.Metric, err error) {
 	specs, err := o.getSpecs(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func (o *ScaledObject) observe(ctx context.Context) (active bool, metrics []keda
 	for _, spec := range specs {
 		metricActive, metricValue, metricErr := o.getMetric(ctx, spec.GetMetricName())
 		if metricErr != nil {
-			// A new scaler replaces one that failed, and is polled at once.
+			// KEDA replaces a failed scaler by a new one, and polls it at once.
 			metricActive, metricValue, metricErr = o.getMetric(ctx, spec.GetMetricName())
 		}
 		if metricErr != nil {
@@ -129,12 +129,12 @@ func (o *ScaledObject) requestScale(active bool, err error, reason Reason) {
 	})
 }
 
-// bounds are those of the ScaledObject, which sets no minimum.
+// bounds returns the bounds of the ScaledObject, which has no minimum.
 func (o *ScaledObject) bounds() kedarules.Bounds {
 	return kedarules.Bounds{Max: o.options.MaxReplicas, Cooldown: o.options.CooldownPeriod}
 }
 
-// hpaLoop is the HPA's part, as it does it without a behavior of its own: above 1.
+// hpaLoop is the HPA's part, without a behavior of its own: above 1.
 func (o *ScaledObject) hpaLoop(ctx context.Context) {
 	var recommendations kedarules.Recommendations
 	for o.sleep(ctx, kedarules.HPASyncPeriod) {
@@ -150,14 +150,14 @@ func (o *ScaledObject) hpaLoop(ctx context.Context) {
 		stable := recommendations.Stabilize(replicas, desired, o.clock.Now(), kedarules.DefaultScaleDownStabilization)
 		o.scale(HPA, func(now int) int {
 			if now != replicas {
-				return now // the HPA's write carries the resource version that it read: what is late is refused
+				return now // the HPA's write carries the resource version that it read: an outdated write is rejected
 			}
 			return o.bounds().Clamp(min(stable, kedarules.ScaleUpLimit(replicas)))
 		})
 	}
 }
 
-// scale sets the replicas to what decide makes of the present ones. It calls decide with o.mu held.
+// scale sets the replicas to the result of decide for the present number. It calls decide with o.mu held.
 func (o *ScaledObject) scale(reason Reason, decide func(replicas int) int) {
 	var from, to int
 	o.note(func() {
@@ -231,8 +231,8 @@ func (o *ScaledObject) activate(ctx context.Context) {
 	})
 }
 
-// specLoop holds the spec stream open. Unlike the push stream it also starts
-// over with a short wait when it got anything.
+// specLoop holds the spec stream open. In contrast to the push stream it restarts with a short delay when it received
+// anything.
 func (o *ScaledObject) specLoop(ctx context.Context) {
 	backoff := streamBackoff()
 	for {

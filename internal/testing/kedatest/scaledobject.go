@@ -36,10 +36,10 @@ type Options struct {
 	Clock clock.WithDelayedExecution
 }
 
-// Reason is what changed the replicas.
+// Reason is the cause of a change of replicas.
 type Reason string
 
-// What can change the replicas.
+// The causes.
 const (
 	Push Reason = "push"
 	Poll Reason = "poll"
@@ -61,8 +61,8 @@ type ScaledObject struct {
 	client  pb.ExternalScalerClient
 	ref     *pb.ScaledObjectRef
 
-	// scaling holds one token, taken for a whole poll and for each push. It is
-	// a channel and no mutex, so that a wait for it lets virtual time go by.
+	// scaling holds one token, taken for a whole poll and for each push. It is a channel rather than a mutex, so that a
+	// wait for it lets virtual time advance.
 	scaling chan struct{}
 
 	mu          sync.Mutex
@@ -75,13 +75,13 @@ type ScaledObject struct {
 	pushed      int              // true received
 	dropped     int              // true received and dropped
 	streams     int              // StreamIsActive opened
-	backoffs    []time.Duration  // waits between streams
-	polls       int              // polls that ended
+	backoffs    []time.Duration  // delays between streams
+	polls       int              // completed polls
 	errs        []error          // errors of polls
-	values      []float64        // values that polls saw of the first metric
+	values      []float64        // polled values of the first metric
 }
 
-// New makes a ScaledObject that calls over conn.
+// New returns a ScaledObject that calls over conn.
 func New(conn grpc.ClientConnInterface, options Options) *ScaledObject {
 	options.PollingInterval = cmp.Or(options.PollingInterval, kedarules.DefaultPollingInterval)
 	options.CooldownPeriod = cmp.Or(options.CooldownPeriod, kedarules.DefaultCooldownPeriod)
@@ -100,7 +100,7 @@ func New(conn grpc.ClientConnInterface, options Options) *ScaledObject {
 	}
 }
 
-// Run does all that KEDA does for the object until ctx ends.
+// Run acts as KEDA for the object until ctx ends.
 func (o *ScaledObject) Run(ctx context.Context) error {
 	if err := o.reconcile(ctx); err != nil {
 		return err
@@ -115,42 +115,42 @@ func (o *ScaledObject) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Replicas is the present number.
+// Replicas returns the present number.
 func (o *ScaledObject) Replicas() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.replicas
 }
 
-// Transitions are all changes of the replicas so far.
+// Transitions returns all changes of the replicas so far.
 func (o *ScaledObject) Transitions() []Transition {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.transitions)
 }
 
-// Pushed is how often true was received, and how many of those were dropped.
+// Pushed returns how often true was received, and how many of those were dropped.
 func (o *ScaledObject) Pushed() (received, dropped int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.pushed, o.dropped
 }
 
-// Streams is how many push streams were opened, and the waits between them.
+// Streams returns the number of push streams that were opened, and the delays between them.
 func (o *ScaledObject) Streams() (opened int, waits []time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.streams, slices.Clone(o.backoffs)
 }
 
-// Polls is the number of polls that ended, the values they saw of the first metric and the errors they met.
+// Polls returns the number of completed polls, the values of the first metric and the errors.
 func (o *ScaledObject) Polls() (ended int, values []float64, errs []error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.polls, slices.Clone(o.values), slices.Clone(o.errs)
 }
 
-// Target is what the HPA wants each replica to carry of the first metric; 0 before it has one.
+// Target returns the HPA's target per replica of the first metric, or 0 before it has one.
 func (o *ScaledObject) Target() float64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -160,7 +160,7 @@ func (o *ScaledObject) Target() float64 {
 	return number(o.specs[0])
 }
 
-// targetOf is that of any metric; 0 when the HPA does not know it.
+// targetOf returns the target of a metric, or 0 when the HPA does not have it.
 func (o *ScaledObject) targetOf(metric string) float64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -176,7 +176,7 @@ func number(spec *pb.MetricSpec) float64 {
 	return kedarules.Number(spec.GetTargetSizeFloat(), spec.GetTargetSize())
 }
 
-// Await waits until the condition holds. It is checked after each change.
+// Await waits until the condition holds. The condition is checked after each change.
 func (o *ScaledObject) Await(ctx context.Context, holds func(*ScaledObject) bool) error {
 	for {
 		o.mu.Lock()
@@ -193,7 +193,7 @@ func (o *ScaledObject) Await(ctx context.Context, holds func(*ScaledObject) bool
 	}
 }
 
-// note changes the record and wakes all who wait for a change.
+// note changes the record and notifies all waiters.
 func (o *ScaledObject) note(change func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// stub is a scaler whose answers the test sets.
+// stub is a scaler whose responses the test sets.
 type stub struct {
 	pb.UnimplementedExternalScalerServer
 
@@ -27,8 +27,8 @@ type stub struct {
 	end   error         // of streams
 	life  time.Duration // of streams
 	push  bool          // at the opening of a stream
-	hang  chan struct{} // holds up GetMetrics when not nil
-	wrong bool          // adds a metric that cannot be read
+	hang  chan struct{} // blocks GetMetrics unless nil
+	wrong bool          // adds a malformed metric
 }
 
 func (s *stub) note(call string) (float64, error) {
@@ -88,7 +88,7 @@ func (s *stub) StreamIsActive(_ *pb.ScaledObjectRef, stream grpc.ServerStreaming
 	return end
 }
 
-// fixture is what a test sees inside its bubble of virtual time.
+// fixture is the state of a test inside its synctest bubble.
 type fixture struct {
 	t      *testing.T
 	object *ScaledObject
@@ -158,7 +158,7 @@ func TestNothingStartsWithoutASpec(t *testing.T) {
 	})
 }
 
-func TestBackoffIsForgottenOnlyAfterACleanEnd(t *testing.T) {
+func TestBackoffIsResetOnlyAfterACleanEnd(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Second, end: errors.New("killed")}
 	run(t, s, nil, func(w fixture) {
@@ -207,7 +207,7 @@ func TestAPollThatHangsHoldsUpThePush(t *testing.T) {
 	})
 }
 
-func TestAnErrorHoldsAndZeroTakesAwayAfterTheCooldown(t *testing.T) {
+func TestErrorHoldsReplicasAndZeroRemovesThemAfterTheCooldown(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Hour, value: 35}
 	run(t, s, func(o *Options) { o.CooldownPeriod = time.Minute }, func(w fixture) {
@@ -242,7 +242,7 @@ func TestAnActivationBesideATriggerThatFailsBeginsTheCooldown(t *testing.T) {
 	})
 }
 
-func TestTheHPATakesReplicasAwayOnlyAfterItsStabilizationWindow(t *testing.T) {
+func TestHPARemovesReplicasOnlyAfterItsStabilizationWindow(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Hour, value: 35}
 	run(t, s, nil, func(w fixture) {
@@ -251,23 +251,23 @@ func TestTheHPATakesReplicasAwayOnlyAfterItsStabilizationWindow(t *testing.T) {
 		require.Equal(t, 4, o.Replicas())
 		s.change(func() { s.value = 5 })
 		advance(4 * time.Minute)
-		require.Equal(t, 4, o.Replicas(), "four were wanted within 300 s")
+		require.Equal(t, 4, o.Replicas(), "four replicas were recommended within 300 s")
 		advance(2 * time.Minute)
 		require.Equal(t, 1, o.Replicas())
 	})
 }
 
-// Its write carries the resource version that it read, which is no longer the present one.
-func TestTheHPADoesNotWakeWhatKEDAHasJustScaledToZero(t *testing.T) {
+// The HPA's write carries the resource version that it read, which is outdated.
+func TestHPADoesNotWakeATargetThatKEDAScaledToZero(t *testing.T) {
 	t.Parallel()
 	s := &stub{life: time.Hour, value: 1}
 	run(t, s, func(o *Options) { o.CooldownPeriod = 10 * time.Second }, func(w fixture) {
 		t, o := w.t, w.object
 		hang := make(chan struct{}) // made inside the bubble
 		s.change(func() { s.value, s.hang = 0, hang })
-		advance(20 * time.Second) // the HPA asks at 15 s
+		advance(20 * time.Second) // the HPA syncs at 15 s
 		s.change(func() { s.hang = nil })
-		advance(20 * time.Second) // KEDA asks at 30 s
+		advance(20 * time.Second) // KEDA polls at 30 s
 		require.Zero(t, o.Replicas())
 		close(hang)
 		synctest.Wait()

@@ -25,15 +25,15 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// Host is where all reserved ports are.
+// Host is the address of all reserved ports.
 const Host = "127.0.0.1"
 
 // mostTries bounds the search for adjacent ports.
 const mostTries = 100
 
-// Reserve finds a port that refuses connections until the caller listens on it, and again afterwards. A
-// bound socket that does not listen keeps it from all others until the test ends; SO_REUSEADDR, which
-// Go's listeners set as well, lets the caller in beside it.
+// Reserve returns a port that refuses connections until the caller listens on it, and again afterwards. A bound socket
+// that does not listen reserves it until the test ends; SO_REUSEADDR, which Go's listeners set as well, lets the caller
+// bind it too.
 func Reserve(t testing.TB) int {
 	t.Helper()
 	port, err := bind(t, 0)
@@ -61,7 +61,7 @@ func ReserveRow(t testing.TB, length int) int {
 	return 0
 }
 
-// bind holds a port, 0 for any, until the test ends.
+// bind reserves a port, 0 for any, until the test ends.
 func bind(t testing.TB, port int) (int, error) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
@@ -80,23 +80,23 @@ func bind(t testing.TB, port int) (int, error) {
 	return inet.Port, nil
 }
 
-// Address is the reserved port as host:port.
+// Address returns a reserved port as host:port.
 func Address(t testing.TB) string {
 	t.Helper()
 	return net.JoinHostPort(Host, strconv.Itoa(Reserve(t)))
 }
 
-// Request is one request as it came.
+// Request is a recorded request.
 type Request struct {
 	Method, Host, URI, Remote string
 	Header                    http.Header
 	Body                      []byte
 }
 
-// ID is the id of the event.
+// ID returns the id of the event.
 func (r Request) ID() string { return r.Header.Get("Ce-Id") }
 
-// Sink is a sink.
+// Sink is a server that records the events it receives.
 type Sink struct {
 	handler http.Handler
 	address string
@@ -107,7 +107,7 @@ type Sink struct {
 	arrived  chan struct{} // closed and replaced at each request
 }
 
-// StartSink serves until the test ends.
+// StartSink runs a sink until the test ends.
 func StartSink(t testing.TB, handler http.HandlerFunc) *Sink {
 	t.Helper()
 	s := ReserveSink(t, handler)
@@ -115,7 +115,8 @@ func StartSink(t testing.TB, handler http.HandlerFunc) *Sink {
 	return s
 }
 
-// ReserveSink finds an address that refuses connections until Restart is called. A nil handler answers 204.
+// ReserveSink returns a sink whose address refuses connections until Restart is called. A nil handler responds with
+// 204.
 func ReserveSink(t testing.TB, handler http.HandlerFunc) *Sink {
 	t.Helper()
 	if handler == nil {
@@ -126,10 +127,10 @@ func ReserveSink(t testing.TB, handler http.HandlerFunc) *Sink {
 	return s
 }
 
-// Address is host:port. It stays the same over Stop and Restart.
+// Address returns host:port. It is the same after Stop and Restart.
 func (s *Sink) Address() string { return s.address }
 
-// Stop cuts all connections; new ones are refused.
+// Stop closes all connections and refuses new ones.
 func (s *Sink) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +152,7 @@ func (s *Sink) Restart(t testing.TB) {
 }
 
 func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // what came is what is recorded
+	body, _ := io.ReadAll(r.Body) // the received part is recorded
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	s.mu.Lock()
 	s.requests = append(s.requests, Request{
@@ -163,14 +164,14 @@ func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-// Requests are all that came so far, in order.
+// Requests returns all requests so far, in order.
 func (s *Sink) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests...)
 }
 
-// Await waits until n requests came and returns all.
+// Await waits for n requests and returns all.
 func (s *Sink) Await(t testing.TB, n int) []Request {
 	t.Helper()
 	for {
@@ -188,7 +189,7 @@ func (s *Sink) Await(t testing.TB, n int) []Request {
 	}
 }
 
-// Deliveries counts the requests of each event id.
+// Deliveries returns the number of requests of each event id.
 func (s *Sink) Deliveries() map[string]int {
 	counts := map[string]int{}
 	for _, request := range s.Requests() {
@@ -197,10 +198,10 @@ func (s *Sink) Deliveries() map[string]int {
 	return counts
 }
 
-// Pair is a certificate in PEM, which signs itself, and its key.
+// Pair is a self-signed certificate in PEM with its key.
 type Pair struct{ Certificate, Key []byte }
 
-// Make makes one for these names, until a time; the zero time: for an hour.
+// Make makes a certificate for the names, valid until a time; the zero time: for an hour.
 func Make(t testing.TB, until time.Time, names ...string) Pair {
 	t.Helper()
 	if until.IsZero() {
@@ -226,7 +227,7 @@ func Make(t testing.TB, until time.Time, names ...string) Pair {
 	}
 }
 
-// Server is a configuration with the certificate that speaks HTTP/2, too.
+// Server returns a server configuration with the certificate, which includes HTTP/2.
 func (p Pair) Server(t testing.TB) *tls.Config {
 	t.Helper()
 	certificate, err := tls.X509KeyPair(p.Certificate, p.Key)
@@ -234,7 +235,7 @@ func (p Pair) Server(t testing.TB) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 }
 
-// Roots trusts these certificates.
+// Roots returns a pool of the certificates.
 func Roots(t testing.TB, pairs ...Pair) *x509.CertPool {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -247,22 +248,22 @@ func Roots(t testing.TB, pairs ...Pair) *x509.CertPool {
 // Default is http.DefaultClient with a transport of its own.
 var Default = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()} //nolint:forbidigo // it is the one that replaces it
 
-// Endpoints are those of every Service, as a test sets them.
+// Endpoints is a watch whose endpoints the test sets.
 type Endpoints struct {
 	mu      sync.Mutex
 	current []routing.Endpoint
 	changed chan struct{} // closed and replaced at each Set
 }
 
-// NewEndpoints starts with the given ones.
+// NewEndpoints returns Endpoints with an initial value.
 func NewEndpoints(endpoints ...routing.Endpoint) *Endpoints {
 	return &Endpoints{current: endpoints, changed: make(chan struct{})}
 }
 
-// Ready is an endpoint that passes its readiness probe.
+// Ready returns an endpoint that passes its readiness probe.
 func Ready(address string) routing.Endpoint { return routing.Endpoint{Address: address, Ready: true} }
 
-// StartingSink is an endpoint of a Function that was just scheduled.
+// StartingSink returns an endpoint of a Function that was just scheduled.
 func StartingSink(address string) routing.Endpoint {
 	return routing.Endpoint{Address: address, Function: true}
 }

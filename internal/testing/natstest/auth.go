@@ -23,12 +23,12 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// WithToken makes the server ask for a token.
+// WithToken makes the server require a token.
 func WithToken(token string) Option {
 	return func(o *server.Options) { o.Authorization = token }
 }
 
-// WithNKey allows only the user who owns the public key.
+// WithNKey allows only the user with the public key.
 func WithNKey(public string) Option {
 	return func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} }
 }
@@ -41,7 +41,7 @@ func WithAuthorization(t testing.TB, config string) Option {
 	return authorized(parsed)
 }
 
-// WithAuthorizationFile does the same by a file, which may include others.
+// WithAuthorizationFile does the same from a file, which may include others.
 func WithAuthorizationFile(t testing.TB, file string) Option {
 	t.Helper()
 	parsed := &server.Options{}
@@ -67,7 +67,7 @@ func NewNKey(t testing.TB) (public string, seed []byte) {
 	return public, seed
 }
 
-// Operator is an operator with one account, which is kept in the server's memory.
+// Operator is an operator with one account, which the server holds in memory.
 type Operator struct {
 	account     nkeys.KeyPair
 	operatorJWT *jwt.OperatorClaims
@@ -116,8 +116,8 @@ func (o *Operator) Option() Option {
 	}
 }
 
-// Credentials makes a user of the account and returns what a .creds file holds. The user is let in until lifetime is
-// over; 0 is for ever.
+// Credentials makes a user of the account and returns the content of a .creds file. The credentials expire after
+// lifetime; 0 means never.
 func (o *Operator) Credentials(t testing.TB, lifetime time.Duration) []byte {
 	t.Helper()
 	public, seed := NewNKey(t)
@@ -145,7 +145,7 @@ type Authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// NewAuthority makes one.
+// NewAuthority makes an authority.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{}
@@ -158,13 +158,13 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// CAFile writes the authority's own certificate.
+// CAFile writes the authority's certificate to a file.
 func (a *Authority) CAFile(t testing.TB) string {
 	t.Helper()
 	return write(t, "ca.crt", "CERTIFICATE", a.certificate.Raw)
 }
 
-// Client writes the certificate and the key of a client.
+// Client writes the certificate and the key of a client to files.
 func (a *Authority) Client(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	der, key := issue(t, &x509.Certificate{
@@ -175,7 +175,7 @@ func (a *Authority) Client(t testing.TB, name string) (certFile, keyFile string)
 	return write(t, "tls.crt", "CERTIFICATE", der), write(t, "tls.key", "EC PRIVATE KEY", private)
 }
 
-// WithTLS makes the server speak TLS with a certificate of the authority, and ask clients for one of it when mutual.
+// WithTLS makes the server use TLS with a certificate of the authority, and require client certificates when mutual.
 func WithTLS(t testing.TB, a *Authority, mutual bool) Option {
 	t.Helper()
 	der, key := issue(t, &x509.Certificate{
@@ -193,7 +193,7 @@ func WithTLS(t testing.TB, a *Authority, mutual bool) Option {
 	}
 }
 
-// issue signs by the authority, or by the new key itself while the authority has none.
+// issue signs with the authority's key, or with the new key for the authority's own certificate.
 func issue(t testing.TB, template *x509.Certificate, by *Authority) (der []byte, key *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -24,7 +24,7 @@ const startTimeout = 30 * time.Second
 // Option changes the configuration of a server before it starts.
 type Option func(*server.Options)
 
-// WithMaxStore limits how many bytes the server's streams may reserve on disk.
+// WithMaxStore limits the bytes that the server's streams may reserve on disk.
 func WithMaxStore(bytes int64) Option {
 	return func(o *server.Options) { o.JetStreamMaxStore = bytes }
 }
@@ -34,7 +34,7 @@ func WithMaxPayload(bytes int32) Option {
 	return func(o *server.Options) { o.MaxPayload = bytes }
 }
 
-// WithMaxConsumers limits how many consumers a stream may have for which no other limit is set.
+// WithMaxConsumers sets the default limit of consumers per stream.
 func WithMaxConsumers(n int) Option {
 	return func(o *server.Options) { o.JetStreamLimits.DefaultMaxConsumers = n }
 }
@@ -44,12 +44,12 @@ func WithoutJetStream() Option {
 	return func(o *server.Options) { o.JetStream = false }
 }
 
-// WithUser makes the server ask for a user and a password.
+// WithUser makes the server require a user and a password.
 func WithUser(name, password string) Option {
 	return func(o *server.Options) { o.Username, o.Password = name, password }
 }
 
-// Server is one nats-server of a test.
+// Server is a nats-server of a test.
 type Server struct {
 	t       testing.TB
 	options server.Options
@@ -75,7 +75,7 @@ func Start(t testing.TB, options ...Option) *Server {
 	return s
 }
 
-// URL is where clients connect; it stays the same for the life of the test.
+// URL returns the URL for clients; it does not change during the test.
 func (s *Server) URL() string {
 	return "nats://" + net.JoinHostPort(s.options.Host, strconv.Itoa(s.options.Port))
 }
@@ -91,7 +91,7 @@ func (s *Server) Run() {
 	require.True(s.t, running.ReadyForConnections(startTimeout), "nats-server is not ready on %s", s.URL())
 }
 
-// Stop ends the server and waits until it is gone. It may be called twice.
+// Stop stops the server and waits for its end. It may be called twice.
 func (s *Server) Stop() {
 	s.running.Shutdown()
 	s.running.WaitForShutdown()
@@ -114,7 +114,7 @@ func (s *Server) Change(options ...Option) {
 	s.Run()
 }
 
-// SyncInterval is what a server with this configuration has as sync_interval: "always", or a duration.
+// SyncInterval returns the sync_interval of a server with this configuration: "always", or a duration.
 func SyncInterval(t testing.TB, config string) string {
 	t.Helper()
 	parsed := &server.Options{}
@@ -125,13 +125,13 @@ func SyncInterval(t testing.TB, config string) string {
 	return parsed.SyncInterval.String()
 }
 
-// Cluster is several nats-servers that replicate their streams.
+// Cluster is a cluster of nats-servers that replicate their streams.
 type Cluster struct {
 	Servers []*Server
 }
 
-// StartCluster runs a JetStream cluster of the given size until the test ends
-// and returns when it has elected its leader.
+// StartCluster runs a JetStream cluster of the given size until the test ends. It returns once the cluster has elected
+// its leader.
 func StartCluster(t testing.TB, size int) *Cluster {
 	t.Helper()
 	routePorts := make([]int, size)
@@ -170,7 +170,7 @@ func (c *Cluster) URL() string {
 	return strings.Join(urls, ",")
 }
 
-// startCluster does not wait: a member is ready only when enough others run.
+// startCluster does not wait: a member becomes ready only when enough others run.
 func (s *Server) startCluster() {
 	s.t.Helper()
 	options := s.options
@@ -196,7 +196,7 @@ func (c *Cluster) waitReady(t testing.TB) {
 	}, startTimeout, 50*time.Millisecond, "the cluster elects no leader")
 }
 
-// Publish sends bytes as they are, as a foreign client would, and returns when the server has them.
+// Publish publishes unchanged bytes, as a foreign client would, and returns when the server has stored them.
 func (s *Server) Publish(t testing.TB, subject string, data []byte) {
 	t.Helper()
 	client, err := nats.Connect(s.URL())
@@ -217,7 +217,7 @@ func (s *Server) DeleteStream(t testing.TB, name string) {
 	require.NoError(t, js.DeleteStream(t.Context(), name))
 }
 
-// RemoveConsumerFiles deletes the files of a consumer. The consumer works until the server is restarted.
+// RemoveConsumerFiles deletes the files of a consumer. The consumer keeps working until the server is restarted.
 func (s *Server) RemoveConsumerFiles(t testing.TB, stream, consumer string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(s.options.StoreDir, "jetstream", "*", "streams", stream, "obs", consumer))
@@ -233,7 +233,8 @@ type PushConsumer struct {
 	name, target string
 }
 
-// AddPushConsumer makes a consumer of the stream for its subject kyma.a.b, and the stream with Kyma's subjects if there is none.
+// AddPushConsumer makes a consumer of the stream for its subject kyma.a.b, and the stream with Kyma's subjects if it is
+// missing.
 func (s *Server) AddPushConsumer(t testing.TB, stream, name, description string) *PushConsumer {
 	t.Helper()
 	conn, err := nats.Connect(s.URL())
@@ -256,7 +257,7 @@ func (s *Server) AddPushConsumer(t testing.TB, stream, name, description string)
 	return p
 }
 
-// Bind receives on the consumer until the end of the test.
+// Bind receives messages of the consumer until the end of the test.
 func (p *PushConsumer) Bind(t testing.TB) {
 	t.Helper()
 	_, err := p.conn.SubscribeSync(p.target)
@@ -264,13 +265,13 @@ func (p *PushConsumer) Bind(t testing.TB) {
 	require.NoError(t, p.conn.Flush())
 }
 
-// Delete deletes it.
+// Delete deletes the consumer.
 func (p *PushConsumer) Delete(t testing.TB) {
 	t.Helper()
 	require.NoError(t, p.stream.DeleteConsumer(t.Context(), p.name))
 }
 
-// StreamLimit limits how many bytes its stream may hold.
+// StreamLimit returns the byte limit of the consumer's stream.
 func (p *PushConsumer) StreamLimit(t testing.TB) int64 {
 	t.Helper()
 	info, err := p.stream.Info(t.Context())

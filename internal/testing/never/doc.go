@@ -1,5 +1,5 @@
-// Package never makes sure that something does not happen for a while.
+// Package never asserts that a condition stays false for a while.
 //
-// It checks in the goroutine of the test. require.Never checks in others, and a check that calls a server may
-// still be under way when the test has ended, and fails it then.
+// It checks the condition in the goroutine of the test. require.Never checks in other goroutines, and a check that
+// calls a server may still be in progress when the test has ended, and then fail it.
 package never

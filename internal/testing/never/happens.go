@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Happens fails the test when the condition holds now or at one of the ticks until the duration is over.
+// Happens fails the test when the condition holds at once or at one of the ticks within the duration.
 func Happens(t testing.TB, condition func() bool, duration, tick time.Duration, message ...any) {
 	t.Helper()
 	ticker := time.NewTicker(tick)

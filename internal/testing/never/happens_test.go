@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// failure notes that a test failed, and ends it.
+// failure records that a test failed, and ends it.
 type failure struct {
 	testing.TB
 
@@ -27,7 +27,7 @@ func (f *failure) run(check func()) {
 	check()
 }
 
-func TestWhatHappensInTimeFailsTheTest(t *testing.T) {
+func TestConditionThatHoldsInTimeFailsTheTest(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		at    time.Duration

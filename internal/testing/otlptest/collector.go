@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Collector keeps the spans that are sent to it.
+// Collector stores the spans that it receives.
 type Collector struct {
 	URL string // without a path
 
@@ -33,14 +33,14 @@ func Start(t testing.TB) *Collector {
 	return c
 }
 
-// Spans that came so far.
+// Spans returns the spans received so far.
 func (c *Collector) Spans() []*tracev1.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.spans)
 }
 
-// Resource is an attribute of the process that sent spans.
+// Resource returns an attribute of the process that sent spans.
 func (c *Collector) Resource(attribute string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

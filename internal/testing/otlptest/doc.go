@@ -1,5 +1,5 @@
 // Package otlptest is a collector of OpenTelemetry spans for tests.
 //
-// It guarantees that it understands OTLP over HTTP as collectors do (POST /v1/traces, protobuf, gzip or not), and
-// that what is not that gets 400.
+// It guarantees that it accepts OTLP over HTTP as collectors do (POST /v1/traces, protobuf, optionally gzip), and
+// responds with 400 to anything else.
 package otlptest

@@ -26,37 +26,36 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// Option changes the registry before it starts.
+// Option configures the registry before it starts.
 type Option func(*settings)
 
-// WithUser lets only one user in.
+// WithUser makes the registry require a user and a password.
 func WithUser(name, password string) Option {
 	return func(s *settings) { s.user, s.password = name, password }
 }
 
-// WithTLS gives the registry a certificate that only Registry.CA vouches for.
+// WithTLS gives the registry a certificate of the authority Registry.CA.
 func WithTLS() Option {
 	return func(s *settings) { s.tls = true }
 }
 
-// WithSpace gives the store a file system with so many bytes. The test is skipped where the user of the
-// test may not mount one.
+// WithSpace gives the store a file system of the given size. The test is skipped where its user may not mount one.
 func WithSpace(bytes int64) Option {
 	return func(s *settings) { s.space = bytes }
 }
 
-// Request is one that the registry has answered.
+// Request is a request that the registry has handled.
 type Request struct {
 	Method string
 	URI    string
 	Status int
 }
 
-// Registry is one registry of a test.
+// Registry is a registry of a test.
 type Registry struct {
-	// Host is where it answers, host:port.
+	// Host is the registry's host:port.
 	Host string
-	// CA is the PEM certificate of a registry that was started WithTLS.
+	// CA is the PEM certificate of a registry started with WithTLS.
 	CA []byte
 
 	front   *httptest.Server
@@ -90,7 +89,7 @@ func Start(t testing.TB, options ...Option) *Registry {
 			proxy.ServeHTTP(recorder, request)
 		}
 	}))
-	r.front.Config.ErrorLog = log.New(io.Discard, "", 0) // tests of certificates refuse them
+	r.front.Config.ErrorLog = log.New(io.Discard, "", 0) // tests of certificates reject them
 	if s.tls {
 		r.front.StartTLS()
 		r.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.front.Certificate().Raw})
@@ -103,17 +102,17 @@ func Start(t testing.TB, options ...Option) *Registry {
 	return r
 }
 
-// Directory is where the registry keeps what it has.
+// Directory returns the directory of the registry's store.
 func (r *Registry) Directory() string { return r.running.store }
 
-// Intercept has answer reply instead of the registry to the requests that it returns true for.
+// Intercept sets a handler that is tried before the registry. It returns whether it handled the request.
 func (r *Registry) Intercept(answer func(http.ResponseWriter, *http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.intercept = answer
 }
 
-// Requests are all that were answered since the last call.
+// Requests returns the requests since the last call.
 func (r *Registry) Requests() []Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,13 +121,13 @@ func (r *Registry) Requests() []Request {
 	return requests
 }
 
-// Traffic is what requests moved.
+// Traffic counts blobs and manifests.
 type Traffic struct {
 	Uploaded, Mounted, Manifests, Pulled int
 }
 
-// Count sums up what the requests moved: blobs that were uploaded, mounted from another repository or read,
-// and manifests that were written.
+// Count sums up the requests: blobs that were uploaded, mounted from another repository or read, and manifests that
+// were written.
 func Count(requests []Request) Traffic {
 	var sum Traffic
 	for _, request := range requests {
@@ -167,7 +166,7 @@ func (r *Registry) intercepted(w http.ResponseWriter, request *http.Request) boo
 	return intercept != nil && intercept(w, request)
 }
 
-// statusRecorder records a request before its answer is sent.
+// statusRecorder records a request before its response is sent.
 type statusRecorder struct {
 	http.ResponseWriter
 	record func(status int)
@@ -185,7 +184,7 @@ func (w *statusRecorder) Write(text []byte) (int, error) {
 	return w.ResponseWriter.Write(text)
 }
 
-// Unwrap lets the proxy flush.
+// Unwrap allows the proxy to flush.
 func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 const startTimeout = 30 * time.Second
@@ -197,7 +196,7 @@ type settings struct {
 	space          int64
 }
 
-// process is the registry itself, without what records its requests.
+// process is the registry itself, behind the recording proxy.
 type process struct {
 	address string
 	store   string
@@ -284,7 +283,7 @@ http:
 	return text + fmt.Sprintf("auth: {htpasswd: {realm: test, path: %s}}\n", strconv.Quote(users))
 }
 
-// guard lets the kernel end the registry together with the test, also when the test panics.
+// guard makes the kernel kill the registry when the test process ends, even after a panic.
 func guard(line []string) []string {
 	setpriv, err := exec.LookPath("setpriv")
 	if err != nil {
@@ -293,7 +292,7 @@ func guard(line []string) []string {
 	return append([]string{setpriv, "--pdeathsig", "KILL", "--"}, line...)
 }
 
-// confine gives the store a file system of its own with so much space.
+// confine gives the store a file system of its own of the given size.
 func confine(store string, space int64, line []string) []string {
 	script := fmt.Sprintf(`mount -t tmpfs -o size=%d none "$0" && exec "$@"`, space)
 	unshare := []string{"unshare", "--mount"}
@@ -303,7 +302,7 @@ func confine(store string, space int64, line []string) []string {
 	return append(append(unshare, "--", "sh", "-c", script, store), line...)
 }
 
-// canConfine reports whether this user may have a file system of his own.
+// canConfine reports whether this user may mount a file system.
 func canConfine(ctx context.Context, dir string) bool {
 	line := confine(dir, 1<<20, []string{"true"})
 	return exec.CommandContext(ctx, line[0], line[1:]...).Run() == nil

@@ -18,22 +18,22 @@ import (
 
 // Screen is a terminal.
 type Screen struct {
-	// Terminal is where a program inside this process draws and reads keys.
+	// Terminal is the terminal for a program inside this process.
 	Terminal *os.File
 
 	master  *os.File
 	emulate vt10x.Terminal
-	done    chan struct{} // closed when nothing can be drawn any more
+	done    chan struct{} // closed when drawing has ended
 
 	mutex   sync.Mutex
 	changed chan struct{} // closed with the next change
 	raw     []byte
 }
 
-// rawKept is how much of what was written is remembered as it was.
+// rawKept is the number of written bytes that Raw keeps.
 const rawKept = 1 << 20
 
-// Open makes a terminal of the given size. It must be closed.
+// Open opens a terminal of the given size. It must be closed.
 func Open(columns, rows int) (*Screen, error) {
 	master, terminal, err := pty.Open()
 	if err != nil {
@@ -49,10 +49,10 @@ func Open(columns, rows int) (*Screen, error) {
 	return s, nil
 }
 
-// Read begins to read what is drawn.
+// Read starts reading the output.
 func (s *Screen) Read() { go s.read() }
 
-// Start runs command in the terminal, which it gets for itself, and reads what it draws.
+// Start runs command in the terminal as its controlling terminal, and starts reading its output.
 func (s *Screen) Start(command *exec.Cmd) error {
 	command.Stdin, command.Stdout, command.Stderr = s.Terminal, s.Terminal, s.Terminal
 	command.SysProcAttr = newSession()
@@ -66,7 +66,7 @@ func (s *Screen) Start(command *exec.Cmd) error {
 func (s *Screen) read() {
 	defer close(s.done)
 	var buffer [32 << 10]byte
-	var rest []byte // of a character that is not whole yet
+	var rest []byte // of an incomplete character
 	for {
 		n, err := s.master.Read(buffer[:])
 		rest = append(rest, buffer[:n]...)
@@ -80,7 +80,7 @@ func (s *Screen) read() {
 	}
 }
 
-// wholeRunes is how many bytes of data are whole characters.
+// wholeRunes returns the number of bytes of data in complete characters.
 func wholeRunes(data []byte) int {
 	for back := 1; back <= min(len(data), utf8.UTFMax-1); back++ {
 		if at := len(data) - back; utf8.RuneStart(data[at]) {
@@ -112,7 +112,7 @@ func (s *Screen) Type(keys string) error {
 	return nil
 }
 
-// Resize changes the size, which signals the program.
+// Resize changes the size and signals the program.
 func (s *Screen) Resize(columns, rows int) error {
 	s.emulate.Resize(columns, rows)
 	return s.setSize(columns, rows)
@@ -125,7 +125,7 @@ func (s *Screen) setSize(columns, rows int) error {
 	return nil
 }
 
-// Await waits until what is on the screen fits.
+// Await waits until the text on the screen fits.
 func (s *Screen) Await(ctx context.Context, fits func(text string) bool) error {
 	for {
 		s.mutex.Lock()
@@ -143,7 +143,7 @@ func (s *Screen) Await(ctx context.Context, fits func(text string) bool) error {
 	}
 }
 
-// Text is what is on the screen, without spaces at the ends of lines.
+// Text returns the text on the screen, without spaces at the ends of lines.
 func (s *Screen) Text() string {
 	var text strings.Builder
 	for _, row := range s.Cells() {
@@ -156,21 +156,21 @@ func (s *Screen) Text() string {
 	return text.String()
 }
 
-// Raw is what was written, control sequences and all; only the last of it if it was much.
+// Raw returns the last written bytes, including control sequences.
 func (s *Screen) Raw() string {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return string(s.raw)
 }
 
-// Close ends reading and gives the terminal back.
+// Close stops reading and closes the terminal.
 func (s *Screen) Close() {
 	_ = s.Terminal.Close()
 	_ = s.master.Close()
 	<-s.done
 }
 
-// Default is the colour of a cell that has none of its own.
+// Default is the colour of a cell without a colour.
 const Default = -1
 
 // Modes of the emulator.
@@ -187,7 +187,7 @@ type Cell struct {
 	Bold, Underline, Italic bool
 }
 
-// Cells is what is on the screen, row by row.
+// Cells returns the screen, row by row.
 func (s *Screen) Cells() [][]Cell {
 	s.emulate.Lock()
 	defer s.emulate.Unlock()
@@ -202,7 +202,7 @@ func (s *Screen) Cells() [][]Cell {
 	return cells
 }
 
-// Alternate reports whether a program has the screen to itself.
+// Alternate reports whether a program uses the alternate screen.
 func (s *Screen) Alternate() bool {
 	s.emulate.Lock()
 	defer s.emulate.Unlock()
@@ -225,7 +225,7 @@ func cellOf(glyph vt10x.Glyph) Cell {
 		cell.Rune = ' '
 	}
 	if cell.Bold && cell.Foreground >= 8 && cell.Foreground < 16 {
-		cell.Foreground -= 8 // the emulator brightens what is bold
+		cell.Foreground -= 8 // the emulator brightens bold text
 	}
 	return cell
 }
@@ -237,7 +237,7 @@ func colour(c vt10x.Color) int {
 	return int(c)
 }
 
-// newSession gives a command the terminal as its own, so that Ctrl-C and hang-ups reach it.
+// newSession makes the terminal the command's controlling terminal, so that it receives Ctrl-C and hang-ups.
 func newSession() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Setctty: true}
 }

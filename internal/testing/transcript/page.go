@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Kind is what a step does.
+// Kind is the kind of a step.
 type Kind int
 
 // The kinds of steps.
@@ -22,22 +22,22 @@ const (
 	Start
 	// Follow waits for output of the newest background command.
 	Follow
-	// Interrupt does to the newest background command what Ctrl-C does, and waits for its end.
+	// Interrupt interrupts the newest background command like Ctrl-C, and waits for its end.
 	Interrupt
 )
 
 // Step is one block of a page.
 type Step struct {
 	Kind Kind
-	// Line is where the block begins, from 1.
+	// Line is the first line of the block, from 1.
 	Line int
-	// Script are the commands; empty for Follow and Interrupt.
+	// Script holds the commands; empty for Follow and Interrupt.
 	Script string
-	// Await repeats the commands until they print what is wanted. Fails wants an error of them.
+	// Await repeats the commands until they print the expected output. Fails expects an error.
 	Await, Fails bool
-	// Tags are the words that mean nothing here.
+	// Tags are words without a meaning in this package.
 	Tags []string
-	// Want are lines of the output.
+	// Want are the expected lines of the output.
 	Want []string
 }
 
@@ -49,7 +49,7 @@ const (
 	interruptMarker = "<!-- interrupt -->"
 )
 
-// Parse reads the steps of a page. tags are the words that it may have beside those of this package.
+// Parse parses the steps of a page. tags are the allowed words besides those of this package.
 func Parse(page string, tags ...string) ([]Step, error) {
 	var steps []Step
 	lines := strings.Split(page, "\n")
@@ -76,7 +76,7 @@ func Parse(page string, tags ...string) ([]Step, error) {
 	return steps, nil
 }
 
-// opening reports whether a line opens a block: its fence, and what is behind that.
+// opening reports whether a line opens a block, and returns its fence and the words after it.
 func opening(line string) (fence string, info []string, ok bool) {
 	text := strings.TrimSpace(line)
 	rest := strings.TrimLeft(text, "`")
@@ -84,7 +84,7 @@ func opening(line string) (fence string, info []string, ok bool) {
 	return fence, strings.Fields(rest), len(fence) >= 3
 }
 
-// add adds a block to the steps. Blocks of other languages are for readers alone.
+// add adds a block to the steps. It ignores blocks of other languages.
 func add(steps []Step, line int, info, body, tags []string) ([]Step, error) {
 	if len(info) == 0 {
 		return steps, nil
@@ -132,7 +132,7 @@ func output(steps []Step, line int, words, body []string) ([]Step, error) {
 	switch {
 	case slices.Equal(words, []string{wordBackground}):
 		if !slices.ContainsFunc(steps, func(s Step) bool { return s.Kind == Start }) {
-			return nil, fmt.Errorf("nothing runs in the %s that could print this", wordBackground)
+			return nil, fmt.Errorf("no command runs in the %s that could print this", wordBackground)
 		}
 		return append(steps, Step{Kind: Follow, Line: line, Want: want}), nil
 	case len(words) > 0:
@@ -144,8 +144,8 @@ func output(steps []Step, line int, words, body []string) ([]Step, error) {
 	return steps, nil
 }
 
-// missing is the first of the wanted lines that the output does not have behind those before it, and how far the others
-// went: the output from there on has not been compared.
+// missing returns the first expected line that is not in the output after the lines before it, and the output that has
+// not been compared.
 func missing(output string, want []string) (line string, rest string) {
 	for _, line := range want {
 		next, found := after(output, line)
@@ -157,7 +157,7 @@ func missing(output string, want []string) (line string, rest string) {
 	return "", output
 }
 
-// after is the output behind the first line that has the wanted one within it.
+// after returns the output after the first line that contains the expected one.
 func after(output, want string) (string, bool) {
 	pattern := matcher(want)
 	for output != "" {
@@ -170,7 +170,7 @@ func after(output, want string) (string, bool) {
 	return "", false
 }
 
-// changing are the parts of an output that are others with each run: points in time, durations, generated ids and ports.
+// changing matches the parts of an output that differ in each run: times, durations, generated ids and ports.
 const changing = `\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?` +
 	`|\d\d:\d\d:\d\d(\.\d+)?` +
 	`|\b\d+(\.\d+)?(m\d+(\.\d+)?s| ?(µs|ms|s|min)\b)` +
@@ -178,8 +178,8 @@ const changing = `\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?` +
 	`|\b[0-9a-f]{32}\b` +
 	`|(127\.0\.0\.1|localhost):\d+`
 
-// matcher finds a wanted line: any white space is one blank, "..." is anything, and what changes with each run may be
-// another of its kind.
+// matcher returns an expression for an expected line: any white space matches one blank, "..." matches anything, and
+// parts that differ in each run match others of their kind.
 func matcher(want string) *regexp.Regexp {
 	want = strings.Join(strings.Fields(want), " ")
 	loose := regexp.MustCompile(changing + `|\.\.\.`)
@@ -200,13 +200,12 @@ func matcher(want string) *regexp.Regexp {
 	}
 }
 
-// plain is a line without the sequences that colour it.
+// plain returns a line without colour sequences.
 func plain(line string) string {
 	return regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]").ReplaceAllString(line, "")
 }
 
-// Checkout copies the files of a repository into a new folder, as a clone would have them: without what is hidden,
-// installed or built.
+// Checkout copies the files of a repository into a new folder like a clone: without hidden, installed or built files.
 func Checkout(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -229,7 +228,7 @@ func Checkout(from, to string) error {
 	})
 }
 
-// made reports whether a folder is not of the repository itself.
+// made reports whether a folder is not part of the repository itself.
 func made(name string) bool {
 	return strings.HasPrefix(name, ".") || name == "node_modules" || name == "bin" || name == "__pycache__"
 }
@@ -246,8 +245,8 @@ func duplicate(from, to string) error {
 	return os.WriteFile(to, content, info.Mode().Perm())
 }
 
-// Environment is that of this process, with a state folder of the page's own and without what would make it differ: the
-// cluster of the user who runs the test, and settings of the test itself.
+// Environment returns this process's environment with a separate state folder, and without variables that would affect
+// the page: the cluster of the user who runs the test, and settings of the test itself.
 func Environment(state string) []string {
 	var env []string
 	for _, variable := range os.Environ() {

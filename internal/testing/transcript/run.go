@@ -16,20 +16,20 @@ import (
 	"time"
 )
 
-// Options of a run.
+// Options configure a run.
 type Options struct {
-	// Name is that of the page, for messages.
+	// Name is the name of the page, for messages.
 	Name string
-	// Dir is where it begins, and Env its environment.
+	// Dir is the initial working directory, and Env the environment.
 	Dir string
 	Env []string
-	// Timeout bounds how long one step may take.
+	// Timeout bounds the time of one step.
 	Timeout time.Duration
 	// Progress is called with each step before it runs. It may be nil.
 	Progress func(Step)
 }
 
-// pause is how long the runner waits before it checks again.
+// pause is the interval between checks.
 const pause = 100 * time.Millisecond
 
 // player runs the steps of a page.
@@ -39,7 +39,7 @@ type player struct {
 	running []*background
 }
 
-// Play runs the steps. Its error names the step, what was wanted and what was printed.
+// Play runs the steps. Its error contains the step, the expected and the actual output.
 func Play(ctx context.Context, steps []Step, o Options) (err error) {
 	scratch, err := os.MkdirTemp("", "transcript")
 	if err != nil {
@@ -65,7 +65,7 @@ func Play(ctx context.Context, steps []Step, o Options) (err error) {
 	return nil
 }
 
-// close ends what still runs: the newest first, as a reader would.
+// close ends the running commands, the newest first, as a reader would.
 func (p *player) close(ctx context.Context) {
 	for _, newest := range slices.Backward(p.running) {
 		ctx, cancel := context.WithTimeout(ctx, p.Timeout)
@@ -79,7 +79,7 @@ func (p *player) close(ctx context.Context) {
 func (p *player) play(ctx context.Context, step Step) error {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = p.session.command.Cancel() }) // a step that takes too long ends the page
+	stop := context.AfterFunc(ctx, func() { _ = p.session.command.Cancel() }) // a step that times out ends the page
 	defer stop()
 	switch step.Kind {
 	case Start:
@@ -94,7 +94,7 @@ func (p *player) play(ctx context.Context, step Step) error {
 }
 
 func (p *player) run(ctx context.Context, step Step) error {
-	var before error // of the attempt before: the last one is cut short by the timeout
+	var before error // of the previous attempt: the timeout cuts off the last one
 	for {
 		output, err := p.attempt(step)
 		if err == nil {
@@ -109,7 +109,7 @@ func (p *player) run(ctx context.Context, step Step) error {
 	}
 }
 
-// attempt runs the commands once, and checks how they end and what they print.
+// attempt runs the commands once, and checks their exit code and output.
 func (p *player) attempt(step Step) (output string, err error) {
 	once := p.session.run
 	if step.Await || step.Fails {
@@ -128,7 +128,7 @@ func (p *player) attempt(step Step) (output string, err error) {
 	return output, nil
 }
 
-// wait waits a moment, and reports whether there is time left.
+// wait pauses, and reports whether there is time left.
 func wait(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -139,7 +139,7 @@ func wait(ctx context.Context) bool {
 }
 
 func (p *player) start(ctx context.Context, step Step) error {
-	// Not with the step's context: it outlives the step, and is ended by close.
+	// A background command outlives the step's context, and is ended by close.
 	started, err := p.session.start(context.WithoutCancel(ctx), step.Script)
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func (p *player) start(ctx context.Context, step Step) error {
 func (p *player) follow(ctx context.Context, want []string) error {
 	newest := p.newest()
 	if newest == nil {
-		return errors.New("nothing runs in the background")
+		return errors.New("no command runs in the background")
 	}
 	for {
 		ended := newest.over()
@@ -174,7 +174,7 @@ func (p *player) follow(ctx context.Context, want []string) error {
 func (p *player) interrupt(ctx context.Context) error {
 	newest := p.newest()
 	if newest == nil {
-		return errors.New("nothing runs in the background")
+		return errors.New("no command runs in the background")
 	}
 	if err := newest.interrupt(ctx); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (p *player) newest() *background {
 	return p.running[len(p.running)-1]
 }
 
-// session is a bash that runs one script after the other.
+// session is a bash that runs scripts one after the other.
 type session struct {
 	command *exec.Cmd
 	input   io.WriteCloser
@@ -201,7 +201,7 @@ type session struct {
 	scripts int
 }
 
-// openSession starts a bash. It, and what it runs in the foreground, is killed when ctx ends.
+// openSession starts a bash. The bash and its foreground processes are killed when ctx ends.
 func openSession(ctx context.Context, o Options, scratch string) (*session, error) {
 	command := exec.CommandContext(ctx, "bash", "--noprofile", "--norc")
 	command.Dir, command.Env = o.Dir, o.Env
@@ -216,21 +216,21 @@ func openSession(ctx context.Context, o Options, scratch string) (*session, erro
 	}
 	command.ExtraFiles = []*os.File{writer}
 	err = command.Start()
-	_ = writer.Close() // it is bash's
+	_ = writer.Close() // owned by bash
 	if err != nil {
-		_ = reader.Close() // it has no writer
+		_ = reader.Close() // without a writer
 		return nil, fmt.Errorf("start bash: %w", err)
 	}
 	return &session{command: command, input: input, answers: reader, status: bufio.NewScanner(reader), scratch: scratch}, nil
 }
 
-// ownGroup gives the command a group of processes, which is killed as one.
+// ownGroup runs the command in a process group of its own, which is killed as a whole.
 func ownGroup(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return signal(command, syscall.SIGKILL) }
 }
 
-// signal sends a signal to all of the command's group.
+// signal sends a signal to the command's process group.
 func signal(command *exec.Cmd, which syscall.Signal) error {
 	if err := syscall.Kill(-command.Process.Pid, which); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("signal process %d: %w", command.Process.Pid, err)
@@ -246,14 +246,14 @@ func (s *session) close() {
 	_ = s.answers.Close()
 }
 
-// save writes a script into a file, beside which its output will be.
+// save writes a script to a file, next to that of its output.
 func (s *session) save(script string) (path string, err error) {
 	s.scripts++
 	path = filepath.Join(s.scratch, fmt.Sprintf("%03d.sh", s.scripts))
 	return path, os.WriteFile(path, []byte(script), 0o600)
 }
 
-// run runs a script in the session, where the first command that fails ends it, and the session. It gives what was printed.
+// run runs a script in the session. The first failing command ends the script and the session. It returns the output.
 func (s *session) run(script string) (output string, err error) {
 	path, err := s.save(script)
 	if err != nil {
@@ -263,7 +263,7 @@ func (s *session) run(script string) (output string, err error) {
 	return s.result(path, err)
 }
 
-// try runs a script in a copy of the session, which forgets what it changes.
+// try runs a script in a copy of the session, whose changes are discarded.
 func (s *session) try(script string) (output string, err error) {
 	path, err := s.save(script)
 	if err != nil {
@@ -276,7 +276,7 @@ func (s *session) try(script string) (output string, err error) {
 	return s.result(path, err)
 }
 
-// execute sends the session a line, and returns the number that it answers with.
+// execute sends a line to the session, and returns the number in its response.
 func (s *session) execute(format, path string) (int, error) {
 	if _, err := fmt.Fprintf(s.input, format, path); err != nil {
 		return 0, fmt.Errorf("write to bash: %w", err)
@@ -292,7 +292,7 @@ func (s *session) result(path string, err error) (string, error) {
 	return string(output), errors.Join(err, readErr)
 }
 
-// surroundings are the working directory and the exported variables of the session.
+// surroundings returns the working directory and the exported variables of the session.
 func (s *session) surroundings() (dir string, env []string, err error) {
 	path := filepath.Join(s.scratch, "surroundings")
 	if _, err := s.execute("{ printf '%%s\\0' \"$PWD\"; env -0; } >%[1]s; echo 0 >&3\n", path); err != nil {
@@ -306,16 +306,16 @@ func (s *session) surroundings() (dir string, env []string, err error) {
 	return dir, strings.Split(strings.TrimSuffix(rest, "\x00"), "\x00"), nil
 }
 
-// background is a command that goes on while others run.
+// background is a background command.
 type background struct {
 	command *exec.Cmd
 	log     string
-	// seen is how much of its output was compared.
+	// seen is the length of the output that was compared.
 	seen  int
 	ended chan struct{}
 }
 
-// start runs a script in the background, where the session is now.
+// start runs a script in the background, in the current surroundings of the session.
 func (s *session) start(ctx context.Context, script string) (*background, error) {
 	dir, env, err := s.surroundings()
 	if err != nil {
@@ -333,19 +333,19 @@ func (s *session) start(ctx context.Context, script string) (*background, error)
 	command.Dir, command.Env, command.Stdout, command.Stderr = dir, env, log, log
 	ownGroup(command)
 	err = command.Start()
-	_ = log.Close() // it is the command's
+	_ = log.Close() // owned by the command
 	if err != nil {
 		return nil, fmt.Errorf("start bash: %w", err)
 	}
 	b := &background{command: command, log: path + ".out", ended: make(chan struct{})}
 	go func() {
 		defer close(b.ended)
-		_ = command.Wait() // how it ends is seen from its output
+		_ = command.Wait() // the output shows how it ends
 	}()
 	return b, nil
 }
 
-// fresh is its output that was not compared yet.
+// fresh returns the output that has not been compared.
 func (b *background) fresh() (string, error) {
 	text, err := os.ReadFile(b.log)
 	if err != nil {
@@ -354,7 +354,7 @@ func (b *background) fresh() (string, error) {
 	return string(text[min(b.seen, len(text)):]), nil
 }
 
-// interrupt does what Ctrl-C does, and waits for the end.
+// interrupt interrupts the command like Ctrl-C, and waits for its end.
 func (b *background) interrupt(ctx context.Context) error {
 	if err := signal(b.command, syscall.SIGINT); err != nil {
 		return err
@@ -367,13 +367,13 @@ func (b *background) interrupt(ctx context.Context) error {
 	}
 }
 
-// kill ends it and all of its group.
+// kill kills the whole process group.
 func (b *background) kill() {
-	_ = signal(b.command, syscall.SIGKILL) // nothing may be left of it
+	_ = signal(b.command, syscall.SIGKILL) // the remaining processes
 	<-b.ended
 }
 
-// over reports whether it has ended.
+// over reports whether the command has ended.
 func (b *background) over() bool {
 	select {
 	case <-b.ended:

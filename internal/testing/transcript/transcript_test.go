@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// play runs a page in a folder of its own, which it returns.
+// play runs a page in a new folder, which it returns.
 func play(t *testing.T, text string, timeout time.Duration) (dir string, err error) {
 	t.Helper()
 	dir = t.TempDir()
@@ -20,7 +20,7 @@ func play(t *testing.T, text string, timeout time.Duration) (dir string, err err
 	return dir, Play(t.Context(), steps, Options{Name: "page.md", Dir: dir, Env: os.Environ(), Timeout: timeout})
 }
 
-// long is more than any step takes, on any machine.
+// long exceeds the duration of any step on any machine.
 const long = 2 * time.Minute
 
 func TestBlocksShareOneSession(t *testing.T) {
@@ -59,13 +59,13 @@ func TestFailedBlockIsReportedWithItsOutput(t *testing.T) {
 			[]string{"page.md:2: it failed", "--- commands\necho before\nfalse\n", "--- printed\nbefore\n"},
 		},
 		"output that is missing": {"'''sh\necho a\n'''\n'''output\nb\n'''\n", []string{`page.md:1: it did not print "b"`, "printed\na\n"}},
-		"commands that are none": {"'''sh\n{ (\n'''\n", []string{"page.md:1: it failed", "syntax error"}},
+		"malformed commands":     {"'''sh\n{ (\n'''\n", []string{"page.md:1: it failed", "syntax error"}},
 		"success":                {"'''sh fails\ntrue\n'''\n", []string{"page.md:1: it was to fail, and did not"}},
 		"a background that ends": {
 			"'''sh background\necho hm\n'''\n'''output background\nready\n'''\n",
 			[]string{`page.md:4: the command in the background did not print "ready" (ended: true)`, "hm"},
 		},
-		"an interrupt of nothing": {"<!-- interrupt -->\n", []string{"page.md:1: nothing runs in the background"}},
+		"an interrupt of nothing": {"<!-- interrupt -->\n", []string{"page.md:1: no command runs in the background"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,14 +78,14 @@ func TestFailedBlockIsReportedWithItsOutput(t *testing.T) {
 	}
 }
 
-func TestNothingRunsAfterABlockThatFails(t *testing.T) {
+func TestNoBlockRunsAfterAFailedOne(t *testing.T) {
 	t.Parallel()
 	dir, err := play(t, "'''sh\nfalse\n'''\n'''sh\ntouch later\n'''\n", long)
 	require.Error(t, err)
 	require.NoFileExists(t, filepath.Join(dir, "later"))
 }
 
-func TestACommandThatHasToFailMayPrintWhy(t *testing.T) {
+func TestCommandThatMustFailMayPrintOutput(t *testing.T) {
 	t.Parallel()
 	_, err := play(t, "'''sh fails\necho no >&2\nexit 3\n'''\n'''output\nno\n'''\n'''sh\necho on\n'''\n'''output\non\n'''\n", long)
 	require.NoError(t, err)
@@ -112,9 +112,9 @@ cat runs | wc -l
 func TestStepsTimeOut(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ page, want string }{
-		"with a command that hangs":     {"'''sh\nsleep 1000\n'''\n", "it failed"},
-		"with an output that never is":  {"'''sh await\necho a\n'''\n'''output\nb\n'''\n", "--- commands\necho a\n"},
-		"with a background that is mum": {"'''sh background\nsleep 1000\n'''\n'''output background\nup\n'''\n", `did not print "up" (ended: false)`},
+		"with a command that hangs":         {"'''sh\nsleep 1000\n'''\n", "it failed"},
+		"with an output that never appears": {"'''sh await\necho a\n'''\n'''output\nb\n'''\n", "--- commands\necho a\n"},
+		"with a silent background command":  {"'''sh background\nsleep 1000\n'''\n'''output background\nup\n'''\n", `did not print "up" (ended: false)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -206,7 +206,7 @@ false
 	}
 }
 
-// gone reports whether there is no process with the id, or nothing more of it than its name.
+// gone reports whether no process has the id, or only a zombie.
 func gone(pid string) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 	return err != nil || strings.Contains(string(stat), ") Z ")
@@ -223,7 +223,7 @@ func TestTheEndOfTheTestEndsThePage(t *testing.T) {
 	require.ErrorContains(t, err, "page.md:1")
 }
 
-// page writes blocks with ”' where Markdown has backticks.
+// page writes blocks with ”' in place of Markdown's backticks.
 func page(text string) string { return strings.ReplaceAll(text, "'''", "```") }
 
 func TestAPageIsReadIntoItsSteps(t *testing.T) {
@@ -276,14 +276,14 @@ false
 	require.False(t, steps[5].Tagged("cluster"))
 }
 
-func TestAPageThatMakesNoSenseIsRefusedWithItsLine(t *testing.T) {
+func TestMalformedPageIsRejectedWithTheLine(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ page, want string }{
 		"an unknown word":           {"\n'''sh foreground\nx\n'''\n", `line 2: "foreground" is no word`},
 		"a block without end":       {"'''sh\nx\n", "line 1: the block does not end"},
 		"output of nothing":         {"'''output\nx\n'''\n", "line 1: no commands stand before this output"},
 		"output twice":              {"'''sh\nx\n'''\n'''output\na\n'''\n'''output\nb\n'''\n", "line 7: no commands"},
-		"output of a background":    {"'''sh\nx\n'''\n'''output background\na\n'''\n", "line 4: nothing runs in the background"},
+		"output of a background":    {"'''sh\nx\n'''\n'''output background\na\n'''\n", "line 4: no command runs in the background"},
 		"an unknown word of output": {"'''sh\nx\n'''\n'''output later\na\n'''\n", `line 4: "later" is no word`},
 		"an awaited background":     {"'''sh background await\nx\n'''\n", "line 1: a command in the background"},
 	} {
@@ -309,7 +309,7 @@ func TestOutputIsComparedLineByLine(t *testing.T) {
 		"colours":                     {"\x1b[32mok\x1b[0m done\n", []string{"ok done"}, ""},
 		"anything between":            {"from 1 to 9 of it\n", []string{"from ... of it"}, ""},
 		"another time":                {"at 12:13:14.567 it came\n", []string{"at 01:02:03.004 it came"}, ""},
-		"a time that is none":         {"at noon it came\n", []string{"at 01:02:03.004 it came"}, "at 01:02:03.004 it came"},
+		"no time":                     {"at noon it came\n", []string{"at 01:02:03.004 it came"}, "at 01:02:03.004 it came"},
 		"another date":                {"2026-01-02T03:04:05.6Z\n", []string{"2025-11-12T13:14:15Z"}, ""},
 		"another duration":            {"took 12 ms, 1.5s and 1m30s\n", []string{"took 7 ms, 2s and 10m2s"}, ""},
 		"another id":                  {"0af7651916cd43dd8448eb211c80319c\n", []string{"4bf92f3577b34da6a3ce929d0e0e4736"}, ""},
@@ -321,7 +321,7 @@ func TestOutputIsComparedLineByLine(t *testing.T) {
 	}
 }
 
-func TestACheckoutHasWhatACloneHas(t *testing.T) {
+func TestCheckoutHasTheFilesOfAClone(t *testing.T) {
 	t.Parallel()
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	for _, name := range []string{"Makefile", "a/run.sh", ".golangci.yml", ".git/config", "bin/rouse", "a/node_modules/b/index.js", "a/.venv/c"} {
@@ -339,10 +339,10 @@ func TestACheckoutHasWhatACloneHas(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(to, "a/run.sh"))
 	require.NoError(t, err)
-	require.NotZero(t, info.Mode()&0o100, "what can be run stays so")
+	require.NotZero(t, info.Mode()&0o100, "executables must stay executable")
 }
 
-func TestAPageHasAStateOfItsOwn(t *testing.T) {
+func TestPageHasASeparateState(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", "/mine")
 	t.Setenv("KUBECONFIG", "/mine/too")
 	t.Setenv("OTHER", "stays")
