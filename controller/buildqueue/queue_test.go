@@ -102,8 +102,8 @@ func TestTheLimitOfBuildsHoldsUnderLoadAndEveryFunctionBuilds(t *testing.T) {
 	wait.Wait()
 }
 
-// A build that hangs is that of one Function.
-func TestACollectorHasAFunctionForItselfAndNoOtherBuildWaits(t *testing.T) {
+// One Function's build hangs.
+func TestCollectorExcludesBuildsOfOneFunctionOnly(t *testing.T) {
 	t.Parallel()
 	jobs := &builds{running: map[types.NamespacedName]bool{named("evil/hangs"): true}}
 	q := NewQueue(Limits{Total: 4, PerNamespace: 2, Longest: time.Hour}, jobs, clock.RealClock{})
@@ -146,7 +146,7 @@ func TestQueueThatCannotReadJobsGrantsNothing(t *testing.T) {
 	require.True(t, status.Granted)
 }
 
-func TestJobsOfUsersKeepACollectorAwayForNoLongerThanABuild(t *testing.T) {
+func TestUsersJobsDelayACollectorNoLongerThanABuild(t *testing.T) {
 	t.Parallel()
 	jobs := &builds{running: map[types.NamespacedName]bool{named("evil/1"): true}}
 	now := clocktesting.NewFakeClock(noon())
@@ -163,7 +163,7 @@ func TestJobsOfUsersKeepACollectorAwayForNoLongerThanABuild(t *testing.T) {
 	require.True(t, between())
 }
 
-// newReader has a Function, and Jobs that claim to be its builds.
+// newReader returns a reader with a Function, and Jobs that claim to be its builds.
 func newReader(t *testing.T, jobs ...*batchv1.Job) client.Reader {
 	t.Helper()
 	scheme, err := kube.NewScheme()
@@ -203,20 +203,20 @@ func TestBuildsAreReadFromTheirJobs(t *testing.T) {
 	require.ElementsMatch(t, several("shop/runs", "shop/ends"), running)
 }
 
-func TestJobsThatAreNoBuildsOfAFunctionAreNotCounted(t *testing.T) {
+func TestJobsOtherThanBuildsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*batchv1.Job){
-		"no owner":                    func(job *batchv1.Job) { job.OwnerReferences = nil },
-		"an owner that is not there":  func(job *batchv1.Job) { job.OwnerReferences[0].UID = "uid-of-another" },
-		"an owner without a UID":      func(job *batchv1.Job) { job.OwnerReferences[0].UID = "" },
-		"an owner of another kind":    func(job *batchv1.Job) { job.OwnerReferences[0].Kind = "Deployment" },
-		"an owner of another group":   func(job *batchv1.Job) { job.OwnerReferences[0].APIVersion = "apps/v1" },
-		"an owner that owns not all":  func(job *batchv1.Job) { job.OwnerReferences[0].Controller = nil },
-		"another name":                func(job *batchv1.Job) { job.Name = "evil" },
-		"the name of another's build": func(job *batchv1.Job) { job.Name = "other-build-0123456789" },
-		"the label of another":        func(job *batchv1.Job) { job.Labels[v1alpha2.LabelFunctionName] = "other" },
-		"another namespace":           func(job *batchv1.Job) { job.Namespace = "evil" },
-		"something else than a build": func(job *batchv1.Job) { job.Labels[v1alpha2.LabelResource] = "sweep" },
+		"no owner":                            func(job *batchv1.Job) { job.OwnerReferences = nil },
+		"an owner that does not exist":        func(job *batchv1.Job) { job.OwnerReferences[0].UID = "uid-of-another" },
+		"an owner without a UID":              func(job *batchv1.Job) { job.OwnerReferences[0].UID = "" },
+		"an owner of another kind":            func(job *batchv1.Job) { job.OwnerReferences[0].Kind = "Deployment" },
+		"an owner of another group":           func(job *batchv1.Job) { job.OwnerReferences[0].APIVersion = "apps/v1" },
+		"an owner that is not the controller": func(job *batchv1.Job) { job.OwnerReferences[0].Controller = nil },
+		"another name":                        func(job *batchv1.Job) { job.Name = "evil" },
+		"the name of another's build":         func(job *batchv1.Job) { job.Name = "other-build-0123456789" },
+		"the label of another":                func(job *batchv1.Job) { job.Labels[v1alpha2.LabelFunctionName] = "other" },
+		"another namespace":                   func(job *batchv1.Job) { job.Namespace = "evil" },
+		"something else than a build":         func(job *batchv1.Job) { job.Labels[v1alpha2.LabelResource] = "sweep" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

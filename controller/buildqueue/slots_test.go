@@ -25,12 +25,12 @@ func several(names ...string) []types.NamespacedName {
 
 func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
 
-// one is a cluster in which one build may run, and few one in which namespaces share.
+// one returns limits for one build, and few limits that namespaces share.
 func one() Limits { return Limits{Total: 1, Longest: time.Hour} }
 
 func few() Limits { return Limits{Total: 5, Longest: 15 * time.Minute} }
 
-func TestTheOrderOfBuilds(t *testing.T) {
+func TestBuildsAlternateBetweenNamespaces(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		arrive, want []string
@@ -38,7 +38,7 @@ func TestTheOrderOfBuilds(t *testing.T) {
 		"one namespace goes by arrival":           {[]string{"a/1", "a/2", "a/3"}, []string{"a/1", "a/2", "a/3"}},
 		"namespaces take turns":                   {[]string{"a/1", "a/2", "a/3", "b/1", "b/2"}, []string{"a/1", "b/1", "a/2", "b/2", "a/3"}},
 		"the first namespace to come begins":      {[]string{"b/1", "a/1", "b/2"}, []string{"b/1", "a/1", "b/2"}},
-		"asking again changes nothing":            {[]string{"a/1", "a/2", "a/1"}, []string{"a/1", "a/2"}},
+		"a repeated request keeps its place":      {[]string{"a/1", "a/2", "a/1"}, []string{"a/1", "a/2"}},
 		"a crowd does not push a newcomer behind": {[]string{"a/1", "a/2", "a/3", "a/4", "c/1"}, []string{"a/1", "c/1", "a/2", "a/3", "a/4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestANamespaceWithTheLastGrantWaitsForTheOthers(t *testing.T) {
 
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	t.Run("a slot is kept until its Job is seen", func(t *testing.T) {
+	t.Run("a slot is held until its Job is observed", func(t *testing.T) {
 		t.Parallel()
 		s := newSlots(Limits{Total: 2, PerNamespace: 2, Longest: time.Hour})
 		require.True(t, s.enter(named("a/1"), nil, noon()).Granted)
@@ -86,13 +86,13 @@ func TestSlots(t *testing.T) {
 		require.Empty(t, s.next(several("a/1"), noon()))
 		require.Equal(t, several("a/3"), s.next(several("a/1"), noon().Add(startGrace+1)), "a/2 never came")
 	})
-	t.Run("a build that takes the place of its predecessor needs no further slot", func(t *testing.T) {
+	t.Run("a build that replaces its predecessor needs no further slot", func(t *testing.T) {
 		t.Parallel()
 		s := newSlots(one())
 		require.True(t, s.enter(named("a/1"), several("a/1"), noon()).Granted)
 		require.False(t, s.enter(named("a/2"), several("a/1"), noon()).Granted)
 	})
-	t.Run("no build of a Function begins that is excluded", func(t *testing.T) {
+	t.Run("an excluded Function starts no build", func(t *testing.T) {
 		t.Parallel()
 		s := newSlots(one())
 		require.True(t, s.exclude(named("a/1"), nil, noon()))
@@ -103,20 +103,20 @@ func TestSlots(t *testing.T) {
 		delete(s.excluded, named("a/1"))
 		require.Equal(t, several("a/1"), s.next(nil, noon()))
 	})
-	t.Run("a Function that does not ask again loses its position", func(t *testing.T) {
+	t.Run("a Function that does not repeat its request loses its position", func(t *testing.T) {
 		t.Parallel()
 		s := newSlots(one())
 		s.enter(named("a/1"), several("x/x"), noon())
 		later := noon().Add(timeout + 1)
 		require.Equal(t, QueueStatus{Position: 1, Waiting: 1, Running: 1}, s.enter(named("a/2"), several("x/x"), later))
 	})
-	t.Run("more builds than the limit let no further one begin", func(t *testing.T) {
+	t.Run("no build starts above the limit", func(t *testing.T) {
 		t.Parallel()
 		s := newSlots(one())
 		require.False(t, s.enter(named("a/1"), several("x/1", "x/2", "x/3"), noon()).Granted)
 		require.Empty(t, s.next(several("x/1", "x/2", "x/3"), noon()))
 	})
-	t.Run("an empty queue remembers nothing", func(t *testing.T) {
+	t.Run("an empty queue holds no state", func(t *testing.T) {
 		t.Parallel()
 		s := newSlots(one())
 		for i := range 100 {
@@ -129,7 +129,7 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-func TestNamespaceHoldsNoMoreThanItsShare(t *testing.T) {
+func TestNamespaceHoldsAtMostItsShare(t *testing.T) {
 	t.Parallel()
 	for limits, want := range map[Limits]int{
 		{Total: 1}: 1, {Total: 2}: 1, {Total: 5}: 3, {Total: 5, PerNamespace: 4}: 4, {Total: 5, PerNamespace: 9}: 5,
@@ -145,7 +145,7 @@ func TestNamespaceHoldsNoMoreThanItsShare(t *testing.T) {
 		require.Equal(t, want, granted, "%v", limits)
 		status := s.enter(named("greedy/9"), nil, noon())
 		if want < limits.Total {
-			require.Equal(t, want, status.Share, "the Function is told why it waits")
+			require.Equal(t, want, status.Share, "the status must give the reason for waiting")
 			require.Equal(t, QueueStatus{Granted: true}, s.enter(named("other/1"), nil, noon()), "past those that wait")
 		}
 	}
@@ -189,7 +189,7 @@ func TestAFunctionThatRebuildsYieldsToOthers(t *testing.T) {
 	require.True(t, s.enter(named("evil/1"), nil, now).Granted)
 	s.enter(named("shop/1"), several("evil/1"), now)
 	status := s.enter(named("evil/1"), several("evil/1"), now.Add(time.Second))
-	require.False(t, status.Granted, "its source has changed, but it is another's turn")
+	require.False(t, status.Granted, "it is another Function's turn")
 	require.True(t, s.enter(named("shop/1"), nil, now.Add(2*time.Second)).Granted, "once the superseded Job is gone")
 }
 
@@ -232,8 +232,8 @@ func TestDeletedFunctionsLeaveNoState(t *testing.T) {
 	require.Empty(t, s.taken)
 }
 
-// TestHangingBuildsDoNotStarveOthers plays a day: one namespace has many Functions whose builds all run to their
-// deadline, another one a short build from time to time.
+// TestHangingBuildsDoNotStarveOthers simulates a day: one namespace has many Functions whose builds all run to their
+// deadline, another one an occasional short build.
 func TestHangingBuildsDoNotStarveOthers(t *testing.T) {
 	t.Parallel()
 	const step, short = 20 * time.Second, time.Minute

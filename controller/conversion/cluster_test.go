@@ -93,7 +93,7 @@ func TestV1alpha1IsServedByARealAPIServer(t *testing.T) {
 	c, ctx := env.Client, t.Context()
 	meta := func(ns, name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: ns, Name: name} }
 
-	t.Run("what is created as v1alpha1 is read as v1alpha2, and back", func(t *testing.T) {
+	t.Run("a Function of v1alpha1 is readable as v1alpha2, and back", func(t *testing.T) {
 		ns := env.Namespace(t)
 		old := &v1alpha1.Function{ObjectMeta: meta(ns, "inline"), Spec: v1alpha1.FunctionSpec{Source: "code", Runtime: "nodejs14", MaxReplicas: new(int32(5))}}
 		written := old.DeepCopy()
@@ -105,10 +105,10 @@ func TestV1alpha1IsServedByARealAPIServer(t *testing.T) {
 		require.Equal(t, int32(5), *fn.Spec.ScaleConfig.MaxReplicas)
 		again := &v1alpha1.Function{}
 		require.NoError(t, c.Get(ctx, client.ObjectKeyFromObject(old), again))
-		require.Equal(t, old.Spec, again.Spec, "no drift for who applies it")
+		require.Equal(t, old.Spec, again.Spec, "applying it again must cause no drift")
 	})
 
-	t.Run("a client of v1alpha1 deletes nothing that it does not know, and no status", func(t *testing.T) {
+	t.Run("a client of v1alpha1 keeps unknown fields and the status", func(t *testing.T) {
 		ns := env.Namespace(t)
 		fn := &v1alpha2.Function{ObjectMeta: meta(ns, "new"), Spec: v1alpha2.FunctionSpec{
 			Runtime: v1alpha2.RuntimeNodeJS24, Source: v1alpha2.Source{Inline: &v1alpha2.InlineSource{Source: "code"}}, Annotations: map[string]string{"a": "b"}, Replicas: new(int32(3)),
@@ -171,10 +171,10 @@ func TestV1alpha1IsServedByARealAPIServer(t *testing.T) {
 		after := &v1alpha2.Function{}
 		require.NoError(t, c.Get(ctx, client.ObjectKey{Namespace: ns, Name: "ssa"}, after))
 		require.Equal(t, map[string]string{"a": "b"}, after.Spec.Annotations)
-		require.Equal(t, before.ResourceVersion, after.ResourceVersion, "what changes nothing writes nothing")
+		require.Equal(t, before.ResourceVersion, after.ResourceVersion, "an unchanged object must not be written")
 	})
 
-	t.Run("what v1alpha2 refuses is refused", func(t *testing.T) {
+	t.Run("an object that is invalid in v1alpha2 is rejected", func(t *testing.T) {
 		ns := env.Namespace(t)
 		err := c.Create(ctx, &v1alpha1.Function{ObjectMeta: meta(ns, "bad"), Spec: v1alpha1.FunctionSpec{
 			Source: "code", Runtime: "nodejs22", Labels: map[string]string{"serverless.kyma-project.io/uuid": "a"},

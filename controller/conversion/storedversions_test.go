@@ -18,8 +18,8 @@ import (
 
 const functions = "functions.serverless.kyma-project.io"
 
-// everStored are the versions in which any release has stored objects. One that is here leaves a CRD only in a release whose notes say
-// what to do before; one that a CRD begins to store is to be added.
+// everStored lists the versions in which any release has stored objects. A listed version may leave a CRD only in a
+// release whose notes describe the preparation; a new storage version has to be added.
 var everStored = map[string][]string{
 	functions:                                {"v1alpha2"},
 	"subscriptions.eventing.kyma-project.io": {"v1alpha2"},
@@ -27,7 +27,7 @@ var everStored = map[string][]string{
 	"serverlesses.operator.kyma-project.io":  {"v1alpha1"},
 }
 
-func TestNoReleaseLacksAVersionInWhichOneBeforeHasStoredObjects(t *testing.T) {
+func TestCRDsKeepEveryVersionThatAReleaseHasStored(t *testing.T) {
 	t.Parallel()
 	definitions := ofTheRelease(t)
 	require.Len(t, definitions, len(everStored))
@@ -69,7 +69,7 @@ func TestTheStoredVersionCheckReportsUnknownVersions(t *testing.T) {
 	require.Contains(t, said, "kubectl patch crd "+functions)
 	require.InDelta(t, 1, unknown, 0)
 
-	// The remedy of the message.
+	// Apply the remedy of the message.
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: functions}, crd))
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"storedVersions":["v1alpha2"]}}`))
@@ -96,16 +96,16 @@ func store(t *testing.T, env *envtest.Environment, name string) {
 	require.Contains(t, crd.Status.StoredVersions, name)
 }
 
-func TestNoVersionLeavesWhileItMayBeStored(t *testing.T) {
+func TestLeavingReturnsMissingStoredVersions(t *testing.T) {
 	t.Parallel()
 	functions := Definition{Name: "functions.serverless.kyma-project.io", Versions: []string{"v1alpha2", "v1beta1"}, Storage: "v1beta1"}
 	for name, tc := range map[string]struct{ stored, leaving []string }{
-		"a new one":                                     {nil, nil},
-		"the stored one alone":                          {[]string{"v1beta1"}, nil},
-		"one that is there":                             {[]string{"v1alpha2", "v1beta1"}, nil},
-		"one that is gone":                              {[]string{"v1alpha1", "v1alpha2"}, []string{"v1alpha1"}},
-		"one that a later release has":                  {[]string{"v1beta1", "v1"}, []string{"v1"}},
-		"two that are gone, in a cluster of many years": {[]string{"v1alpha1", "v1alpha0"}, []string{"v1alpha1", "v1alpha0"}},
+		"a new CRD":                    {nil, nil},
+		"only the stored version":      {[]string{"v1beta1"}, nil},
+		"an existing version":          {[]string{"v1alpha2", "v1beta1"}, nil},
+		"a removed version":            {[]string{"v1alpha1", "v1alpha2"}, []string{"v1alpha1"}},
+		"a version of a later release": {[]string{"v1beta1", "v1"}, []string{"v1"}},
+		"two removed versions":         {[]string{"v1alpha1", "v1alpha0"}, []string{"v1alpha1", "v1alpha0"}},
 	} {
 		require.Equal(t, tc.leaving, functions.Leaving(tc.stored), name)
 		require.Equal(t, tc.leaving == nil, functions.Check(tc.stored) == nil, name)

@@ -93,25 +93,25 @@ func TestRulesOfV1alpha2AreNotEvadedByV1alpha1(t *testing.T) {
 	}
 	const code = `"source":"code","runtime":"nodejs22"`
 	for name, tc := range map[string]struct{ object, want string }{
-		"a reserved variable":          {oldFunction(code+`,"env":[{"name":"FUNC_HANDLER","value":"a"}]`, ""), "Following envs are reserved"},
-		"a label of the controller":    {oldFunction(code+`,"labels":{"serverless.kyma-project.io/uuid":"a"}`, ""), "Labels has key starting with"},
-		"an annotation of the mesh":    {oldFunction(code, kept(`{"only":{"annotations":{"proxy.istio.io/config":"a"}}}`)), "proxy.istio.io/config which is not allowed"},
-		"a profile and resources":      {oldFunction(code, kept(`{"resources":{"configuration":{"function":{}}}}`)), "Use profile or resources"},
-		"a negative number of pods":    {oldFunction(code, kept(`{"scale":{"replicas":-1}}`)), ""},
-		"a repository of another kind": {oldFunction(`"source":"a","type":"git","baseDir":" ","reference":"b","runtime":"nodejs22"`, ""), "BaseDir is required"},
-		"no code":                      {oldFunction(`"source":"","runtime":"nodejs22"`, ""), "spec.source.inline.source"},
-		"an unknown runtime":           {oldFunction(`"source":"a","runtime":"bash"`, ""), `Unsupported value: "bash"`},
-		"kept fields of another form":  {oldFunction(code, kept(`{"only":1}`)), "rouse.run/v1alpha2-fields"},
-		"kept fields that are no JSON": {oldFunction(code, kept(`{`)), "rouse.run/v1alpha2-fields"},
-		"a spec of another form":       {oldFunction(`"source":[1]`, ""), "decode it"},
-		"no object":                    {`"a"`, "decode an object"},
-		"another kind":                 {`{"apiVersion":"v1","kind":"Secret"}`, `conversion of kind "Secret" is not supported`},
-		"another version":              {`{"apiVersion":"serverless.kyma-project.io/v9","kind":"Function"}`, "conversion from"},
+		"a reserved variable":                 {oldFunction(code+`,"env":[{"name":"FUNC_HANDLER","value":"a"}]`, ""), "Following envs are reserved"},
+		"a label of the controller":           {oldFunction(code+`,"labels":{"serverless.kyma-project.io/uuid":"a"}`, ""), "Labels has key starting with"},
+		"an annotation of the mesh":           {oldFunction(code, kept(`{"only":{"annotations":{"proxy.istio.io/config":"a"}}}`)), "proxy.istio.io/config which is not allowed"},
+		"a profile and resources":             {oldFunction(code, kept(`{"resources":{"configuration":{"function":{}}}}`)), "Use profile or resources"},
+		"a negative number of pods":           {oldFunction(code, kept(`{"scale":{"replicas":-1}}`)), ""},
+		"a repository of another kind":        {oldFunction(`"source":"a","type":"git","baseDir":" ","reference":"b","runtime":"nodejs22"`, ""), "BaseDir is required"},
+		"no code":                             {oldFunction(`"source":"","runtime":"nodejs22"`, ""), "spec.source.inline.source"},
+		"an unknown runtime":                  {oldFunction(`"source":"a","runtime":"bash"`, ""), `Unsupported value: "bash"`},
+		"kept fields of another form":         {oldFunction(code, kept(`{"only":1}`)), "rouse.run/v1alpha2-fields"},
+		"kept fields that are malformed JSON": {oldFunction(code, kept(`{`)), "rouse.run/v1alpha2-fields"},
+		"a spec of another form":              {oldFunction(`"source":[1]`, ""), "decode it"},
+		"not an object":                       {`"a"`, "decode an object"},
+		"another kind":                        {`{"apiVersion":"v1","kind":"Secret"}`, `conversion of kind "Secret" is not supported`},
+		"another version":                     {`{"apiVersion":"serverless.kyma-project.io/v9","kind":"Function"}`, "conversion from"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			answer := ask(t, h, up, oldFunction(code, ""), tc.object)
-			if tc.want == "" { // what it was written with does not stand for it, and counts for nothing
+			if tc.want == "" { // an invalid stored value is ignored
 				require.Equal(t, metav1.StatusSuccess, answer.Result.Status, answer.Result.Message)
 				require.NotContains(t, string(answer.ConvertedObjects[1].Raw), "-1")
 				return
@@ -131,7 +131,7 @@ func TestInvalidConversionReviewsAreRejectedWithoutLeaks(t *testing.T) {
 		want int
 	}{
 		"nothing":              {strings.NewReader(""), http.StatusBadRequest},
-		"no JSON":              {strings.NewReader("{"), http.StatusBadRequest},
+		"malformed JSON":       {strings.NewReader("{"), http.StatusBadRequest},
 		"no request":           {strings.NewReader(`{"response":{}}`), http.StatusBadRequest},
 		"an array":             {strings.NewReader(`[]`), http.StatusBadRequest},
 		"deep nesting":         {strings.NewReader(`{"request":{"objects":[` + strings.Repeat("[", 20000) + `]}}`), http.StatusRequestEntityTooLarge},
@@ -158,7 +158,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestACallerThatHoldsMemoryLeavesTheAPIServerItsOwn(t *testing.T) {
+func TestCallerThatHoldsMemoryDoesNotBlockTheAPIServer(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t)
 	hostile := h.memory.Share("10.0.0.9")
@@ -179,7 +179,7 @@ func TestACallerThatHoldsMemoryLeavesTheAPIServerItsOwn(t *testing.T) {
 	require.Equal(t, metav1.StatusSuccess, answer.Result.Status)
 }
 
-// from is a request of an address.
+// from returns a request from an address.
 func from(t *testing.T, address string, body io.Reader) *http.Request {
 	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, body)
@@ -191,19 +191,19 @@ func reviewOf(objects string) string {
 	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"1","desiredAPIVersion":"` + up + `","objects":[` + objects + `]}}`
 }
 
-// What is decoded takes many times the bytes that it came as: these took 280 MiB and more of the controller's 256.
+// A decoded body takes many times the memory of its bytes: these took 280 MiB and more of the controller's 256.
 func TestDecodedConversionReviewsAreBounded(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	h := newHandler(t)
 	const code = `"source":"a","runtime":"nodejs22"`
 	dense := func(form string) string { return strings.Repeat(form, maxBody/len(form)/2) }
 	for name, tc := range map[string]struct{ objects, says string }{
-		"empty objects":                   {dense("{},") + "{}", "than 524288 values"},
-		"empty objects, as many as fit":   {strings.Repeat("{},", maxObjects+1) + "{}", "more than 10000 objects"},
-		"an object of empty ones":         {oldFunction(code+`,"env":[`+strings.Repeat("{},", 200_000)+`{}]`, ""), "an object has more than 4 MiB or 20000 values"},
-		"an object of unknown fields":     {oldFunction(code+`,"x":[`+strings.Repeat(`{"":0},`, 100_000)+`{}]`, ""), "an object has more than 4 MiB or 20000 values"},
-		"an object that is deep":          {oldFunction(code+`,"x":`+strings.Repeat(`{"a":`, 101)+`1`+strings.Repeat("}", 101), ""), "nested too deeply"},
-		"an object with a long text":      {oldFunction(`"source":"`+strings.Repeat("a", 7<<20)+`","runtime":"nodejs22"`, ""), "an object has more than 4 MiB"},
-		"objects that make a long answer": {strings.Repeat(oldFunction(code, "")+",", 9_000) + oldFunction(code, ""), ""},
+		"empty objects":                     {dense("{},") + "{}", "than 524288 values"},
+		"empty objects, as many as fit":     {strings.Repeat("{},", maxObjects+1) + "{}", "more than 10000 objects"},
+		"an object of empty ones":           {oldFunction(code+`,"env":[`+strings.Repeat("{},", 200_000)+`{}]`, ""), "an object has more than 4 MiB or 20000 values"},
+		"an object of unknown fields":       {oldFunction(code+`,"x":[`+strings.Repeat(`{"":0},`, 100_000)+`{}]`, ""), "an object has more than 4 MiB or 20000 values"},
+		"a deeply nested object":            {oldFunction(code+`,"x":`+strings.Repeat(`{"a":`, 101)+`1`+strings.Repeat("}", 101), ""), "nested too deeply"},
+		"an object with a long text":        {oldFunction(`"source":"`+strings.Repeat("a", 7<<20)+`","runtime":"nodejs22"`, ""), "an object has more than 4 MiB"},
+		"objects that make a long response": {strings.Repeat(oldFunction(code, "")+",", 9_000) + oldFunction(code, ""), ""},
 	} {
 		var before, after runtimemetrics.MemStats
 		runtimemetrics.ReadMemStats(&before)
@@ -211,17 +211,17 @@ func TestDecodedConversionReviewsAreBounded(t *testing.T) { //nolint:paralleltes
 		h.ServeHTTP(recorder, from(t, "10.0.0.9:1", strings.NewReader(reviewOf(tc.objects))))
 		runtimemetrics.ReadMemStats(&after)
 		require.Contains(t, recorder.Body.String(), tc.says, name)
-		if tc.says != "" { // what is converted is garbage object by object
+		if tc.says != "" { // converted objects are garbage collected one by one
 			require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(100), name)
 		}
 	}
 	require.Zero(t, h.memory.Used())
 }
 
-func TestAnAddressIsWorkedForOnceAtATime(t *testing.T) {
+func TestAddressHasOneTurnAtATime(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t)
-	require.NoError(t, h.turns.Acquire(nil, "10.0.0.9", 1)) // one that takes long
+	require.NoError(t, h.turns.Acquire(nil, "10.0.0.9", 1)) // a long turn
 	defer h.turns.Release("10.0.0.9", 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -241,7 +241,7 @@ func TestAFloodOfOneAddressDoesNotLockTheAPIServerOut(t *testing.T) {
 	defer flood.Wait()
 	defer cancel()
 	costly := reviewOf(strings.Repeat(oldFunction(`"source":"a","runtime":"nodejs22"`, "")+",", 999) + oldFunction(`"source":"a","runtime":"nodejs22"`, ""))
-	stalled, unstall := io.Pipe() // bodies that do not come
+	stalled, unstall := io.Pipe() // bodies that do not arrive
 	defer func() { _ = unstall.Close() }()
 	for i := range 4 * maxRequests {
 		var body io.Reader = strings.NewReader(costly)
@@ -296,7 +296,7 @@ func TestABrokenCertificateRenewalKeepsThePreviousCertificate(t *testing.T) {
 		require.NoError(t, os.WriteFile(options.KeyFile, key, 0o600))
 	}
 	_, err := newCertificate(options, logr.Discard())
-	require.ErrorContains(t, err, "load the certificate of the conversion webhook", "a start without one says so")
+	require.ErrorContains(t, err, "load the certificate of the conversion webhook", "a start without a certificate must fail")
 
 	first, second := loopback.Make(t, time.Time{}, "localhost"), loopback.Make(t, time.Time{}, "localhost")
 	write(first.Certificate, first.Key)

@@ -44,7 +44,7 @@ func TestAJobWaitsForTheNamespaceOfKEDAAndLogsNoPassword(t *testing.T) {
 	}, funcr.Options{})
 	made := make(chan error, 1)
 	go func() { made <- Make(t.Context(), objects, o, log) }()
-	<-waits // it has begun
+	<-waits // it has started
 	require.NoError(t, objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.KEDANamespace}}))
 	require.NoError(t, <-made)
 
@@ -59,7 +59,7 @@ func TestAJobWaitsForTheNamespaceOfKEDAAndLogsNoPassword(t *testing.T) {
 	}
 	before := logged
 	require.NoError(t, Make(t.Context(), objects, o, log), "a second Job")
-	require.Equal(t, before, logged, "it writes nothing")
+	require.Equal(t, before, logged, "it must not write again")
 }
 
 func TestCredentialsReportAMissingNamespace(t *testing.T) {
@@ -80,7 +80,7 @@ func options() *Options {
 	}
 }
 
-// written are all Secrets after one Job.
+// written returns all Secrets after one Job.
 func written(t *testing.T, known map[types.NamespacedName]*corev1.Secret) map[types.NamespacedName]*corev1.Secret {
 	t.Helper()
 	changed, err := Decide(options(), known)
@@ -93,7 +93,7 @@ func written(t *testing.T, known map[types.NamespacedName]*corev1.Secret) map[ty
 	return all
 }
 
-func TestAnInstallationWithoutSecretsGetsThoseThatItNeeds(t *testing.T) {
+func TestInstallationWithoutSecretsGetsTheRequiredOnes(t *testing.T) {
 	t.Parallel()
 	all := written(t, nil)
 	require.Len(t, all, 5)
@@ -176,7 +176,7 @@ func TestTheScalerAndKEDATrustEachOther(t *testing.T) {
 	require.NoError(t, <-shaken)
 }
 
-func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
+func TestContradictingOptionsAreRejected(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, options().Validate())
 	for want, change := range map[string]func(*Options){

@@ -33,7 +33,7 @@ func registrySecret() *corev1.Secret {
 // shop is the tenant of every Function here.
 func shop() registry.Tenant { return registry.Tenant{Namespace: "shop", UID: "uid-of-shop"} }
 
-// buildOf is the Job of a Function that was made some time before noon.
+// buildOf returns the Job of a Function, created before noon.
 func buildOf(t *testing.T, fn *v1alpha2.Function, age time.Duration) *batchv1.Job {
 	t.Helper()
 	found, err := supplyOf(fn, "runtime-nodejs22:1", nil)
@@ -70,21 +70,21 @@ func TestWatchOfARunningBuild(t *testing.T) {
 		requeueAfter time.Duration
 		ends         bool
 	}{
-		"with a pod nothing is to be done":      {age: time.Hour, pod: []func(*corev1.Pod){}, says: "is still in progress"},
-		"a pod may take a moment to come":       {age: time.Second, says: "is still in progress", requeueAfter: 9 * time.Second},
-		"then its events are read":              {age: 10 * time.Second, event: true, says: ": it has no pod yet: pods is forbidden", requeueAfter: 110 * time.Second},
-		"there may be no events":                {age: time.Hour, says: "is still in progress", requeueAfter: time.Second},
-		"no pod for long ends the build":        {age: stuckGrace, event: true, says: "exceeded quota", ends: true},
-		"a missing image is reported":           {age: time.Second, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff: Back-off", requeueAfter: 119 * time.Second},
-		"and ends the build when it stays away": {age: stuckGrace, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff", ends: true},
+		"a build with a pod needs no action":                    {age: time.Hour, pod: []func(*corev1.Pod){}, says: "is still in progress"},
+		"a pod may take a moment to be created":                 {age: time.Second, says: "is still in progress", requeueAfter: 9 * time.Second},
+		"events are read after the grace period":                {age: 10 * time.Second, event: true, says: ": it has no pod yet: pods is forbidden", requeueAfter: 110 * time.Second},
+		"there may be no events":                                {age: time.Hour, says: "is still in progress", requeueAfter: time.Second},
+		"no pod for long ends the build":                        {age: stuckGrace, event: true, says: "exceeded quota", ends: true},
+		"a missing image is reported":                           {age: time.Second, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff: Back-off", requeueAfter: 119 * time.Second},
+		"a missing image ends the build after the grace period": {age: stuckGrace, pod: []func(*corev1.Pod){noImage}, says: "ImagePullBackOff", ends: true},
 		"a full cluster may grow for a while": {
 			age: stuckGrace, pod: []func(*corev1.Pod){unschedulable},
 			says: "the pod is unschedulable: 0/1 nodes are available: Insufficient cpu", requeueAfter: 8 * time.Minute,
 		},
-		"one that does not grow ends the build": {
+		"a full cluster ends the build after the grace period": {
 			age: unschedulableGrace, pod: []func(*corev1.Pod){unschedulable}, says: "Insufficient cpu", ends: true,
 		},
-		"the grace begins again when it is scheduled": {
+		"the grace period restarts when the pod is scheduled": {
 			age: time.Hour, pod: []func(*corev1.Pod){scheduled(time.Second), noImage}, says: "ImagePullBackOff", requeueAfter: 119 * time.Second,
 		},
 	} {
@@ -124,7 +124,7 @@ func unschedulable(pod *corev1.Pod) {
 	}}
 }
 
-// scheduled gives the pod a node some time before noon.
+// scheduled assigns the pod to a node before noon.
 func scheduled(ago time.Duration) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Status.Conditions = []corev1.PodCondition{{
@@ -133,8 +133,8 @@ func scheduled(ago time.Duration) func(*corev1.Pod) {
 	}
 }
 
-// Kubernetes deletes the pod before it calls the Job failed, and has an event about the deadline by which the
-// controller has ended it.
+// Kubernetes deletes the pod before it marks the Job as failed. The controller ends the Job by a deadline, which has an
+// event of its own.
 func TestABuildKeepsItsReasonWhileItsJobIsDeleted(t *testing.T) {
 	t.Parallel()
 	fn := newFunction(withDependencies("nodejs22", leftPad))
@@ -211,7 +211,7 @@ func TestFinishedBuildsAreCleanedUp(t *testing.T) {
 	require.NoError(t, b.client.Status().Update(t.Context(), job))
 	_, err = b.reconcile()
 	require.NoError(t, err)
-	require.False(t, exists(job.Name), "its build has ended")
+	require.False(t, exists(job.Name), "the Secret of a finished build must be deleted")
 	require.False(t, exists("of-a-job-that-is-gone"))
 	require.True(t, exists("of-a-job-not-seen-yet"))
 }
@@ -242,7 +242,7 @@ func TestPreparationSecretsStayWhileAVersionNeedsThem(t *testing.T) {
 	require.NotContains(t, names, "unneeded")
 }
 
-// jobFor is one that ended at noon, or runs.
+// jobFor returns a Job that runs, or ended at noon.
 func jobFor(made attempt, conditions ...batchv1.JobCondition) *batchv1.Job {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "price-build-" + made.id(), Annotations: made.annotations(),
@@ -270,13 +270,13 @@ func TestWhenABuildIsTriedAgain(t *testing.T) {
 		want     attempt
 		wantWait time.Duration
 	}{
-		"a transient failure is tried soon":         {after(0), language.RegistryUnavailable, after(1), 30 * time.Second},
-		"then later":                                {after(1), language.PackagesUnreachable, after(2), time.Minute},
-		"and later":                                 {after(3), language.Interrupted, after(4), 4 * time.Minute},
-		"but within ten minutes":                    {after(9), language.RegistryFull, after(10), 10 * time.Minute},
-		"however often it failed":                   {after(1000), language.RegistryFull, after(1001), 10 * time.Minute},
-		"what must be repaired is tried after long": {after(0), language.PackageNotFound, after(1), time.Hour},
-		"and at once after a repair":                {attempt{target: wanted.target, inputs: "other", failures: 7}, language.PackageForbidden, wanted, 0},
+		"a transient failure is retried soon":                    {after(0), language.RegistryUnavailable, after(1), 30 * time.Second},
+		"a second failure is retried later":                      {after(1), language.PackagesUnreachable, after(2), time.Minute},
+		"further failures double the delay":                      {after(3), language.Interrupted, after(4), 4 * time.Minute},
+		"the delay is at most ten minutes":                       {after(9), language.RegistryFull, after(10), 10 * time.Minute},
+		"the delay does not overflow":                            {after(1000), language.RegistryFull, after(1001), 10 * time.Minute},
+		"a failure that needs a repair is retried after an hour": {after(0), language.PackageNotFound, after(1), time.Hour},
+		"a repair is tried at once":                              {attempt{target: wanted.target, inputs: "other", failures: 7}, language.PackageForbidden, wanted, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -340,7 +340,7 @@ func TestResultOfABuild(t *testing.T) {
 		digest string
 		says   string
 	}{
-		"the builder's word counts": {
+		"the builder's report takes precedence": {
 			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{terminated(target, 1, "Error", `{"reason":"PackageNotFound","message":"no left-pad"}`)},
 			reason: language.PackageNotFound, says: "no left-pad",
 		},
@@ -354,11 +354,11 @@ func TestResultOfABuild(t *testing.T) {
 			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{terminated(target, 137, "OOMKilled", "")},
 			reason: language.OutOfMemory, says: "spec.resourceConfiguration.build",
 		},
-		"no word": {
+		"no report": {
 			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{terminated(target, 2, "Error", "panic: x")},
 			reason: language.Interrupted, says: "exit code 2",
 		},
-		"a builder that cannot be brought": {
+		"a builder that cannot be copied": {
 			job: jobEnded(batchv1.JobFailed, ""), pods: []corev1.Pod{bringer(1, "no space left")}, reason: language.Interrupted, says: "Container builder",
 		},
 		"too long": {

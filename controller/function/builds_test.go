@@ -35,17 +35,17 @@ import (
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
-// registryOptions let namespaces name registries on this machine.
+// registryOptions allow namespaces to use registries on this machine.
 func registryOptions() images.RegistryOptions {
 	return images.RegistryOptions{ReleaseNamespace: releaseNamespace, Guard: dialguard.Guard{AllowLoopback: true}}
 }
 
-// buildLimits leave the slots to one namespace.
+// buildLimits allow one namespace to use all slots.
 func buildLimits(total int) buildqueue.Limits {
 	return buildqueue.Limits{Total: total, PerNamespace: total, Longest: time.Hour}
 }
 
-// useRegistry lets the Functions of the namespace be kept in a registry.
+// useRegistry configures a registry for the Functions of the namespace.
 func (w *fixture) useRegistry(server *registrytest.Registry) *corev1.Secret {
 	w.t.Helper()
 	secret := &corev1.Secret{
@@ -62,7 +62,7 @@ func (w *fixture) useRegistry(server *registrytest.Registry) *corev1.Secret {
 	return secret
 }
 
-// repository is that of the Function price.
+// repository returns the repository of the Function price.
 func (w *fixture) repository() string {
 	w.t.Helper()
 	namespace := &corev1.Namespace{}
@@ -97,8 +97,8 @@ func (w *fixture) awaitJob(fn *v1alpha2.Function, before ...*batchv1.Job) *batch
 	return found
 }
 
-// end does what the kubelet does when the builder has ended and, unless it has succeeded, what the Job controller
-// does. A success is to be seen before the Job controller does.
+// end acts as the kubelet after the builder has ended and, after a failure, as the Job controller. A success must be
+// observed before the Job controller reports it.
 func (w *fixture) end(job *batchv1.Job, result buildplan.Result, when time.Time) {
 	w.t.Helper()
 	message, err := buildplan.EncodeResult(result)
@@ -134,7 +134,7 @@ func (w *fixture) end(job *batchv1.Job, result buildplan.Result, when time.Time)
 	})
 }
 
-// push does what the builder does.
+// push acts as the builder.
 func push(t *testing.T, target string) (digest string) {
 	t.Helper()
 	image, err := random.Image(10, 1)
@@ -147,7 +147,7 @@ func push(t *testing.T, target string) (digest string) {
 	return hash.String()
 }
 
-// target is the image that a build is to push.
+// target returns the image that a build has to push.
 func target(job *batchv1.Job) string { return job.Annotations[annotationTarget] }
 
 // awaitImage waits until the Deployment runs an image.
@@ -160,7 +160,7 @@ func (w *fixture) awaitImage(fn *v1alpha2.Function, image string) *appsv1.Deploy
 	return deployment
 }
 
-// roll lets the Deployment become ready.
+// roll makes the Deployment ready.
 func (w *fixture) roll(deployment *appsv1.Deployment) {
 	w.t.Helper()
 	updateStatus(w, deployment, func(d *appsv1.Deployment) {
@@ -179,25 +179,25 @@ const leftPad = `{"dependencies":{"left-pad":"1.3.0"}}`
 func TestBuildsOnARealAPIServer(t *testing.T) {
 	repositories := runManager(t, simultaneous)
 	for name, test := range map[string]func(*fixture, *fakeRepositories){
-		"an image is built once and then reused":                buildsOnce,
-		"a failed build reports the reason and keeps what runs": survivesFailure,
-		"a transient failure is tried again with backoff":       triesAgain,
-		"a repaired Secret is tried at once":                    followsSecrets,
-		"a change of the registry moves the images":             switchesRegistry,
-		"a registry's Secret that is wrong is named":            namesWrongRegistry,
-		"a registry that does not answer is waited for":         waitsForRegistry,
-		"a registry that rejects queries is built for":          buildsForSilentRegistry,
-		"an image that is gone is built again":                  rebuildsWhatIsGone,
-		"a pushed tag runs nowhere":                             ignoresPushedTags,
-		"credentials that a user changed are repaired":          repairsCredentials,
-		"newer source ends the build of older":                  supersedes,
-		"a build that cannot begin frees its slot":              endsStuckBuild,
-		"a commit is built, and a newer one when it is there":   followsCommits,
-		"a repository that cannot be read leaves what runs":     survivesRepository,
-		"an SSH key that is costly is not decrypted":            refusesCostlyKey,
-		"without a registry pods install for themselves":        installsInPods,
-		"a Function that needs no image any more has no builds": forgetsBuilds,
-		"an image of Kyma's contract installs in its pods":      runsKymasImage,
+		"an image is built once and then reused":                          buildsOnce,
+		"a failed build reports the reason and keeps the running version": survivesFailure,
+		"a transient failure is tried again with backoff":                 triesAgain,
+		"a repaired Secret is tried at once":                              followsSecrets,
+		"a change of the registry moves the images":                       switchesRegistry,
+		"an invalid Secret of a registry is reported":                     namesWrongRegistry,
+		"an unavailable registry is queried again":                        waitsForRegistry,
+		"a registry that rejects queries does not prevent a build":        buildsForSilentRegistry,
+		"a missing image is rebuilt":                                      rebuildsWhatIsGone,
+		"a pushed tag is not run":                                         ignoresPushedTags,
+		"credentials that a user changed are repaired":                    repairsCredentials,
+		"newer source cancels an older build":                             supersedes,
+		"a build that cannot begin frees its slot":                        endsStuckBuild,
+		"a commit is built, and later a newer one":                        followsCommits,
+		"an unreadable repository keeps the running version":              survivesRepository,
+		"an expensive SSH key is not decrypted":                           refusesCostlyKey,
+		"without a registry pods install dependencies themselves":         installsInPods,
+		"a Function that no longer needs an image has no builds":          forgetsBuilds,
+		"an image of Kyma's contract installs in its pods":                runsKymasImage,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -249,11 +249,11 @@ func buildsOnce(w *fixture, _ *fakeRepositories) {
 	require.NoError(t, w.Delete(t.Context(), fn))
 	again := w.create(withDependencies("nodejs22", leftPad))
 	w.eventually(func() error { return w.collect(again) })
-	require.NotEqual(t, target(job), target(w.awaitJob(again, job)), "what another Function of the same name had built is not its own")
+	require.NotEqual(t, target(job), target(w.awaitJob(again, job)), "a new Function must not use the image of an earlier one of its name")
 }
 
-// collect is the garbage collector: it deletes what an earlier Function of the same name left, and reports when nothing of
-// it is there. A controller that has not seen that yet may create something once more.
+// collect acts as the garbage collector: it deletes the remains of an earlier Function of the same name, and returns an
+// error until all are gone. A controller with a stale cache may create an object once more.
 func (w *fixture) collect(fn *v1alpha2.Function) error {
 	key := client.ObjectKeyFromObject(fn)
 	for object, name := range map[client.Object]string{
@@ -279,7 +279,7 @@ func sourceOf(deployment *appsv1.Deployment) string {
 	return ""
 }
 
-// built is a Function whose image is built, and runs.
+// built returns a Function whose image is built and runs.
 func (w *fixture) built(server *registrytest.Registry) (*v1alpha2.Function, *appsv1.Deployment) {
 	w.t.Helper()
 	fn := w.create(withDependencies("nodejs22", leftPad))
@@ -371,7 +371,7 @@ func switchesRegistry(w *fixture, _ *fakeRepositories) {
 	job := w.awaitJob(fn)
 	require.True(t, strings.HasPrefix(target(job), second.Host+"/"), target(job))
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment))
-	require.Equal(t, before, deployment.Spec.Template.Spec.Containers[0].Image, "what runs stays until the new image is there")
+	require.Equal(t, before, deployment.Spec.Template.Spec.Containers[0].Image, "the running image must stay until the new one exists")
 	digest := push(t, target(job))
 	w.end(job, buildplan.Result{Digest: digest}, time.Now())
 	w.awaitImage(fn, second.Host+"/"+w.repository()+"@"+digest)
@@ -454,7 +454,7 @@ func rebuildsWhatIsGone(w *fixture, _ *fakeRepositories) {
 	require.Contains(t, target(job), fn.Status.Build.Tag)
 }
 
-// A client that may push can name any image by the tag that a build would give.
+// A client that may push can overwrite the tag of a future build.
 func ignoresPushedTags(w *fixture, _ *fakeRepositories) {
 	t := w.t
 	server := registrytest.Start(t)
@@ -568,7 +568,7 @@ func forgetsBuilds(w *fixture, _ *fakeRepositories) {
 	fn, _ := w.built(server)
 	update(w, fn, withDependencies("nodejs22", ""))
 	w.awaitImage(fn, "runtime-nodejs22:1")
-	await(w, fn, "nothing of the build is left", func(fn *v1alpha2.Function) bool {
+	await(w, fn, "no build remains", func(fn *v1alpha2.Function) bool {
 		return fn.Status.Build == nil && meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionBuildReady) == nil
 	})
 }
@@ -603,10 +603,10 @@ func TestBuildsTakeTurnsOnARealAPIServer(t *testing.T) {
 		}
 		w.awaitJob(third)
 	})
-	require.True(t, called || again, "the next one is called, and does not look by itself") // a busy machine may be slow once
+	require.True(t, called || again, "the next Function must be notified rather than poll") // on a busy machine the first may be slow
 }
 
-// soon reports whether the awaited event came before the next poll would have found it.
+// soon reports whether the awaited event arrived before the next poll would have found it.
 func soon(await func()) bool {
 	began := time.Now()
 	await()

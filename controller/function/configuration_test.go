@@ -26,8 +26,8 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// follows makes a Function use the ConfigMap rates, the Secrets token and
-// certificates, and perhaps the ConfigMap extra, and follow them.
+// follows makes a Function use and follow the ConfigMap rates, the Secrets token and certificates, and optionally the
+// ConfigMap extra.
 func follows(fn *v1alpha2.Function) {
 	uses(fn)
 	fn.Annotations = map[string]string{v1alpha2.AnnotationRestartOnChange: "true"}
@@ -84,7 +84,7 @@ func TestPodsFollowTheirConfigMapsAndSecretsWhenAsked(t *testing.T) {
 	b := newBench(t, true, newFunction(follows), rates, token, certificates)
 	last := b.configuration()
 	require.Len(t, last, 16)
-	require.Equal(t, last, b.configuration(), "nothing has changed")
+	require.Equal(t, last, b.configuration(), "the hash must not change")
 
 	changed := func(why string) {
 		t.Helper()
@@ -116,7 +116,7 @@ func TestPodsFollowTheirConfigMapsAndSecretsWhenAsked(t *testing.T) {
 	require.Equal(t, last, b.configuration(), "pods without the key would not start")
 }
 
-func TestNothingIsReadUnlessTheUserAsks(t *testing.T) {
+func TestConfigurationIsReadOnlyWhenTheFunctionFollowsIt(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*v1alpha2.Function){
 		"no annotation": uses,
@@ -137,7 +137,7 @@ func TestNothingIsReadUnlessTheUserAsks(t *testing.T) {
 	}
 }
 
-func TestFunctionsAreFoundByWhatTheyFollow(t *testing.T) {
+func TestFunctionsAreIndexedByTheObjectsTheyFollow(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"ConfigMap/extra", "ConfigMap/rates", "Secret/certificates", "Secret/token"},
 		indexReferences(newFunction(follows)))
@@ -171,8 +171,8 @@ func TestTheCacheHoldsNoValuesOfSecrets(t *testing.T) {
 // bindingRuntime is the field manager of servicebinding.io's runtime, which writes by Update.
 const bindingRuntime = client.FieldOwner("runtime")
 
-// project writes into a pod template what the projector of servicebinding.io's runtime does for a ServiceBinding of the
-// UID 1 and the name db, with a variable for the key password. The end-to-end test has the projector itself.
+// project adds to a pod template what the projector of servicebinding.io's runtime adds for a ServiceBinding of the UID
+// 1 and the name db, with a variable for the key password. The end-to-end test uses the projector itself.
 func project(template *corev1.PodTemplateSpec, secret string) {
 	unproject(template, secret)
 	if template.Annotations == nil {
@@ -196,7 +196,7 @@ func project(template *corev1.PodTemplateSpec, secret string) {
 	}
 }
 
-// unproject takes it out again, and all variables of the Secret with it.
+// unproject removes it, with all variables of the Secret.
 func unproject(template *corev1.PodTemplateSpec, secret string) {
 	delete(template.Annotations, "projector.servicebinding.io/secret-1")
 	template.Spec.Volumes = slices.DeleteFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "servicebinding-1" })
@@ -270,7 +270,7 @@ func keepsBindings(w *fixture) {
 		container.Env = append(container.Env, corev1.EnvVar{Name: "ADDED", Value: "by hand"})
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: "added", MountPath: "/added"})
 	})
-	await(w, deployment, "what was added by hand goes, and nothing else", func(d *appsv1.Deployment) bool {
+	await(w, deployment, "only manual additions are removed", func(d *appsv1.Deployment) bool {
 		container := d.Spec.Template.Spec.Containers[0]
 		return len(d.Spec.Template.Spec.Volumes) == 1 && len(container.VolumeMounts) == 1 &&
 			!slices.ContainsFunc(container.Env, func(v corev1.EnvVar) bool { return v.Name == "ADDED" })
@@ -282,7 +282,7 @@ func keepsBindings(w *fixture) {
 		return slices.ContainsFunc(d.Spec.Template.Spec.Containers[0].Env, func(v corev1.EnvVar) bool { return v.Name == "NEW" })
 	})
 	require.True(t, isBound(&deployment.Spec.Template), "%+v", deployment.Spec.Template)
-	require.Equal(t, int32(0), *deployment.Spec.Replicas, "a binding wakes nothing")
+	require.Equal(t, int32(0), *deployment.Spec.Replicas, "a binding must not wake a Function")
 	w.requireSettled(deployment)
 
 	w.writeAs(bindingRuntime, deployment, func(template *corev1.PodTemplateSpec) { unproject(template, "db") })
@@ -309,7 +309,7 @@ func keepsBindingsOfAWebhook(w *fixture) {
 	w.requireSettled(deployment)
 }
 
-// What a webhook takes out is missing from the object and not from the managed fields.
+// Fields that a webhook removed are missing from the object but not from the managed fields.
 func restoresWhatAWebhookTookOut(w *fixture) {
 	t := w.t
 	active := w.projectAtAdmission("db")
@@ -337,8 +337,8 @@ func restoresWhatAWebhookTookOut(w *fixture) {
 	w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha2.ReasonSpecValidated)
 }
 
-// projectAtAdmission serves a webhook that projects into each Deployment of the namespace, as that of the runtime does,
-// while what it returns is true.
+// projectAtAdmission serves a webhook that projects into each Deployment of the namespace, like the runtime's, while
+// the returned value is true.
 func (w *fixture) projectAtAdmission(secret string) *atomic.Bool {
 	active := &atomic.Bool{}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -377,7 +377,7 @@ func (w *fixture) projectAtAdmission(secret string) *atomic.Bool {
 	}
 	require.NoError(w.t, w.Create(w.t.Context(), webhook))
 	w.t.Cleanup(func() { _ = w.Delete(context.Background(), webhook) })
-	// The API server learns of the webhook a moment later.
+	// The API server needs a moment to load the webhook.
 	active.Store(true)
 	defer active.Store(false)
 	probe := &appsv1.Deployment{
@@ -457,7 +457,7 @@ func followsBoundSecrets(w *fixture) {
 	require.False(t, changes(deployment), "pods without the Secret would not start")
 }
 
-func TestFunctionsAreFoundByTheSecretsTheyAreBoundTo(t *testing.T) {
+func TestFunctionsAreIndexedByTheirBoundSecrets(t *testing.T) {
 	t.Parallel()
 	deployment := &appsv1.Deployment{}
 	require.Empty(t, indexBound(deployment))
@@ -466,7 +466,7 @@ func TestFunctionsAreFoundByTheSecretsTheyAreBoundTo(t *testing.T) {
 	require.Empty(t, indexBound(&corev1.Pod{}))
 }
 
-func TestBoundSecretsThatAreMissingAreNamed(t *testing.T) {
+func TestMissingBoundSecretsAreReported(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction())
 	_, err := b.reconcile()
@@ -496,7 +496,7 @@ func TestTheCacheKeepsBindingsOfPods(t *testing.T) {
 	require.Equal(t, "PASSWORD", deployment.Spec.Template.Spec.Containers[0].Env[0].Name)
 }
 
-func TestARestartWritesNothingToADeploymentThatIsBound(t *testing.T) {
+func TestRestartDoesNotWriteToABoundDeployment(t *testing.T) {
 	w := newFixture(t)
 	fn := w.create(scaled(0, 5))
 	t.Cleanup(func() { forgetFunctions(t) })

@@ -35,7 +35,7 @@ import (
 )
 
 const (
-	// simultaneous builds are many for the tests that do not care.
+	// simultaneous is a number of builds that limits only the tests about limits.
 	simultaneous     = 100
 	releaseNamespace = "rouse-system"
 
@@ -48,7 +48,7 @@ var cluster = envtest.New(envtest.WithKEDA())
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-// fixture is where one test works: a namespace of its own.
+// fixture is the environment of one test: a namespace of its own.
 type fixture struct {
 	client.Client
 	t         *testing.T
@@ -73,7 +73,7 @@ func runManagerWith(t *testing.T, simultaneous int, settings *Live, change ...fu
 	ctrllog.SetLogger(logr.Discard())
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
-	controllers := config.Controller{SkipNameValidation: new(true)} // so that -count works
+	controllers := config.Controller{SkipNameValidation: new(true)} // for -count
 	mgr, err := ctrl.NewManager(cluster.Environment(t).Config, ctrl.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -104,7 +104,7 @@ func runManagerWith(t *testing.T, simultaneous int, settings *Live, change ...fu
 	return repositories
 }
 
-// forgetFunctions leaves nothing to do for the next manager.
+// forgetFunctions removes all work for the next manager.
 func forgetFunctions(t *testing.T) {
 	t.Helper()
 	c, ctx := cluster.Environment(t).Client, context.Background()
@@ -149,7 +149,7 @@ func update[T client.Object](w *fixture, object T, change func(T)) {
 	})
 }
 
-// updateStatus does what a controller would that is not there.
+// updateStatus acts as an absent controller.
 func updateStatus[T client.Object](w *fixture, object T, change func(T)) {
 	w.t.Helper()
 	w.eventually(func() error {
@@ -196,7 +196,7 @@ func (w *fixture) eventually(act func() error) {
 	}, timeout, tick, "last error: %v", err)
 }
 
-// newFunction is a small valid Function.
+// newFunction returns a small valid Function.
 func newFunction(changes ...func(*v1alpha2.Function)) *v1alpha2.Function {
 	fn := &v1alpha2.Function{
 		ObjectMeta: metav1.ObjectMeta{Name: "price", Namespace: "shop", UID: "uid-of-price", Generation: 1},
@@ -221,7 +221,8 @@ func replicas(count int32) func(*v1alpha2.Function) {
 	return func(fn *v1alpha2.Function) { fn.Spec.Replicas = new(count) }
 }
 
-// untypedScaledObjects reads them from a client that does not know their type: with it a fake one would forget the rest.
+// untypedScaledObjects reads them from a client that does not have their type: with it a fake client would drop the
+// other fields.
 func untypedScaledObjects(reader client.Reader) func(context.Context, client.ObjectKey) (*resources.LiveScaledObject, error) {
 	return func(ctx context.Context, key client.ObjectKey) (*resources.LiveScaledObject, error) {
 		found := scaledObject()
@@ -237,7 +238,7 @@ func liveScaledObject(found *unstructured.Unstructured) (*resources.LiveScaledOb
 	return live, runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, live)
 }
 
-// fakeRepositories are repositories with references that the test moves.
+// fakeRepositories are repositories whose references the test moves.
 type fakeRepositories struct {
 	events chan event.GenericEvent
 
@@ -274,7 +275,7 @@ func (r *fakeRepositories) Forget(fn types.NamespacedName) {
 	delete(r.functions, fn)
 }
 
-// find lets a check of the repository end.
+// find completes a check of the repository.
 func (r *fakeRepositories) find(url string, found gitpoll.Finding) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

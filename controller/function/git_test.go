@@ -28,7 +28,7 @@ import (
 
 const repositoryURL = "https://example.com/shop.git"
 
-// gitBuild is the Job that builds a commit of a Function.
+// gitBuild returns the Job that builds a commit of a Function.
 func gitBuild(t *testing.T, fn *v1alpha2.Function, sha string, age time.Duration, conditions ...batchv1.JobCondition) *batchv1.Job {
 	t.Helper()
 	found, err := supplyOf(fn, "runtime-nodejs22:1", nil)
@@ -41,7 +41,7 @@ func gitBuild(t *testing.T, fn *v1alpha2.Function, sha string, age time.Duration
 	return job
 }
 
-// runsCommit is the status of a Function of which a commit was built and runs.
+// runsCommit sets the status of a Function of which a commit was built and runs.
 func runsCommit(t *testing.T, sha string) func(*v1alpha2.Function) {
 	t.Helper()
 	return func(fn *v1alpha2.Function) {
@@ -57,15 +57,15 @@ func TestANewerCommitKeepsTheRunningBuild(t *testing.T) {
 	t.Parallel()
 	unreachable := gitpoll.Finding{Err: &git.Error{Kind: git.Unreachable, Message: "example.com does not answer"}}
 	for name, tc := range map[string]struct {
-		known bool // false: as after a restart of the controller
+		known bool // false: like after a restart of the controller
 		found gitpoll.Finding
 		ended []batchv1.JobCondition
 	}{
-		"a restart of the controller":                    {},
-		"a failed check of the repository":               {known: true, found: unreachable},
-		"a look that finds its commit":                   {known: true, found: commit(2)},
-		"a restart although it has failed, for its log":  {ended: []batchv1.JobCondition{jobEnded(batchv1.JobFailed, "")}},
-		"a failed look although it has failed, likewise": {known: true, found: unreachable, ended: []batchv1.JobCondition{jobEnded(batchv1.JobFailed, "")}},
+		"a restart of the controller":               {},
+		"a failed check of the repository":          {known: true, found: unreachable},
+		"a check that finds its commit":             {known: true, found: commit(2)},
+		"a restart after the build has failed":      {ended: []batchv1.JobCondition{jobEnded(batchv1.JobFailed, "")}},
+		"a failed check after the build has failed": {known: true, found: unreachable, ended: []batchv1.JobCondition{jobEnded(batchv1.JobFailed, "")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,12 +80,12 @@ func TestANewerCommitKeepsTheRunningBuild(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(job), &batchv1.Job{}))
-			require.Equal(t, commit(1).Commit, b.function().Status.GitRepository.Commit, "what runs has not changed")
+			require.Equal(t, commit(1).Commit, b.function().Status.GitRepository.Commit, "the running commit must not change")
 		})
 	}
 }
 
-func TestTheLastCommitThatIsKnown(t *testing.T) {
+func TestLastCommitIsTheNewestBuiltOrRunning(t *testing.T) {
 	t.Parallel()
 	fn := newFunction(gitSource(repositoryURL))
 	with := func(changes ...func(*v1alpha2.Function)) *v1alpha2.Function {
@@ -101,10 +101,10 @@ func TestTheLastCommitThatIsKnown(t *testing.T) {
 		jobs []batchv1.Job
 		want string
 	}{
-		"none before the first look":                  {fn: fn},
-		"the one that runs":                           {fn: with(runsCommit(t, one)), want: one},
-		"the one that is built":                       {fn: with(runsCommit(t, one)), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}, want: two},
-		"the first one that is built":                 {fn: fn, jobs: []batchv1.Job{*gitBuild(t, fn, one, 0)}, want: one},
+		"none before the first check":                 {fn: fn},
+		"the running commit":                          {fn: with(runsCommit(t, one)), want: one},
+		"the commit being built":                      {fn: with(runsCommit(t, one)), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}, want: two},
+		"the first commit being built":                {fn: fn, jobs: []batchv1.Job{*gitBuild(t, fn, one, 0)}, want: one},
 		"the newest of several":                       {fn: fn, jobs: []batchv1.Job{*gitBuild(t, fn, two, time.Hour), *gitBuild(t, fn, three, 0)}, want: three},
 		"none whose build is being deleted":           {fn: with(runsCommit(t, one)), jobs: []batchv1.Job{*going}, want: one},
 		"none that was found by another reference":    {fn: with(runsCommit(t, one), another), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}},
@@ -116,7 +116,7 @@ func TestTheLastCommitThatIsKnown(t *testing.T) {
 			found, err := supplyOf(tc.fn, "runtime-nodejs22:1", nil)
 			require.NoError(t, err)
 			require.Equal(t, tc.want, lastCommit(&scope{fn: tc.fn, plan: found.plan}, tc.jobs))
-			require.Empty(t, found.plan.Git.Commit, "to look changes nothing")
+			require.Empty(t, found.plan.Git.Commit, "the lookup must not change the plan")
 		})
 	}
 }
@@ -148,7 +148,7 @@ func followsCommits(w *fixture, repositories *fakeRepositories) {
 		return deployment
 	}
 	deployment := finish()
-	require.Empty(t, sourceOf(deployment), "the image has the source")
+	require.Empty(t, sourceOf(deployment), "the source must only be in the image")
 	await(w, fn, "the commit is in the status", func(fn *v1alpha2.Function) bool {
 		return fn.Status.GitRepository != nil && fn.Status.GitRepository.Commit == commit(1).Commit
 	})
@@ -211,7 +211,7 @@ func survivesRepository(w *fixture, repositories *fakeRepositories) {
 	says("while parsing git authorization secret: missing 'password'")
 }
 
-// tooManyRounds is a key that takes 2,000 rounds of bcrypt to decrypt.
+// tooManyRounds returns a key that takes 2,000 rounds of bcrypt to decrypt.
 func tooManyRounds(t *testing.T) []byte {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -219,7 +219,7 @@ func tooManyRounds(t *testing.T) []byte {
 	block, err := ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte("x"))
 	require.NoError(t, err)
 	bcrypt := bytes.Index(block.Bytes, []byte("\x00\x00\x00\x06bcrypt")) + 4 + 6
-	rounds := block.Bytes[bcrypt+4+4+16:] // behind the lengths of the options and of the salt, and the salt
+	rounds := block.Bytes[bcrypt+4+4+16:] // after the lengths of the options and of the salt, and the salt
 	require.Equal(t, []byte{0, 0, 0, 16}, rounds[:4])
 	copy(rounds, []byte{0, 0, 0x07, 0xD0})
 	return pem.EncodeToMemory(block)

@@ -60,7 +60,7 @@ func obeysGit(w *fixture) {
 	require.Contains(t, condition.Message, "sleeps at zero")
 	gitops.RequireCurrent(t, fn)
 
-	// It wakes and falls asleep meanwhile, as by KEDA.
+	// The Function wakes and sleeps meanwhile, as with KEDA.
 	commit.RequireNoDrift(t, w, 4, time.Second, func(round int) { rolledOut(int32(round % 2)) })
 	commit.RequireQuiet(t, w, 3, time.Second)
 
@@ -112,16 +112,16 @@ func TestReadyAndStalledOfAFunction(t *testing.T) {
 		scope         *scope
 		requireHealth func(testing.TB, runtime.Object) string
 	}{
-		"it runs":                             {newScope(), gitops.RequireCurrent},
-		"it sleeps":                           {newScope(desired(0)), gitops.RequireCurrent},
-		"it just wakes":                       {newScope(was("True", "DeploymentReady"), available(false), pods(pod(time.Second))), gitops.RequireCurrent},
-		"it does without KEDA":                {newScope(scales, func(s *scope) { s.keda = false }), gitops.RequireCurrent},
-		"it does without a registry":          {newScope(func(s *scope) { s.planned, s.build = true, conditionUpdate{status: "False", reason: "NoRegistry"} }), gitops.RequireCurrent},
-		"it is rolled out":                    {newScope(func(s *scope) { s.change = updated }), gitops.RequireInProgress},
-		"its image is built":                  {newScope(unbuilt(unknown)), gitops.RequireInProgress},
-		"an earlier version serves meanwhile": {newScope(updatedAfter("True", "DeploymentReady"), unbuilt(unknown)), gitops.RequireInProgress},
-		"its commit is not known yet":         {newScope(updatedAfter("True", "DeploymentReady"), unbuilt(conditionUpdate{})), gitops.RequireInProgress},
-		"its repository is away": {newScope(func(s *scope) {
+		"it runs":                    {newScope(), gitops.RequireCurrent},
+		"it sleeps":                  {newScope(desired(0)), gitops.RequireCurrent},
+		"it just wakes":              {newScope(was("True", "DeploymentReady"), available(false), pods(pod(time.Second))), gitops.RequireCurrent},
+		"it does without KEDA":       {newScope(scales, func(s *scope) { s.keda = false }), gitops.RequireCurrent},
+		"it does without a registry": {newScope(func(s *scope) { s.planned, s.build = true, conditionUpdate{status: "False", reason: "NoRegistry"} }), gitops.RequireCurrent},
+		"it is rolled out":           {newScope(func(s *scope) { s.change = updated }), gitops.RequireInProgress},
+		"its image is built":         {newScope(unbuilt(unknown)), gitops.RequireInProgress},
+		"an earlier version serves during a build": {newScope(updatedAfter("True", "DeploymentReady"), unbuilt(unknown)), gitops.RequireInProgress},
+		"its commit is unknown":                    {newScope(updatedAfter("True", "DeploymentReady"), unbuilt(conditionUpdate{})), gitops.RequireInProgress},
+		"its repository is unavailable": {newScope(func(s *scope) {
 			s.source = sourceProblem("away")
 		}), gitops.RequireInProgress},
 		"its build is tried again":           {newScope(unbuilt(failedBuild(false))), gitops.RequireInProgress},
@@ -130,15 +130,15 @@ func TestReadyAndStalledOfAFunction(t *testing.T) {
 		"KEDA has not answered":              {newScope(scales, func(s *scope) { s.scaledObject = &resources.LiveScaledObject{} }), gitops.RequireInProgress},
 		"its handler does not load":          {newScope(available(false), pods(pod(time.Minute, ended(1, "Error", "boom")))), gitops.RequireFailed},
 		"its handler did not load, sleeping": {newScope(was("False", "HandlerFailed"), desired(0)), gitops.RequireFailed},
-		"pods cannot be made for now": {newScope(available(false), func(s *scope) {
+		"pods temporarily cannot be created": {newScope(available(false), func(s *scope) {
 			setDeploymentCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: "True", Reason: "FailedCreate"})
 		}), gitops.RequireInProgress},
-		"the time for a rollout is over":     {newScope(progressing("False", "ProgressDeadlineExceeded")), gitops.RequireFailed},
-		"its spec is invalid":                {newScope(failing(kube.Stalled(invalid))), gitops.RequireFailed},
-		"Kubernetes refuses its Deployment":  {newScope(failing(kube.Stalled(refused))), gitops.RequireFailed},
-		"a webhook refuses it":               {newScope(failing(refused)), gitops.RequireInProgress},
-		"what stalled it is not looked at":   {newScope(stalledBefore), gitops.RequireFailed},
-		"what stalled it is looked at again": {newScope(stalledBefore, func(s *scope) { s.applied = true }), gitops.RequireCurrent},
+		"the rollout has exceeded its deadline":     {newScope(progressing("False", "ProgressDeadlineExceeded")), gitops.RequireFailed},
+		"its spec is invalid":                       {newScope(failing(kube.Stalled(invalid))), gitops.RequireFailed},
+		"Kubernetes rejects its Deployment":         {newScope(failing(kube.Stalled(refused))), gitops.RequireFailed},
+		"a webhook rejects it":                      {newScope(failing(refused)), gitops.RequireInProgress},
+		"the stalling condition is not evaluated":   {newScope(stalledBefore), gitops.RequireFailed},
+		"the stalling condition is evaluated again": {newScope(stalledBefore, func(s *scope) { s.applied = true }), gitops.RequireCurrent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,7 +147,7 @@ func TestReadyAndStalledOfAFunction(t *testing.T) {
 			first := tc.scope.fn.Status.DeepCopy()
 			tc.scope.now = tc.scope.now.Add(time.Hour)
 			summarize(tc.scope)
-			require.Equal(t, *first, tc.scope.fn.Status, "what is the same is not written again")
+			require.Equal(t, *first, tc.scope.fn.Status, "an unchanged status must not change")
 		})
 	}
 }

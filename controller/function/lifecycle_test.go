@@ -48,7 +48,7 @@ func (w *fixture) awaitGone(object client.Object, uid string) {
 	}, timeout, tick, "%T %s is still there", object, object.GetName())
 }
 
-// scale does what an autoscaler does: it writes the scale subresource.
+// scale writes the scale subresource like an autoscaler.
 func (w *fixture) scale(deployment *appsv1.Deployment, count int32) {
 	w.t.Helper()
 	w.eventually(func() error {
@@ -57,33 +57,33 @@ func (w *fixture) scale(deployment *appsv1.Deployment, count int32) {
 	})
 }
 
-// settle is long enough for a controller that would do something wrong to do it.
+// settle waits long enough for a faulty controller to write.
 func settle() { <-time.After(time.Second) }
 
 func TestFunctionsOnARealAPIServer(t *testing.T) {
 	runManager(t, simultaneous)
-	t.Run("KEDA is noticed when it goes and when it comes", func(t *testing.T) {
-		kedaGoesAndComes(newFixture(t)) // alone: it concerns all
+	t.Run("the removal and installation of KEDA is noticed", func(t *testing.T) {
+		kedaGoesAndComes(newFixture(t)) // not parallel: it affects all Functions
 	})
 	for name, test := range map[string]func(*fixture){
 		"a Function becomes a Deployment and a Service":        creates,
 		"replicas belong to the autoscaler with a scaleConfig": leavesReplicas,
 		"what is changed by hand is repaired at once":          repairs,
-		"what others add to the template's annotations stays":  keepsAdditions,
+		"foreign annotations of the template stay":             keepsAdditions,
 		"objects of others are left alone":                     leavesForeignObjects,
 		"the status follows the Deployment and its pods":       reportsWorkload,
-		"an invalid spec touches nothing":                      refusesInvalidSpec,
-		"a pod that cannot be is explained":                    explainsRefusedPod,
+		"an invalid spec changes nothing":                      refusesInvalidSpec,
+		"a rejected pod is explained":                          explainsRefusedPod,
 		"an earlier version comes back on request":             goesBackAndForward,
 		"pods follow a ConfigMap and a Secret when asked":      followsItsConfiguration,
 		"an autoscaler of the Function scales the Deployment":  scalesByTheSubresource,
 		"the default profile follows the number of nodes":      choosesAProfileByTheNodes,
 		"an autoscaler beside the scaleConfig is noticed":      noticesAnotherAutoscaler,
-		"a commit is in force, and never drifts":               obeysGit,
-		"what a runtime of bindings projects stays":            keepsBindings,
-		"what its webhook projects stays":                      keepsBindingsOfAWebhook,
-		"what its webhook took out comes back":                 restoresWhatAWebhookTookOut,
-		"what a binding claims as well is refused":             refusesWhatABindingClaims,
+		"a committed Function becomes current without drift":   obeysGit,
+		"fields that a binding runtime projects stay":          keepsBindings,
+		"fields that its webhook projects stay":                keepsBindingsOfAWebhook,
+		"fields that its webhook removed are restored":         restoresWhatAWebhookTookOut,
+		"a field that a binding also claims is rejected":       refusesWhatABindingClaims,
 		"pods follow a bound Secret when asked":                followsBoundSecrets,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func kedaGoesAndComes(w *fixture) {
 	await(w, hpa, "an HPA stands in", func(hpa *autoscalingv2.HorizontalPodAutoscaler) bool {
 		return ptr.Deref(hpa.Spec.MinReplicas, 0) == 1 && hpa.Spec.MaxReplicas == 5
 	})
-	await(w, deployment, "nothing stays asleep that no autoscaler can wake", func(d *appsv1.Deployment) bool {
+	await(w, deployment, "without an autoscaler the Function is awake", func(d *appsv1.Deployment) bool {
 		return ptr.Deref(d.Spec.Replicas, 0) == 1
 	})
 
@@ -170,8 +170,8 @@ func leavesReplicas(w *fixture) {
 
 	update(w, fn, func(fn *v1alpha2.Function) { fn.Spec.ScaleConfig, fn.Spec.Replicas = nil, ptr.To[int32](1) })
 	w.awaitGone(object, string(object.GetUID()))
-	await(w, deployment, "nothing stays asleep", func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 1 })
-	await(w, fn, "the Scaling condition is gone", func(fn *v1alpha2.Function) bool {
+	await(w, deployment, "the Function is awake", func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 1 })
+	await(w, fn, "the Scaling condition is removed", func(fn *v1alpha2.Function) bool {
 		for _, condition := range fn.Status.Conditions {
 			if condition.Type == v1alpha2.ConditionScaling {
 				return false
@@ -218,7 +218,7 @@ func repairs(w *fixture) {
 		pod.TerminationGracePeriodSeconds = ptr.To[int64](5)
 		pod.Containers[0].Lifecycle = nil
 	})
-	await(w, deployment, "what was added goes", func(d *appsv1.Deployment) bool {
+	await(w, deployment, "the addition is removed", func(d *appsv1.Deployment) bool {
 		pod := d.Spec.Template.Spec
 		return len(pod.Containers) == 1 && len(pod.Containers[0].Command) == 0 && *pod.TerminationGracePeriodSeconds == 33 &&
 			pod.Containers[0].Lifecycle != nil &&

@@ -35,11 +35,11 @@ func TestProgressMeasuresFromANewSpecToEachCondition(t *testing.T) {
 	p.begin(fn, noon().Add(5*time.Second))
 	became(fn, v1alpha2.ConditionRunning)
 	p.end(fn, noon().Add(9*time.Second))
-	p.end(fn, noon().Add(time.Hour)) // it is counted once
+	p.end(fn, noon().Add(time.Hour)) // counted once
 
 	fn.Generation++
 	p.begin(fn, noon().Add(2*time.Hour))
-	p.end(fn, noon().Add(2*time.Hour)) // the conditions are those of the spec before
+	p.end(fn, noon().Add(2*time.Hour)) // the conditions belong to the previous spec
 	became(fn, v1alpha2.ConditionRunning)
 	p.end(fn, noon().Add(2*time.Hour+200*time.Millisecond))
 
@@ -104,7 +104,7 @@ func TestReconciliationsAreCountedByRuntimeAndSource(t *testing.T) {
 	require.NoError(t, b.client.Delete(t.Context(), b.function()))
 	_, err := b.reconcile()
 	require.NoError(t, err)
-	require.Empty(t, b.progress.functions, "what is gone is forgotten")
+	require.Empty(t, b.progress.functions, "deleted Functions must be forgotten")
 
 	runtime, source := metricLabels(newFunction(func(fn *v1alpha2.Function) {
 		fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{}}

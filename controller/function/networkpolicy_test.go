@@ -81,9 +81,9 @@ func repairsItsNetworkPolicy(w *fixture) {
 		"all may be called": func(p *networkingv1.NetworkPolicy) {
 			p.Spec.Egress = append(p.Spec.Egress, networkingv1.NetworkPolicyEgressRule{})
 		},
-		"of no pods":         func(p *networkingv1.NetworkPolicy) { p.Spec.PodSelector.MatchLabels["none"] = "such" },
+		"for no pods":        func(p *networkingv1.NetworkPolicy) { p.Spec.PodSelector.MatchLabels["none"] = "such" },
 		"without its labels": func(p *networkingv1.NetworkPolicy) { delete(p.Labels, v1alpha2.LabelManagedBy) },
-		"of no owner":        func(p *networkingv1.NetworkPolicy) { p.OwnerReferences = nil },
+		"without an owner":   func(p *networkingv1.NetworkPolicy) { p.OwnerReferences = nil },
 	} {
 		update(w, policy, widen)
 		await(w, policy, what, func(p *networkingv1.NetworkPolicy) bool {
@@ -125,7 +125,7 @@ func TestDisabledNetworkPoliciesAreDeleted(t *testing.T) {
 		runManager(t, simultaneous, boundsFunctions)
 		w = newFixture(t)
 		policy = w.networkPolicy(w.create())
-		users = policy.DeepCopy() // with its labels and its owner
+		users = policy.DeepCopy() // with the labels and the owner of a Function's
 		users.ObjectMeta = metav1.ObjectMeta{
 			Namespace: w.namespace, Name: "mine", Labels: policy.Labels, OwnerReferences: policy.OwnerReferences,
 		}
@@ -135,7 +135,7 @@ func TestDisabledNetworkPoliciesAreDeleted(t *testing.T) {
 		w.t = t
 		runManager(t, simultaneous)
 		w.awaitGone(policy, string(policy.UID))
-		require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(users), users), "what a user made stays")
+		require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(users), users), "a user's policy must stay")
 	})
 }
 
@@ -186,7 +186,7 @@ func TestPodsBeforeTheirRolloutReachFormerAddresses(t *testing.T) {
 	}
 }
 
-// reached are the addresses that pods may call.
+// reached returns the addresses that pods may call.
 func reached(policy *networkingv1.NetworkPolicy) (addresses []string) {
 	for i := range policy.Spec.Egress {
 		for _, peer := range policy.Spec.Egress[i].To {
@@ -217,7 +217,7 @@ func TestWithoutItsNetworkPolicyAFunctionIsNotChanged(t *testing.T) {
 			require.Equal(t, v1alpha2.ReasonNetworkPolicyFailed, conditions[len(conditions)-1].Reason)
 			require.Contains(t, conditions[len(conditions)-1].Message, "NetworkPolicy rouse-price create failed: ")
 			require.Error(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(b.function()), &appsv1.Deployment{}))
-			require.Equal(t, 1, b.applies, "nothing but the policy was tried")
+			require.Equal(t, 1, b.applies, "only the policy may be applied")
 		})
 	}
 }
@@ -246,7 +246,7 @@ func TestNetworkPolicyFlagIsValidated(t *testing.T) {
 	require.Nil(t, again.Network)
 
 	for name, tc := range map[string]struct{ text, want string }{
-		"no JSON":           {`from everyone`, "invalid character"},
+		"malformed JSON":    {`from everyone`, "invalid character"},
 		"a misspelt member": {`{"form":[]}`, `unknown field "form"`},
 		"a misspelt peer, which would match everyone": {`{"from":[{"podselctor":{}}]}`, `unknown field "podselctor"`},
 		"no callers":                    {`{}`, "callers: must name the installation's pods"},
@@ -266,20 +266,20 @@ func TestNetworkPolicyFlagIsValidated(t *testing.T) {
 	}
 }
 
-func TestNetworkPolicyRemovalRetriesWithoutRightsAndGivesUp(t *testing.T) {
+func TestNetworkPolicyRemovalRetriesWithoutPermissionAndGivesUp(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "networkpolicies"}, "", errors.New("no right"))
 	unavailable := apierrors.NewServiceUnavailable("later")
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
 	for name, tc := range map[string]struct {
-		answers []error // to the lists; the last one for ever
+		answers []error // of the lists; the last one is repeated
 		lists   int
 	}{
-		"there are none":                 {[]error{nil}, 1},
-		"the right comes":                {[]error{forbidden, forbidden, nil}, 3},
-		"the right never comes":          {[]error{forbidden}, removalDenials},
-		"the API server is away a while": {[]error{unavailable, unavailable, unavailable, unavailable, unavailable, unavailable, unavailable, nil}, 8},
+		"there are none":                            {[]error{nil}, 1},
+		"permission is granted later":               {[]error{forbidden, forbidden, nil}, 3},
+		"permission is never granted":               {[]error{forbidden}, removalDenials},
+		"the API server is temporarily unavailable": {[]error{unavailable, unavailable, unavailable, unavailable, unavailable, unavailable, unavailable, nil}, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -105,7 +105,7 @@ func TestASettingsFileOverridesTheChosenProfile(t *testing.T) {
 	options.DefaultProfile = ""
 	live := NewLive(options, true)
 	live.Apply(&settings.Settings{DefaultProfile: "S"})
-	options.DefaultProfile = "XS" // chosen by the nodes, when the file was read already
+	options.DefaultProfile = "XS" // chosen by the number of nodes after the file was read
 	live.complete(options)
 	require.Equal(t, "S", live.load().DefaultProfile)
 	live.Apply(&settings.Settings{})

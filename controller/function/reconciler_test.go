@@ -141,11 +141,11 @@ func TestAFailedWriteIsAConditionOrARetry(t *testing.T) {
 			kind: "Deployment", err: apierrors.NewInvalid(kind, "price", nil), wantErr: true, wantTerminal: true,
 			wantCondition: "Running", wantReason: "DeploymentFailed", wantMessage: "Deployment price create failed: ",
 		},
-		"a forbidden Deployment is explained and tried again": {
+		"a forbidden Deployment is explained and retried": {
 			kind: "Deployment", err: apierrors.NewForbidden(schema.GroupResource{}, "price", errors.New("quota")), wantErr: true,
 			wantCondition: "Running", wantReason: "DeploymentFailed", wantMessage: "quota",
 		},
-		"a webhook that does not answer is explained and tried again": {
+		"an unavailable webhook is explained and retried": {
 			kind: "Deployment", err: apierrors.NewInternalError(errors.New("failed calling webhook")), wantErr: true,
 			wantCondition: "Running", wantReason: "DeploymentFailed", wantMessage: "failed calling webhook",
 		},
@@ -153,18 +153,18 @@ func TestAFailedWriteIsAConditionOrARetry(t *testing.T) {
 			kind: "Service", err: apierrors.NewInvalid(kind, "price", nil), wantErr: true, wantTerminal: true,
 			wantCondition: "Running", wantReason: "ServiceFailed", wantMessage: "Service price create failed: ",
 		},
-		"a refused ScaledObject is explained and tried again": {
+		"a rejected ScaledObject is explained and retried": {
 			kind: "ScaledObject", err: apierrors.NewForbidden(schema.GroupResource{}, "price", errors.New("webhook")), wantErr: true,
 			wantCondition: "Scaling", wantReason: "ScaledObjectFailed", wantMessage: "webhook",
 		},
-		"a ScaledObject that is not served yet is waited for": {
+		"a missing kind ScaledObject is awaited": {
 			kind: "ScaledObject", err: apierrors.NewNotFound(schema.GroupResource{}, ""), wantRequeue: true,
 			wantCondition: "Running", wantReason: "DeploymentCreated",
 		},
-		"a conflict is tried again without an error": {
+		"a conflict is retried without an error": {
 			kind: "Service", err: apierrors.NewConflict(schema.GroupResource{}, "price", errors.New("x")), wantRequeue: true,
 		},
-		"a timeout is tried again without a word": {
+		"a timeout is retried without a condition": {
 			kind: "Deployment", err: apierrors.NewTimeoutError("slow", 1), wantErr: true,
 		},
 	}
@@ -200,7 +200,7 @@ func TestEventsAreSentWhenAConditionChanges(t *testing.T) {
 	require.Contains(t, <-b.recorder.Events, "Warning InvalidFunctionSpec invalid source")
 	_, err = b.reconcile()
 	require.Error(t, err)
-	require.Empty(t, b.recorder.Events, "nothing is said twice")
+	require.Empty(t, b.recorder.Events, "an Event must not be repeated")
 }
 
 func TestTuningWithoutAScaleConfigIsIgnored(t *testing.T) {
@@ -223,7 +223,7 @@ func TestAnHPAOfTheUserReplacesOurs(t *testing.T) {
 	require.Equal(t, 2, b.applies, "Deployment and Service")
 }
 
-func TestOurHPAIsReplacedByTheUsers(t *testing.T) {
+func TestUsersHPAReplacesOurs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction(scaled(0, 3)))
 	_, err := b.reconcile()
@@ -252,7 +252,7 @@ func TestADeletedFunctionIsNotReconciled(t *testing.T) {
 
 func TestATerminatingNamespaceIsNotReconciled(t *testing.T) {
 	t.Parallel()
-	t.Run("as soon as that is known", func(t *testing.T) {
+	t.Run("when the cache shows it", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t, true, newFunction(scaled(0, 3)))
 		namespace := &corev1.Namespace{}
@@ -270,7 +270,7 @@ func TestATerminatingNamespaceIsNotReconciled(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{}, "price", errors.New("namespace is being terminated"))
 	refused.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for _, kind := range []string{"Deployment", "Service", "ScaledObject"} {
-		t.Run("when the API server is the first to say so of the "+kind, func(t *testing.T) {
+		t.Run("when only the API server reports it for the "+kind, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, true, newFunction(scaled(0, 3)))
 			b.failing[kind] = refused
@@ -281,7 +281,7 @@ func TestATerminatingNamespaceIsNotReconciled(t *testing.T) {
 			require.Empty(t, b.function().Status.Conditions)
 		})
 	}
-	t.Run("when the API server is the first to say so of a build", func(t *testing.T) {
+	t.Run("when only the API server reports it for a build", func(t *testing.T) {
 		t.Parallel()
 		err := explain(refused, v1alpha2.ConditionBuildReady, v1alpha2.ReasonJobFailed, "no Job")
 		require.Nil(t, failureOf(err), "it is no failure of the build")
@@ -289,7 +289,7 @@ func TestATerminatingNamespaceIsNotReconciled(t *testing.T) {
 	})
 }
 
-func TestMountedSecretsThatAreMissingAreNamed(t *testing.T) {
+func TestMissingMountedSecretsAreReported(t *testing.T) {
 	t.Parallel()
 	fn := newFunction(func(fn *v1alpha2.Function) {
 		fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "there", MountPath: "/a"}, {SecretName: "missing", MountPath: "/b"}}
@@ -300,7 +300,7 @@ func TestMountedSecretsThatAreMissingAreNamed(t *testing.T) {
 	require.Equal(t, []string{"missing"}, s.missingSecrets)
 }
 
-func TestObjectsOfThePredecessorAreWaitedFor(t *testing.T) {
+func TestObjectsOfThePredecessorAreAwaited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false, newFunction())
 	_, err := b.reconcile()
@@ -339,7 +339,7 @@ func TestResultRequeuesWhenAConditionExpires(t *testing.T) {
 	require.GreaterOrEqual(t, outcome.RequeueAfter, time.Minute)
 }
 
-// writing counts the requests that write, and can refuse to apply.
+// writing counts writes, and can reject applies.
 type writing struct {
 	client.Client
 	writes  int
@@ -358,18 +358,18 @@ func (w *writing) Patch(ctx context.Context, object client.Object, patch client.
 	return w.Client.Patch(ctx, object, patch, options...)
 }
 
-// child is an object of a Function, with what others may do to it.
+// child is an object of a Function, with foreign changes to it.
 type child struct {
 	desired   *unstructured.Unstructured
 	exclusive []kube.Part
-	// change gives a field of ours another value, and add adds a field without an owner to an exclusive part, if there is one.
+	// change changes a field of ours, and add adds a field without an owner to an exclusive part, if there is one.
 	change, add func(map[string]any)
 }
 
-// restart applies the child as a process does that has just begun. It returns how many requests wrote.
+// restart applies the child as a new process does. It returns the number of writes.
 func (c *child) restart(t *testing.T, w *fixture, refused error) (int, error) {
 	t.Helper()
-	live := &metav1.PartialObjectMetadata{} // caches have no more of some kinds
+	live := &metav1.PartialObjectMetadata{} // for some kinds caches hold only metadata
 	live.SetGroupVersionKind(c.desired.GroupVersionKind())
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(c.desired), live))
 	through := &writing{Client: w.Client, refused: refused}
@@ -449,8 +449,8 @@ func children(t *testing.T, fn *v1alpha2.Function) map[string]*child {
 
 const noManagedFields = "managed fields are reset"
 
-// What others do while no controller runs has to be found by the next one, although it does not write everything again.
-func TestARestartWritesWhatOthersHaveChangedAndNothingElse(t *testing.T) {
+// The next controller has to find foreign changes made while no controller runs, without writing every object again.
+func TestRestartWritesOnlyObjectsWithForeignChanges(t *testing.T) {
 	w := newFixture(t)
 	fn := w.create(scaled(0, 5))
 	t.Cleanup(func() { forgetFunctions(t) })
@@ -462,7 +462,7 @@ func TestARestartWritesWhatOthersHaveChangedAndNothingElse(t *testing.T) {
 			t.Helper()
 			writes, err := c.restart(t, w, nil)
 			require.NoError(t, err, "%s: %s", kind, what)
-			require.Zero(t, writes, "%s: %s, and the process after that writes nothing", kind, what)
+			require.Zero(t, writes, "%s: %s, the next process must not write", kind, what)
 			require.Equal(t, applied.Object["spec"], c.live(t, w).Object["spec"], "%s: %s", kind, what)
 			require.Equal(t, applied.Object["data"], c.live(t, w).Object["data"], "%s: %s", kind, what)
 			require.Equal(t, applied.GetLabels(), c.live(t, w).GetLabels(), "%s: %s", kind, what)
@@ -472,14 +472,14 @@ func TestARestartWritesWhatOthersHaveChangedAndNothingElse(t *testing.T) {
 		unchanged("others may annotate it")
 
 		for what, change := range map[string]func(map[string]any){
-			"a value is another":  c.change,
-			"a label is gone":     func(object map[string]any) { delete(at(object, "metadata", "labels"), v1alpha2.LabelUUID) },
-			"a label is another":  set("theirs", "metadata", "labels", v1alpha2.LabelUUID),
-			"it has no owner":     func(object map[string]any) { delete(at(object, "metadata"), "ownerReferences") },
-			"something is added":  c.add,
-			"the mark is gone":    func(object map[string]any) { delete(at(object, "metadata", "annotations"), kube.AnnotationApplied) },
-			"the mark is another": set("0123", "metadata", "annotations", kube.AnnotationApplied),
-			noManagedFields:       set([]any{map[string]any{}}, "metadata", "managedFields"),
+			"a value was changed":   c.change,
+			"a label was removed":   func(object map[string]any) { delete(at(object, "metadata", "labels"), v1alpha2.LabelUUID) },
+			"a label was changed":   set("theirs", "metadata", "labels", v1alpha2.LabelUUID),
+			"the owner was removed": func(object map[string]any) { delete(at(object, "metadata"), "ownerReferences") },
+			"a field was added":     c.add,
+			"the mark was removed":  func(object map[string]any) { delete(at(object, "metadata", "annotations"), kube.AnnotationApplied) },
+			"the mark was changed":  set("0123", "metadata", "annotations", kube.AnnotationApplied),
+			noManagedFields:         set([]any{map[string]any{}}, "metadata", "managedFields"),
 		} {
 			if change == nil {
 				continue
@@ -488,35 +488,35 @@ func TestARestartWritesWhatOthersHaveChangedAndNothingElse(t *testing.T) {
 			writes, err := c.restart(t, w, nil)
 			require.NoError(t, err, "%s: %s", kind, what)
 			require.NotZero(t, writes, "%s: %s", kind, what)
-			if what == noManagedFields { // the API server takes what there is for another's, until it is reclaimed
+			if what == noManagedFields { // the API server treats the present fields as another owner's until they are reclaimed
 				_, err := c.restart(t, w, nil)
 				require.NoError(t, err, "%s: %s", kind, what)
 			}
 			unchanged(what)
 		}
 
-		if c.add != nil { // a process claims what others have added, and ends before it has taken it away
+		if c.add != nil { // a process may claim foreign additions and end before it removes them
 			c.edit(t, w, c.add)
 			_, err = c.restart(t, w, errors.New("killed"))
 			require.ErrorContains(t, err, "killed", kind)
 			writes, err := c.restart(t, w, nil)
 			require.NoError(t, err, kind)
-			require.NotZero(t, writes, "%s: what is claimed and not taken away is left", kind)
-			unchanged("what was added is gone")
+			require.NotZero(t, writes, "%s: claimed additions must be removed", kind)
+			unchanged("the addition must be removed")
 		}
 
-		// The mark of what was applied is put back, after a change.
+		// Restore the mark after a change.
 		marked := c.live(t, w).GetAnnotations()[kube.AnnotationApplied]
 		c.edit(t, w, c.change)
 		c.edit(t, w, set(marked, "metadata", "annotations", kube.AnnotationApplied))
 		writes, err := c.restart(t, w, nil)
 		require.NoError(t, err, kind)
-		require.NotZero(t, writes, "%s: the mark alone proves nothing", kind)
+		require.NotZero(t, writes, "%s: the mark alone must not suffice", kind)
 		unchanged("a forged mark")
 
 		c.desired.SetLabels(map[string]string{"team": "prices"})
 		writes, err = c.restart(t, w, nil)
 		require.NoError(t, err, kind)
-		require.NotZero(t, writes, "%s: something else is wanted", kind)
+		require.NotZero(t, writes, "%s: a changed desired state must be written", kind)
 	}
 }

@@ -28,7 +28,7 @@ func object(namespace string, number int) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: strconv.Itoa(number)}
 }
 
-// servers take some time to answer.
+// servers are registries that respond slowly.
 type servers struct {
 	mu          sync.Mutex
 	asked, most int
@@ -74,7 +74,7 @@ func start(t *testing.T, limits queryLimits) *queries {
 	return a
 }
 
-// ask sends the first query of an object.
+// ask sends an object's first query.
 func ask(a *queries, object types.NamespacedName, question query) {
 	_, _, _ = a.result(object, question)
 }
@@ -94,7 +94,7 @@ func TestRegistryQueriesEnqueueTheObjectWithoutBlocking(t *testing.T) {
 		require.Equal(t, began, time.Now(), "it was blocked")
 		require.Equal(t, object("shop", 1), next(a))
 		require.Equal(t, 4*time.Second, time.Since(began))
-		time.Sleep(time.Hour) // until a worker comes
+		time.Sleep(time.Hour) // until a worker reads the event
 		answer, known, err := a.result(object("shop", 1), slow)
 		require.NoError(t, err)
 		require.True(t, known)
@@ -120,7 +120,7 @@ func TestEqualRegistryQueriesShareOneRequest(t *testing.T) {
 			notified[next(a)] = true
 		}
 		require.Len(t, notified, 20)
-		for i := range 30 { // ten of them come later
+		for i := range 30 { // ten of them arrive later
 			_, known, _ := a.result(object("shop", i), same)
 			require.True(t, known)
 		}
@@ -173,7 +173,7 @@ func TestExcessRegistryQueriesFailAtOnce(t *testing.T) {
 			question := s.query("hostile", i, time.Minute, 0)
 			ask(a, object("hostile", i), question)
 		}
-		for range 7 { // one is asked, two wait
+		for range 7 { // one is sent, two wait
 			name := next(a)
 			number, err := strconv.Atoi(name.Name)
 			require.NoError(t, err)
@@ -214,7 +214,7 @@ func TestForgottenRegistryQueriesEnqueueNothing(t *testing.T) {
 	})
 }
 
-// A tenant's registry may take as long as it likes, and all workers of the controller would wait with it.
+// A tenant's registry may respond arbitrarily slowly, and would block all workers of the controller.
 func TestAReconciliationDoesNotWaitForARegistry(t *testing.T) {
 	t.Parallel()
 	asked, answer := make(chan struct{}, 10), make(chan struct{})

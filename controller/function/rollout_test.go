@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/internal/settings"
 )
 
-// publishes is where the pods of a Deployment publish.
+// publishes returns the address to which the pods of a Deployment publish.
 func publishes(deployment *appsv1.Deployment) string {
 	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
 		if variable.Name == "PUBLISHER_PROXY_ADDRESS" {
@@ -28,7 +28,7 @@ func publishes(deployment *appsv1.Deployment) string {
 	return ""
 }
 
-// rollOut does what the Deployment controller does when the pods of the present template run.
+// rollOut acts as the Deployment controller when the pods of the present template run.
 func (w *fixture) rollOut(deployment *appsv1.Deployment) {
 	updateStatus(w, deployment, func(d *appsv1.Deployment) {
 		replicas := *d.Spec.Replicas
@@ -78,7 +78,7 @@ func TestFunctionsFollowChangedSettingsWithoutARestart(t *testing.T) {
 			return countFollowed(t, places, awake, after) == min(len(followed)+2, len(awake))
 		}, timeout, tick)
 		settle()
-		require.Equal(t, min(len(followed)+2, len(awake)), countFollowed(t, places, awake, after), "no more until those run")
+		require.Equal(t, min(len(followed)+2, len(awake)), countFollowed(t, places, awake, after), "further Functions must wait until these run")
 		for i, deployment := range awake {
 			if publishes(deployment) == after && !followed[i] {
 				places[i].rollOut(deployment)
@@ -126,7 +126,7 @@ func TestNoPodIsReplacedWhileTheSettingsAreUnknown(t *testing.T) {
 	}
 	before := read()
 
-	// The process restarts with another command line, and the ConfigMap is missing or invalid.
+	// The process restarts with a different command line, and the ConfigMap is missing or invalid.
 	options := testOptions()
 	options.PublisherAddress = "http://flag/publish"
 	b.settings = NewLive(options, true)
@@ -152,15 +152,15 @@ func TestDeploymentHashesDistinguishSpecFromSettings(t *testing.T) {
 		change   func(*v1alpha2.Function)
 		want     difference
 	}{
-		"nothing":           {want: none},
-		"publisher":         {settings: settings.Settings{PublisherAddress: "http://b"}, want: bySettings},
-		"collector":         {settings: settings.Settings{TraceCollector: new("http://c")}, want: bySettings},
-		"profile":           {settings: settings.Settings{DefaultProfile: "S"}, want: bySettings},
-		"what one means":    {settings: settings.Settings{Profiles: map[string]corev1.ResourceRequirements{"L": {}}}, want: bySettings},
-		"an interval":       {settings: settings.Settings{CooldownPeriod: new(rolloutTimeout)}, want: none},
-		"the Function":      {change: func(fn *v1alpha2.Function) { fn.Spec.Labels = map[string]string{"a": "b"} }, want: bySpec},
-		"both":              {settings: settings.Settings{DefaultProfile: "S"}, change: func(fn *v1alpha2.Function) { fn.Spec.Runtime = "python312" }, want: bySpec},
-		"a profile of none": {settings: settings.Settings{Profiles: map[string]corev1.ResourceRequirements{"XL": {}}}, want: none},
+		"nothing":                          {want: none},
+		"publisher":                        {settings: settings.Settings{PublisherAddress: "http://b"}, want: bySettings},
+		"collector":                        {settings: settings.Settings{TraceCollector: new("http://c")}, want: bySettings},
+		"profile":                          {settings: settings.Settings{DefaultProfile: "S"}, want: bySettings},
+		"the default profile's definition": {settings: settings.Settings{Profiles: map[string]corev1.ResourceRequirements{"L": {}}}, want: bySettings},
+		"an interval":                      {settings: settings.Settings{CooldownPeriod: new(rolloutTimeout)}, want: none},
+		"the Function":                     {change: func(fn *v1alpha2.Function) { fn.Spec.Labels = map[string]string{"a": "b"} }, want: bySpec},
+		"both":                             {settings: settings.Settings{DefaultProfile: "S"}, change: func(fn *v1alpha2.Function) { fn.Spec.Runtime = "python312" }, want: bySpec},
+		"an unused profile":                {settings: settings.Settings{Profiles: map[string]corev1.ResourceRequirements{"XL": {}}}, want: none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -206,7 +206,7 @@ func TestRolloutSlotsAreBounded(t *testing.T) {
 			if slots.enter(fn, 4, now) {
 				entered = append(entered, fn)
 			}
-			slots.enter(fn, 4, now) // which changes nothing
+			slots.enter(fn, 4, now) // no effect
 		}
 	}
 	require.Len(t, entered, 4)
@@ -229,7 +229,7 @@ func TestRolloutSlotsAreBounded(t *testing.T) {
 	require.Empty(t, slots.queued)
 }
 
-func TestANamespaceWithManyFunctionsLetsOthersFollow(t *testing.T) {
+func TestNamespaceWithManyFunctionsDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	slots, now := newRolloutSlots(), noon()
 	entered := 0

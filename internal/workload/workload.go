@@ -202,7 +202,7 @@ type Tuning struct {
 type AnnotationError struct {
 	// Key of the annotation.
 	Key string
-	// Text says all of it, the key included.
+	// Key is the key of the annotation.
 	Text string
 }
 

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// bound is a pod template as the controller applied it, with a ServiceBinding of the UID 1 that was projected into it,
-// and what another client added by hand.
+// bound returns a pod template as the controller applied it, with the projection of a ServiceBinding of the UID 1, and
+// manual additions of another client.
 func bound() *corev1.PodTemplateSpec {
 	volumes := []corev1.Volume{{Name: "own"}, {Name: "servicebinding-1"}, {Name: "servicebinding-forged"}, {Name: "added"}}
 	container := corev1.Container{
@@ -71,7 +71,7 @@ func TestProjectedKeepsOnlyBindings(t *testing.T) {
 
 	template = bound()
 	template.Annotations = nil
-	require.Empty(t, Projected(template), "without the marks of a runtime nothing is")
+	require.Empty(t, Projected(template), "without a runtime's annotations no field is projected")
 }
 
 func TestSecretsOfBindingsAreFoundByAnnotation(t *testing.T) {
@@ -114,7 +114,7 @@ func TestToleratedCoversBindingRuntimeFields(t *testing.T) {
 		"a container that was added":                      {inSpec("containers", key("name", "added")), false},
 		"a setting of the pod":                            {inSpec("hostNetwork"), false},
 		"a volume by its place":                           {inSpec("volumes", 1), false},
-		"an entry whose key is no text":                   {inSpec("volumes", key("name", 1)), false},
+		"an entry whose key is not a string":              {inSpec("volumes", key("name", 1)), false},
 		"a field of a container in place of a list of it": {inSpec("containers", function, field("env")), false},
 	}
 	whole, reduced := bound(), bound()
@@ -123,7 +123,7 @@ func TestToleratedCoversBindingRuntimeFields(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, tc.want, Tolerated(whole)(tc.path))
-			require.Equal(t, tc.want, Tolerated(reduced)(tc.path), "of what a cache holds")
+			require.Equal(t, tc.want, Tolerated(reduced)(tc.path), "with the reduced template of a cache")
 		})
 	}
 }
@@ -158,11 +158,11 @@ func TestConflictNamesFieldsThatFunctionAndBindingClaim(t *testing.T) {
 		wanted *corev1ac.PodSpecApplyConfiguration
 		want   string
 	}{
-		"nothing is bound": {live: &corev1.PodTemplateSpec{}, wanted: function(func(c *corev1ac.ContainerApplyConfiguration) { c.WithEnv(variable("X", "db")) })},
-		"nothing is claimed by both": {live: bound(), wanted: function(func(c *corev1ac.ContainerApplyConfiguration) {
+		"no binding": {live: &corev1.PodTemplateSpec{}, wanted: function(func(c *corev1ac.ContainerApplyConfiguration) { c.WithEnv(variable("X", "db")) })},
+		"no field is claimed by both": {live: bound(), wanted: function(func(c *corev1ac.ContainerApplyConfiguration) {
 			c.WithEnv(variable("X", "own")).WithVolumeMounts(corev1ac.VolumeMount().WithMountPath("/bindings/other"))
 		})},
-		"nothing is wanted": {live: bound()},
+		"an empty spec": {live: bound()},
 		"a variable of a bound Secret": {
 			live: bound(), wanted: function(func(c *corev1ac.ContainerApplyConfiguration) { c.WithEnv(variable("X", "db")) }),
 			want: "The variable X takes a key of the Secret db, which a ServiceBinding projects and takes out of all variables that are not its own. " +
@@ -182,7 +182,7 @@ func TestConflictNamesFieldsThatFunctionAndBindingClaim(t *testing.T) {
 			want: "A ServiceBinding is mounted at /bindings/db, where the Function mounts a Secret already. " +
 				"Give spec.name of the ServiceBinding or the path in spec.secretMounts of the Function another value",
 		},
-		"a container that prepares the pod": {
+		"an init container": {
 			live: bound(), wanted: corev1ac.PodSpec().WithInitContainers(corev1ac.Container().WithName("install").
 				WithVolumeMounts(corev1ac.VolumeMount().WithMountPath("/bindings/db"))),
 			want: "A ServiceBinding is mounted at /bindings/db, where",

@@ -80,7 +80,7 @@ func TestATerminatingPodFinishesItsRequests(t *testing.T) {
 		"30 seconds by default":              {want: 33},
 		"a longer timeout of the handler":    {env: []corev1.EnvVar{{Name: "FUNC_TIMEOUT", Value: "90.5"}}, want: 94},
 		"a shorter one changes nothing":      {env: []corev1.EnvVar{{Name: "FUNC_TIMEOUT", Value: "5"}}, want: 33},
-		"a timeout that is none":             {env: []corev1.EnvVar{{Name: "FUNC_TIMEOUT", Value: "long"}}, want: 33},
+		"a malformed timeout":                {env: []corev1.EnvVar{{Name: "FUNC_TIMEOUT", Value: "long"}}, want: 33},
 		"ten minutes at most":                {env: []corev1.EnvVar{{Name: "FUNC_TIMEOUT", Value: "1e300"}}, want: 603},
 		"infinity too":                       {env: []corev1.EnvVar{{Name: "FUNC_TIMEOUT", Value: "Inf"}}, want: 603},
 		"a timeout that comes from a Secret": {env: []corev1.EnvVar{{Name: "FUNC_TIMEOUT", ValueFrom: &corev1.EnvVarSource{}}}, want: 33},
@@ -105,10 +105,10 @@ func TestATerminatingPodServesUntilItLeavesTheService(t *testing.T) {
 	sleep := *pod.Containers[0].Lifecycle.PreStop.Sleep.Seconds
 	require.Positive(t, sleep)
 	require.Greater(t, *pod.TerminationGracePeriodSeconds, sleep, "the grace period includes the sleep")
-	require.Nil(t, pod.Containers[0].Lifecycle.PostStart, "nothing may delay the start")
+	require.Nil(t, pod.Containers[0].Lifecycle.PostStart, "the start must not be delayed")
 }
 
-// What prepares a pod runs scripts of packages.
+// Init containers run scripts of packages.
 func TestMountedSecretsAreInTheFunctionsContainerAlone(t *testing.T) {
 	t.Parallel()
 	fn := function(func(fn *v1alpha2.Function) {
@@ -203,10 +203,10 @@ func kymaPod(t *testing.T, root string, fn *v1alpha2.Function, inline *workload.
 	require.NoError(t, os.MkdirAll(cmd.Dir, 0o750))
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
 	for _, variable := range workload.KymaEnvironment(fn, fn.Spec.Runtime, inline, workload.Addresses{}) {
-		cmd.Env = append(cmd.Env, variable.Name+"="+strings.ReplaceAll(variable.Value, "$$", "$")) // as the kubelet does
+		cmd.Env = append(cmd.Env, variable.Name+"="+strings.ReplaceAll(variable.Value, "$$", "$")) // like the kubelet
 	}
 	cmd.Env = append(cmd.Env, extra...)
-	// All of a pod's processes end with the first one. npm does not hand signals on.
+	// All processes of a pod end with the first one. npm does not forward signals.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
 }
@@ -224,7 +224,7 @@ func copyServer(t *testing.T, name, dir string) {
 	write(t, filepath.Join(dir, name), string(content))
 }
 
-// nodeImage is a root with a server for Node.js, and a package.
+// nodeImage returns a root with a server for Node.js, and a package.
 func nodeImage(t *testing.T, root string) *workload.Inline {
 	t.Helper()
 	app, greeting := filepath.Join(root, "usr/src/app"), filepath.Join(root, "greeting")
@@ -238,7 +238,7 @@ func nodeImage(t *testing.T, root string) *workload.Inline {
 	}
 }
 
-// pythonImage is the same for Python. A wheel needs no network.
+// pythonImage returns the same for Python. A wheel needs no network.
 func pythonImage(t *testing.T, root string) *workload.Inline {
 	t.Helper()
 	copyServer(t, "server.py", root)
@@ -282,7 +282,7 @@ func TestThePodOfKymasContractWritesTheCodeAndStartsTheImagesServer(t *testing.T
 			require.NoError(t, cmd.Start())
 			defer func() {
 				require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
-				_ = cmd.Wait() // says that it was killed
+				_ = cmd.Wait() // fails because the process was killed
 			}()
 			port := ""
 			lines := bufio.NewScanner(output)
@@ -320,7 +320,7 @@ func TestAnImageWithoutAServerReportsIt(t *testing.T) {
 	}
 }
 
-func TestAnImageMadeFromARuntimeOfRouseWorksByKymasContractToo(t *testing.T) {
+func TestImageBuiltOnARouseRuntimeSupportsKymasContractToo(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	app := filepath.Join(root, "usr/src/app")
@@ -339,7 +339,7 @@ func TestAnImageMadeFromARuntimeOfRouseWorksByKymasContractToo(t *testing.T) {
 	require.Contains(t, string(output), "None /kubeless\n")
 }
 
-func TestKubernetesExpandsNothingInTheCommand(t *testing.T) {
+func TestCommandContainsNothingThatKubernetesExpands(t *testing.T) {
 	t.Parallel()
 	for _, each := range languages.All() {
 		if each.Kyma == nil {

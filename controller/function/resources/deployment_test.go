@@ -37,8 +37,8 @@ func TestRequirements(t *testing.T) {
 		wantName string
 		wantCPU  string
 	}{
-		"the default applies when nothing is said":   {config: nil, wantName: "M", wantCPU: "400m"},
-		"the default applies when only build is set": {config: &v1alpha2.ResourceConfiguration{}, wantName: "M", wantCPU: "400m"},
+		"the default applies without a configuration": {config: nil, wantName: "M", wantCPU: "400m"},
+		"the default applies when only build is set":  {config: &v1alpha2.ResourceConfiguration{}, wantName: "M", wantCPU: "400m"},
 		"a profile wins": {
 			config:   &v1alpha2.ResourceConfiguration{Function: &v1alpha2.ResourceRequirements{Profile: "XS"}},
 			wantName: "XS", wantCPU: "150m",
@@ -71,7 +71,7 @@ func TestTheScaledObjectMatchesKEDAsSchema(t *testing.T) {
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.DisallowUnknownFields()
 	var object kedav1alpha1.ScaledObject
-	require.NoError(t, decoder.Decode(&object), "a field has no place in KEDA's type")
+	require.NoError(t, decoder.Decode(&object), "KEDA's type lacks a field")
 	require.Equal(t, ptr.To[int32](0), object.Spec.MinReplicaCount)
 	require.Nil(t, object.Spec.Fallback)
 	require.Len(t, object.Spec.Advanced.HorizontalPodAutoscalerConfig.Name, 63)
@@ -89,7 +89,7 @@ func TestNamesOfVolumesAreValid(t *testing.T) {
 	}
 }
 
-func TestASecretAtTmpTakesThePlaceOfTheVolume(t *testing.T) {
+func TestSecretMountedAtTmpReplacesTheVolume(t *testing.T) {
 	t.Parallel()
 	vols, mounts, err := volumes(function(func(fn *v1alpha2.Function) {
 		fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "own", MountPath: "/tmp"}}
@@ -101,7 +101,7 @@ func TestASecretAtTmpTakesThePlaceOfTheVolume(t *testing.T) {
 	require.Equal(t, "own", *mounts[0].Name)
 }
 
-func TestSecurityKeepsWhatTheUserSays(t *testing.T) {
+func TestSecurityContextKeepsTheUsersSettings(t *testing.T) {
 	t.Parallel()
 	fn := function(func(fn *v1alpha2.Function) {
 		fn.Spec.ContainerSecurityContext = &corev1.SecurityContext{Privileged: new(true), RunAsNonRoot: new(false)}
@@ -113,7 +113,7 @@ func TestSecurityKeepsWhatTheUserSays(t *testing.T) {
 	require.Nil(t, fn.Spec.ContainerSecurityContext.Capabilities, "the Function itself must not change")
 }
 
-// podWithTokens is the pod of a Function where publishers show tokens.
+// podWithTokens returns the pod of a Function where publishers need tokens.
 func podWithTokens(t *testing.T, fn *v1alpha2.Function, change func(*Workload)) *corev1ac.PodSpecApplyConfiguration {
 	t.Helper()
 	installation := settings()

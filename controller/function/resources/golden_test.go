@@ -51,7 +51,7 @@ func settings() *Settings {
 	}
 }
 
-// kyma runs the Function on an image of Kyma's contract.
+// kyma sets an image of Kyma's contract.
 func kyma(fn *v1alpha2.Function) { fn.Spec.RuntimeImageOverride = "registry.example.com/kyma-like:2" }
 
 // code is the code of a Function without a build.
@@ -204,11 +204,11 @@ func TestAServiceCarriesTheDebugAnnotation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		annotations, want map[string]string
 	}{
-		"of none":                 {nil, nil},
-		"no other annotation":     {map[string]string{"note": "long"}, nil},
-		"the time":                {map[string]string{"note": "long", v1alpha2.AnnotationDebugUntil: until}, map[string]string{v1alpha2.AnnotationDebugUntil: until}},
-		"nothing of any size":     {map[string]string{v1alpha2.AnnotationDebugUntil: strings.Repeat("9", 100_000)}, nil},
-		"nothing, where it is so": {map[string]string{v1alpha2.AnnotationDebugUntil: ""}, nil},
+		"no annotations":      {nil, nil},
+		"no other annotation": {map[string]string{"note": "long"}, nil},
+		"the time":            {map[string]string{"note": "long", v1alpha2.AnnotationDebugUntil: until}, map[string]string{v1alpha2.AnnotationDebugUntil: until}},
+		"an oversized value":  {map[string]string{v1alpha2.AnnotationDebugUntil: strings.Repeat("9", 100_000)}, nil},
+		"an empty value":      {map[string]string{v1alpha2.AnnotationDebugUntil: ""}, nil},
 	} {
 		service := Service(function(func(fn *v1alpha2.Function) { fn.Annotations = tc.annotations }))
 		require.Equal(t, tc.want, service.Annotations, name)

@@ -40,8 +40,8 @@ func TestBuildsAreAsInTheGoldenFiles(t *testing.T) {
 	}
 }
 
-// A package's script can read whatever is in the container that it runs in.
-func TestEachContainerOfABuildSeesTheCredentialsThatItNeeds(t *testing.T) {
+// A package's script can read all files of the container that it runs in.
+func TestContainersOfABuildSeeOnlyTheCredentialsTheyNeed(t *testing.T) {
 	t.Parallel()
 	fn := function(named("price"))
 	job, err := Job(fn, settings(), Build{Name: "price-build-0123456789", Base: "runtime:1", GitSecret: "git"})
@@ -74,13 +74,13 @@ func TestEachContainerOfABuildSeesTheCredentialsThatItNeeds(t *testing.T) {
 	require.Equal(t, map[string][]string{
 		"builder-bin": {"fetch"}, "builder-source": {"fetch"}, "builder-fetch": {"fetch"}, "builder-install": {"install"},
 		"builder-push": {"push"}, "builder-handover": {"install", "push"},
-	}, written, "what one leaves on disk reaches no other but through the socket")
+	}, written, "containers must share files only through the socket")
 	require.Equal(t, []string{"/rouse/bin/builder", "install"}, pod.Containers[0].Command)
 	require.Equal(t, "runtime:1", *pod.Containers[0].Image)
 	require.NotEqual(t, "runtime:1", *pod.Containers[1].Image, "what pushes is ours")
 }
 
-// The chart sets the same for the processes of a release; a test of the chart compares them.
+// The chart sets the same mode for the processes of a release; a test of the chart compares them.
 func TestEveryContainerOfABuildRunsInTheInstallationsFIPSMode(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []fips.Mode{fips.Off, fips.On, fips.Only} {

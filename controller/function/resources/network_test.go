@@ -37,7 +37,7 @@ func address(cidr string) networkingv1.NetworkPolicyPeer {
 	return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}}
 }
 
-// bounded are settings with NetworkPolicies.
+// bounded returns settings with NetworkPolicies.
 func bounded(changes ...func(*Settings)) *Settings {
 	s := settings()
 	s.Network = &NetworkRules{
@@ -81,7 +81,7 @@ func TestNetworkPolicyAllowsOnlyTheInstallationsURLs(t *testing.T) {
 	t.Parallel()
 	for url, tc := range map[string]struct {
 		peer networkingv1.NetworkPolicyPeer
-		port int32 // 0: nothing is opened
+		port int32 // 0: no port is opened
 	}{
 		"http://collector.observe:4318/v1/traces":        {namespace("observe"), 4318},
 		"http://collector.observe.svc:4318":              {namespace("observe"), 4318},
@@ -135,7 +135,7 @@ func TestNoFunctionWidensItsNetworkPolicy(t *testing.T) {
 	require.NoError(t, err)
 	policy, err := NetworkPolicy(hostile, bounded())
 	require.NoError(t, err)
-	require.Equal(t, plain, policy, "nothing of a spec, of labels or of annotations is in it")
+	require.Equal(t, plain, policy, "the policy must not depend on the spec, labels or annotations")
 
 	selected := labels.SelectorFromSet(policy.Spec.PodSelector.MatchLabels)
 	deployment, err := Deployment(hostile, bounded(), Workload{Code: code(hostile, "")})
@@ -160,7 +160,7 @@ func TestPodLabelsAloneAllowNoCaller(t *testing.T) {
 		"a namespace that looks like the release's": {overlay(in("evil"), map[string]string{"name": "rouse-system"}), bridge, 8080, nil, false},
 		"a pod of the Function's namespace":         {in("shop"), SelectorLabels(function()), 8080, nil, false},
 		"the same where the installation wants it":  {in("shop"), nil, 8080, []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}, true},
-		"then still none of another":                {in("evil"), nil, 8080, []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}, false},
+		"still no pod of another namespace":         {in("evil"), nil, 8080, []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,12 +173,12 @@ func TestPodLabelsAloneAllowNoCaller(t *testing.T) {
 	}
 }
 
-// in are the labels that the API server gives a namespace.
+// in returns the labels that the API server gives a namespace.
 func in(namespace string) map[string]string {
 	return map[string]string{corev1.LabelMetadataName: namespace}
 }
 
-// admits reports whether a policy lets a pod in, as a network that enforces it would.
+// admits evaluates a policy as a network that enforces it would.
 func admits(t *testing.T, policy *networkingv1.NetworkPolicy, namespace, pod map[string]string, port int32) bool {
 	t.Helper()
 	matches := func(selector *metav1.LabelSelector, set map[string]string) bool {
