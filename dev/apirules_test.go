@@ -27,7 +27,7 @@ import (
 
 const apiRulesTimeout = time.Minute
 
-// apiRulesFixture serves the APIRules of a folder, whose Functions answer with their names.
+// apiRulesFixture serves the APIRules of a folder, whose Functions respond with their names.
 type apiRulesFixture struct {
 	*APIRules
 
@@ -41,7 +41,7 @@ func runAPIRules(t *testing.T, files map[string]string) *apiRulesFixture {
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	f := &apiRulesFixture{t: t, folder: t.TempDir(), client: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { // whatever the host is
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { // regardless of the host
 			return new(net.Dialer).DialContext(ctx, "tcp", listener.Addr().String())
 		},
 	}}}
@@ -62,7 +62,7 @@ func runAPIRules(t *testing.T, files map[string]string) *apiRulesFixture {
 	return f
 }
 
-// write changes files and has the folder applied. It returns what is wrong in them before they are decided on.
+// write writes files and applies the folder. It returns the problems found while reading.
 func (f *apiRulesFixture) write(files map[string]string) []manifest.Problem {
 	f.t.Helper()
 	for name, content := range files {
@@ -74,7 +74,7 @@ func (f *apiRulesFixture) write(files map[string]string) []manifest.Problem {
 	return problems
 }
 
-// get asks a host for a path.
+// get requests a path of a host.
 func (f *apiRulesFixture) get(host, path string, headers ...string) (status int, body string) {
 	f.t.Helper()
 	request, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, "http://"+host+path, http.NoBody)
@@ -90,7 +90,7 @@ func (f *apiRulesFixture) get(host, path string, headers ...string) (status int,
 	return answer.StatusCode, string(text)
 }
 
-// problems are all, with the names of files alone.
+// problems returns all problems, with base names of files.
 func (f *apiRulesFixture) problems() []string {
 	var texts []string
 	for _, problem := range f.Problems() {
@@ -103,7 +103,7 @@ func (f *apiRulesFixture) problems() []string {
 	return texts
 }
 
-// await returns when it holds, which it learns by Changed.
+// await waits for a condition, which is checked at each change.
 func (f *apiRulesFixture) await(what string, holds func() bool) {
 	f.t.Helper()
 	timeout := time.After(apiRulesTimeout)
@@ -120,7 +120,7 @@ func (f *apiRulesFixture) await(what string, holds func() bool) {
 	}
 }
 
-// function is one of the namespace shop.
+// function returns a Function of the namespace shop.
 func function(name string) string {
 	return `apiVersion: serverless.kyma-project.io/v1alpha2
 kind: Function
@@ -129,7 +129,7 @@ spec: {runtime: nodejs22, source: {inline: {source: "module.exports = {main: () 
 `
 }
 
-// apiRule is one of a namespace and a host, with the rules as YAML.
+// apiRule returns an APIRule with a namespace, a host and rules in YAML.
 func apiRule(name, host, rules string) string {
 	return `apiVersion: gateway.kyma-project.io/v2
 kind: APIRule
@@ -144,7 +144,7 @@ spec:
 
 const open = `[{path: /*, methods: [GET], noAuth: true}]`
 
-// exposes is an APIRule that leads everyone to the greeter.
+// exposes is an APIRule that gives public access to the greeter.
 const exposes = `apiVersion: gateway.kyma-project.io/v2
 kind: APIRule
 metadata: {name: hello, namespace: orders}
@@ -156,7 +156,7 @@ spec:
     - {path: /hello, methods: [GET], noAuth: true}
 `
 
-// answer asks a URL, whose host is at the port of this machine whatever its name is.
+// answer requests a URL from the local port, regardless of its host name.
 func answer(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
@@ -194,7 +194,7 @@ func TestARequestToTheHostOfAnAPIRuleWakesItsFunction(t *testing.T) {
 	await(t, "it sleeps", func() bool { return w.asleep(t, "greeter") })
 }
 
-func TestAPIRulesAreTakenAtTheLoopbackAddressAlone(t *testing.T) {
+func TestAPIRulesAreServedOnlyOnLoopback(t *testing.T) {
 	t.Parallel()
 	taken, err := listen(t.Context(), 0)
 	require.NoError(t, err)
@@ -202,13 +202,13 @@ func TestAPIRulesAreTakenAtTheLoopbackAddressAlone(t *testing.T) {
 	listener, moved, err := listenAt(t.Context(), flagAPIRulesPort, 0, portOf(taken))
 	require.NoError(t, err)
 	defer func() { _ = listener.Close() }()
-	require.True(t, moved, "another port than the one that is taken")
+	require.True(t, moved, "a port other than the occupied one")
 	for _, each := range []net.Listener{taken, listener} {
 		require.Equal(t, "127.0.0.1", each.Addr().(*net.TCPAddr).IP.String())
 	}
 }
 
-func TestAChangedAPIRuleCountsAtOnce(t *testing.T) {
+func TestChangedAPIRuleTakesEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
 	write(t, directory, "fn.yaml", greeter("module.exports.main = () => 'hello'"))
@@ -220,7 +220,7 @@ func TestAChangedAPIRuleCountsAtOnce(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 
 	write(t, directory, "apirule.yaml", strings.ReplaceAll(exposes, "/hello", "/hi"))
-	await(t, "it has another path", func() bool { return strings.HasSuffix(w.functions(t)["greeter"].Exposed[0], "/hi") })
+	await(t, "the new path", func() bool { return strings.HasSuffix(w.functions(t)["greeter"].Exposed[0], "/hi") })
 	status, _ = answer(t, url)
 	require.Equal(t, http.StatusNotFound, status)
 
@@ -232,7 +232,7 @@ func TestAChangedAPIRuleCountsAtOnce(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status)
 
 	require.NoError(t, os.Remove(filepath.Join(directory, "apirule.yaml")))
-	await(t, "it is gone", func() bool { return strings.Contains(w.out.String(), "apirule  hello    gone") })
+	await(t, "the removal", func() bool { return strings.Contains(w.out.String(), "apirule  hello    gone") })
 	require.Contains(t, w.out.String(), "no problems any more")
 }
 
@@ -249,7 +249,7 @@ func TestARunWithAnAPIRuleThatIsNotServedFails(t *testing.T) {
 	require.Regexp(t, `run failed: 1 problems in .*apirule\.yaml:4: APIRule orders/hello: Either gateway or externalGateway must be specified`, out.String())
 }
 
-func TestARunWithAClosedRuleGoesOnAndNamesItsURL(t *testing.T) {
+func TestRunWithAClosedRuleContinuesAndPrintsItsURL(t *testing.T) {
 	t.Parallel()
 	directory, out := t.TempDir(), &output{}
 	write(t, directory, "fn.yaml", greeter(prints("up")))
@@ -298,8 +298,8 @@ func TestAPIRulesOfAFolderAreServedAtTheirHosts(t *testing.T) {
 	}, f.URLs(price))
 }
 
-// A page of another site that has its name resolve to this machine sends that name.
-func TestOnlyHostsOfAPIRulesAreAnswered(t *testing.T) {
+// DNS rebinding: a page of another site, whose name resolves to this machine, sends that name.
+func TestOnlyHostsOfAPIRulesAreServed(t *testing.T) {
 	t.Parallel()
 	f := runAPIRules(t, map[string]string{"fn.yaml": function("price"), "rule.yaml": apiRule("price", "price", open)})
 	for _, host := range []string{
@@ -311,7 +311,7 @@ func TestOnlyHostsOfAPIRulesAreAnswered(t *testing.T) {
 	}
 }
 
-func TestARuleThatLeadsOutOfTheFolderIsClosedAlone(t *testing.T) {
+func TestRuleForAServiceOutsideOfTheFolderIsClosed(t *testing.T) {
 	t.Parallel()
 	f := runAPIRules(t, map[string]string{"fn.yaml": function("price"), "rule.yaml": apiRule("price", "price", `
   - path: /orders
@@ -343,7 +343,7 @@ func TestARuleThatLeadsOutOfTheFolderIsClosedAlone(t *testing.T) {
 	require.Equal(t, []string{"http://price.localhost" + f.at() + "/price"}, f.URLs(price))
 }
 
-func TestAMistakenAPIRuleIsReportedWithItsLineAndNotServed(t *testing.T) {
+func TestInvalidAPIRuleIsReportedWithItsLineAndNotServed(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{
 		"fn.yaml": function("price"), "a.yaml": apiRule("a", "price", open),
@@ -368,15 +368,15 @@ func TestAMistakenAPIRuleIsReportedWithItsLineAndNotServed(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 }
 
-func TestWhatCannotBeReadJustNowIsServedAsItWas(t *testing.T) {
+func TestTemporarilyInvalidObjectIsServedAsBefore(t *testing.T) {
 	t.Parallel()
 	f := runAPIRules(t, map[string]string{"fn.yaml": function("price"), "rule.yaml": apiRule("price", "price", open)})
 	for name, broken := range map[string]map[string]string{
-		"the APIRule is no YAML":             {"rule.yaml": "{"},
-		"the CRD refuses the APIRule":        {"rule.yaml": apiRule("price", "price", `[{path: /*, methods: [GET]}]`)},
-		"the APIRule has an unknown field":   {"rule.yaml": apiRule("price", "price", open) + "  nonsense: 1\n"},
-		"the CRD refuses the Function":       {"fn.yaml": strings.Replace(function("price"), "nodejs22", "cobol", 1)},
-		"the files are as they were at last": {"fn.yaml": function("price"), "rule.yaml": apiRule("price", "price", open)},
+		"the APIRule is malformed YAML":    {"rule.yaml": "{"},
+		"the CRD refuses the APIRule":      {"rule.yaml": apiRule("price", "price", `[{path: /*, methods: [GET]}]`)},
+		"the APIRule has an unknown field": {"rule.yaml": apiRule("price", "price", open) + "  nonsense: 1\n"},
+		"the CRD refuses the Function":     {"fn.yaml": strings.Replace(function("price"), "nodejs22", "cobol", 1)},
+		"the files are restored":           {"fn.yaml": function("price"), "rule.yaml": apiRule("price", "price", open)},
 	} {
 		f.write(broken)
 		status, body := f.get("price.localhost", "/")
@@ -388,13 +388,13 @@ func TestWhatCannotBeReadJustNowIsServedAsItWas(t *testing.T) {
 	require.Empty(t, f.Status())
 }
 
-// at is the port as URLs have it.
+// at returns the port as a part of URLs.
 func (f *apiRulesFixture) at() string {
 	_, port, _ := strings.Cut(f.Status()[0].URL, "localhost")
 	return port
 }
 
-// issuer answers with its key on this machine, and signs tokens.
+// issuer is a local issuer that serves its key and signs tokens.
 type issuer struct {
 	*httptest.Server
 

@@ -101,15 +101,15 @@ func TestRequestsNeedTheTokenAndALoopbackHost(t *testing.T) {
 		change func(*http.Request)
 		want   int
 	}{
-		"no token":                {func(r *http.Request) { r.Header.Del("Authorization") }, http.StatusUnauthorized},
-		"another token":           {func(r *http.Request) { r.Header.Set("Authorization", "Bearer x") }, http.StatusUnauthorized},
-		"another scheme":          {func(r *http.Request) { r.Header.Set("Authorization", "Basic "+token) }, http.StatusUnauthorized},
-		"a name that leads here":  {func(r *http.Request) { r.Host = "rebound.example.com" }, http.StatusMisdirectedRequest},
-		"a name with a port":      {func(r *http.Request) { r.Host = "rebound.example.com:80" }, http.StatusMisdirectedRequest},
-		"a name like an address":  {func(r *http.Request) { r.Host = "127.0.0.1.example.com" }, http.StatusMisdirectedRequest},
-		"localhost":               {func(r *http.Request) { r.Host = "localhost:1234" }, http.StatusOK},
-		"the other loopback":      {func(r *http.Request) { r.Host = "[::1]:1234" }, http.StatusOK},
-		"an address of elsewhere": {func(r *http.Request) { r.Host = "192.0.2.1" }, http.StatusMisdirectedRequest},
+		"no token":               {func(r *http.Request) { r.Header.Del("Authorization") }, http.StatusUnauthorized},
+		"another token":          {func(r *http.Request) { r.Header.Set("Authorization", "Bearer x") }, http.StatusUnauthorized},
+		"another scheme":         {func(r *http.Request) { r.Header.Set("Authorization", "Basic "+token) }, http.StatusUnauthorized},
+		"a name that leads here": {func(r *http.Request) { r.Host = "rebound.example.com" }, http.StatusMisdirectedRequest},
+		"a name with a port":     {func(r *http.Request) { r.Host = "rebound.example.com:80" }, http.StatusMisdirectedRequest},
+		"a name like an address": {func(r *http.Request) { r.Host = "127.0.0.1.example.com" }, http.StatusMisdirectedRequest},
+		"localhost":              {func(r *http.Request) { r.Host = "localhost:1234" }, http.StatusOK},
+		"the other loopback":     {func(r *http.Request) { r.Host = "[::1]:1234" }, http.StatusOK},
+		"a foreign address":      {func(r *http.Request) { r.Host = "192.0.2.1" }, http.StatusMisdirectedRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

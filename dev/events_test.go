@@ -22,9 +22,9 @@ func TestEventsAreReadAloneAndInArrays(t *testing.T) {
 		"one":                     {one, 1, ""},
 		"several":                 {" [" + one + ", " + one + "]", 2, ""},
 		"none":                    {"[]", 0, "no events"},
-		"no JSON":                 {"id: 1", 0, "event 1 is not a CloudEvent in JSON"},
-		"an array that ends":      {"[" + one, 0, "JSON array"},
-		"one that lacks its type": {`[` + one + `, {"specversion":"1.0","id":"1","source":"shop"}]`, 0, "event 2 is not a CloudEvent in JSON"},
+		"malformed JSON":          {"id: 1", 0, "event 1 is not a CloudEvent in JSON"},
+		"a truncated array":       {"[" + one, 0, "JSON array"},
+		"an event without a type": {`[` + one + `, {"specversion":"1.0","id":"1","source":"shop"}]`, 0, "event 2 is not a CloudEvent in JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,11 +42,11 @@ func TestEventsAreReadAloneAndInArrays(t *testing.T) {
 func TestRepublishedEventHasANewIDAndTheSameData(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ id, data, want string }{
-		"its id alone":             {"1", ``, "1-x"},
-		"data with another id":     {"1", `{"id":"7"}`, "1-x"},
-		"ids that belong together": {"7.received", `{"id":"7"}`, "7-x.received"},
-		"an id that is a number":   {"7.received", `{"id":7}`, "7.received-x"},
-		"data that is no object":   {"1", `[1]`, "1-x"},
+		"an id without data":         {"1", ``, "1-x"},
+		"data with another id":       {"1", `{"id":"7"}`, "1-x"},
+		"matching ids":               {"7.received", `{"id":"7"}`, "7-x.received"},
+		"an id that is a number":     {"7.received", `{"id":7}`, "7.received-x"},
+		"data that is not an object": {"1", `[1]`, "1-x"},
 	} {
 		before := cloudevent.Event{ID: tc.id, Data: []byte(tc.data)}
 		after := withID(before, "-x")

@@ -24,12 +24,12 @@ func TestTargetsOf(t *testing.T) {
 			scale: &v1alpha2.ScaleConfig{MinReplicas: ptr.To[int32](0), MaxReplicas: ptr.To[int32](3)},
 			want:  map[types.NamespacedName]autoscale.Target{pricing: {Function: pricing, Max: 3}},
 		},
-		"one with a debugger has its one replica": {
+		"a Function with a debugger has one replica": {
 			scale: &v1alpha2.ScaleConfig{MinReplicas: ptr.To[int32](0), MaxReplicas: ptr.To[int32](3)},
 			debug: debugged{"pricing": true},
 			want:  map[types.NamespacedName]autoscale.Target{pricing: {Function: pricing, Min: 1, Max: 1}},
 		},
-		"one without a scaleConfig keeps its replicas": {
+		"a Function without a scaleConfig keeps its replicas": {
 			want: map[types.NamespacedName]autoscale.Target{pricing: {Function: pricing, Min: 1, Max: 1}},
 		},
 	} {

@@ -23,7 +23,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// roleDirectory, roleState and roleCache make the test binary a local mode of its own.
+// roleDirectory, roleState and roleCache make the test binary run local mode.
 const (
 	roleDirectory = "ROUSE_TEST_DEV_DIRECTORY"
 	roleState     = "ROUSE_TEST_DEV_STATE"
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beLocalMode is what the command does.
+// beLocalMode runs local mode like the command.
 func beLocalMode(directory, state string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -52,14 +52,14 @@ func beLocalMode(directory, state string) int {
 }
 
 const (
-	// testTimeout is for a machine that is much slower, and for packages that are installed.
+	// testTimeout allows for slow machines and the installation of packages.
 	testTimeout  = 3 * time.Minute
 	pollInterval = 20 * time.Millisecond
 	orders       = "../samples/orders"
 	received     = orders + "/events/order-received.json"
 )
 
-// output may be read while it is written.
+// output is a buffer for concurrent use.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -77,16 +77,16 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// fixture is a local mode that runs in this process.
+// fixture is a local mode in this process.
 type fixture struct {
 	instance.Instance
 
 	state string
 	out   *output
-	stop  func() error // and wait
+	stop  func() error // and waits for the end
 }
 
-// run starts a local mode and returns when it is found.
+// run starts a local mode and waits until it announces itself.
 func run(t *testing.T, directory string, change ...func(*Options)) *fixture {
 	t.Helper()
 	o := DefaultOptions()
@@ -166,7 +166,7 @@ func (w *fixture) functions(t *testing.T) map[string]Function {
 	return found
 }
 
-// printed are the lines that a Function has printed.
+// printed returns the output of a Function.
 func (w *fixture) printed(t *testing.T, name string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
@@ -205,13 +205,13 @@ func (w *fixture) asleep(t *testing.T, names ...string) bool {
 	return true
 }
 
-// write puts a file into a folder.
+// write writes a file into a folder.
 func write(t *testing.T, directory, name, content string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(directory, name), []byte(content), 0o600))
 }
 
-// greeter is a Function that prints, with its Subscription.
+// greeter returns a Function that prints, with its Subscription.
 func greeter(source string) string {
 	return `apiVersion: serverless.kyma-project.io/v1alpha2
 kind: Function

@@ -29,15 +29,15 @@ func TestFirstArgumentSelectsTheCommand(t *testing.T) {
 	}
 }
 
-func TestACopyIsTheSameProgram(t *testing.T) {
+func TestCopyIsIdenticalToTheProgram(t *testing.T) {
 	t.Parallel()
 	to := t.TempDir()
-	for range 2 { // a pod whose container is started again
+	for range 2 { // like a restarted container
 		require.NoError(t, envtest.Write(func() error { return copyProgram(to) }))
 	}
 	output, err := exec.CommandContext(t.Context(), filepath.Join(to, "builder"), "-test.list", "ACopy").CombinedOutput()
 	require.NoError(t, err, string(output))
-	require.Contains(t, string(output), "TestACopyIsTheSameProgram")
+	require.Contains(t, string(output), "TestCopyIsIdenticalToTheProgram")
 	require.ErrorContains(t, copyProgram(filepath.Join(to, "nowhere")), "write the copy")
 }
 
@@ -50,13 +50,13 @@ func TestTheResultIsTheTerminationMessageAndTheExitCode(t *testing.T) {
 		code    int
 		want    language.Reason
 	}{
-		"prepared":            {"prepare", buildplan.Plan{Runtime: "nodejs22", Source: "exports.main = () => 1"}, 0, ""},
-		"does not compile":    {"prepare", buildplan.Plan{Runtime: "nodejs22", Source: "exports.main = ("}, 1, language.SourceInvalid},
-		"no registry answers": {"push", buildplan.Plan{Runtime: "nodejs22", Base: "base:1", Target: address + "/a:1"}, 1, language.RegistryUnavailable},
+		"prepared":             {"prepare", buildplan.Plan{Runtime: "nodejs22", Source: "exports.main = () => 1"}, 0, ""},
+		"does not compile":     {"prepare", buildplan.Plan{Runtime: "nodejs22", Source: "exports.main = ("}, 1, language.SourceInvalid},
+		"no registry responds": {"push", buildplan.Plan{Runtime: "nodejs22", Base: "base:1", Target: address + "/a:1"}, 1, language.RegistryUnavailable},
 		"a key that is too large": {"fetch", buildplan.Plan{
 			Runtime: "nodejs22", Git: &buildplan.Git{URL: "ssh://git@" + address + "/shop.git", Auth: "key"},
 		}, 1, language.SourceUnavailable},
-		"a repository that is not": {"fetch", buildplan.Plan{Runtime: "nodejs22", Git: &buildplan.Git{URL: "file:///etc"}}, 1, language.SourceUnavailable},
+		"an unsupported repository": {"fetch", buildplan.Plan{Runtime: "nodejs22", Git: &buildplan.Git{URL: "file:///etc"}}, 1, language.SourceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +64,7 @@ func TestTheResultIsTheTerminationMessageAndTheExitCode(t *testing.T) {
 			text, err := buildplan.EncodePlan(tc.plan)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(filepath.Join(root, buildplan.PlanFile), text, 0o600))
-			require.NoError(t, os.WriteFile(filepath.Join(root, "key"), make([]byte, 20<<10), 0o600)) // in the place of the Git credentials
+			require.NoError(t, os.WriteFile(filepath.Join(root, "key"), make([]byte, 20<<10), 0o600)) // in place of the Git credentials
 			require.NoError(t, os.Mkdir(filepath.Join(root, "function"), 0o700))
 			source := filepath.Join(root, "source")
 			require.NoError(t, os.Mkdir(source, 0o700))

@@ -24,16 +24,16 @@ func TestControllersFlagSelectsTheControllers(t *testing.T) {
 		want    map[string]bool
 		problem string
 	}{
-		"all, unless it is said": {[]string{"--builder-image=rouse"}, map[string]bool{functions: true, activators: true, apiRules: true, subscriptions: true}, ""},
-		"that of Functions":      {[]string{"--controllers=functions", "--builder-image=rouse", "--nats-url="}, map[string]bool{functions: true, activators: false, subscriptions: false}, ""},
+		"all by default": {[]string{"--builder-image=rouse"}, map[string]bool{functions: true, activators: true, apiRules: true, subscriptions: true}, ""},
+		"Functions only": {[]string{"--controllers=functions", "--builder-image=rouse", "--nats-url="}, map[string]bool{functions: true, activators: false, subscriptions: false}, ""},
 		"the others": {
 			[]string{"--controllers=activators,apirules,subscriptions"}, map[string]bool{functions: false, activators: true, apiRules: true}, "",
 		},
-		"that of Functions without what it needs": {[]string{"--controllers=functions"}, nil, "--builder-image: must be the image of Rouse"},
-		"the others without NATS":                 {[]string{"--controllers=subscriptions", "--nats-url="}, nil, "--nats-url"},
-		"an unknown one":                          {[]string{"--controllers=function"}, nil, `--controllers "function": must be of functions, activators, apirules, subscriptions`},
-		"none":                                    {[]string{"--controllers="}, nil, "--controllers: must not be empty"},
-		"no lease":                                {[]string{"--leader-elect-lease="}, nil, "--leader-elect-lease: must not be empty"},
+		"Functions without the builder image": {[]string{"--controllers=functions"}, nil, "--builder-image: must be the image of Rouse"},
+		"the others without NATS":             {[]string{"--controllers=subscriptions", "--nats-url="}, nil, "--nats-url"},
+		"an unknown one":                      {[]string{"--controllers=function"}, nil, `--controllers "function": must be of functions, activators, apirules, subscriptions`},
+		"none":                                {[]string{"--controllers="}, nil, "--controllers: must not be empty"},
+		"no lease":                            {[]string{"--leader-elect-lease="}, nil, "--leader-elect-lease: must not be empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +63,7 @@ func TestSlicesOfActivatorsAreDeletedUntilNoneIsLeftAndOthersStay(t *testing.T) 
 	t.Parallel()
 	scheme, err := kube.NewScheme()
 	require.NoError(t, err)
-	again := true // a controller that still ends makes one more
+	again := true // a terminating controller may create another one
 	objects := fake.NewClientBuilder().WithScheme(scheme).
 		WithObjects(slice("price-rouse-ipv4", activation.ManagedBy), slice("price-x7k2p", "endpointslice-controller.k8s.io")).
 		WithInterceptorFuncs(interceptor.Funcs{

@@ -67,7 +67,7 @@ func TestTheCacheReducesUsersAutoscalersToTheirTarget(t *testing.T) {
 		require.Equal(t, "price", targetOf(hpa))
 	}
 	require.Empty(t, theirs.ManagedFields)
-	require.Equal(t, fields, ours.ManagedFields, "they show whether it has to be applied")
+	require.Equal(t, fields, ours.ManagedFields, "they are needed to decide whether to apply")
 }
 
 func noticesAnotherAutoscaler(w *fixture) {

@@ -32,7 +32,7 @@ func noise(size int) string {
 	return hex.EncodeToString(bytes)
 }
 
-func TestHowTheCodeReachesThePods(t *testing.T) {
+func TestCodeReachesThePodsByEnvironmentImageOrPreparation(t *testing.T) {
 	t.Parallel()
 	const entry = `{"dependencies":{"a":"1"}}`
 	large := noise(400_000)
@@ -131,7 +131,7 @@ func runsKymasImage(w *fixture, _ *fakeRepositories) {
 	deployment := w.awaitImage(fn, "kyma-like:1")
 	container := deployment.Spec.Template.Spec.Containers[0]
 	require.Equal(t, []string{"sh", "-c"}, container.Command[:2])
-	require.Empty(t, w.jobs(fn), "nothing is built: the pod installs")
+	require.Empty(t, w.jobs(fn), "the pod must install without a build")
 	code, ok := resources.CodeOf(&deployment.Spec.Template)
 	require.True(t, ok)
 	require.JSONEq(t, leftPad, code.Inline.Dependencies)
@@ -143,7 +143,7 @@ func runsKymasImage(w *fixture, _ *fakeRepositories) {
 
 	update(w, fn, withSource("module.exports = '"+strings.Repeat("x", 200_000)+"'"))
 	preparing := w.deployment(fn)
-	await(w, preparing, "what does not fit the environment is prepared", func(d *appsv1.Deployment) bool {
+	await(w, preparing, "code too large for the environment is prepared", func(d *appsv1.Deployment) bool {
 		return len(d.Spec.Template.Spec.InitContainers) == 2
 	})
 	require.Equal(t, "kyma-like:1", preparing.Spec.Template.Spec.InitContainers[1].Image)

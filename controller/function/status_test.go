@@ -182,7 +182,7 @@ func TestRunning(t *testing.T) {
 			scope:      newScope(desired(0)),
 			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "Deployment price is ready and sleeps at zero replicas",
 		},
-		"a Deployment that its controller has not seen keeps its condition": {
+		"a Deployment that its controller has not observed keeps its condition": {
 			scope:      newScope(was("True", "DeploymentReady"), func(s *scope) { s.deployment.Generation++ }),
 			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "before",
 		},
@@ -270,7 +270,7 @@ func TestRunning(t *testing.T) {
 				pod(time.Minute, broken))),
 			wantStatus: "False", wantReason: "HandlerFailed", wantMessage: "handler did not load: boom",
 		},
-		"a rollout that has just begun is requeued": {
+		"a rollout that has just started is requeued": {
 			scope: newScope(progressing("True", "ReplicaSetUpdated"), pods(older("0123456789"), pod(time.Second)), func(s *scope) {
 				s.missingSecrets = []string{"a"}
 			}),
@@ -309,7 +309,7 @@ func TestRunning(t *testing.T) {
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
 			wantMessage: "container function ended with exit code 137 (OOMKilled), restarted 3 times",
 		},
-		"an image that cannot be pulled is named at once": {
+		"an image that cannot be pulled is reported at once": {
 			scope: newScope(was("True", "DeploymentReady"), available(false),
 				pods(pod(time.Second, waitingFor("ImagePullBackOff", `Back-off pulling image "nope:1"`)))),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
@@ -341,7 +341,7 @@ func TestRunning(t *testing.T) {
 			wantMessage: "Deployment price is ready and sleeps at zero replicas; " +
 				"a pod starts once the Secrets of spec.secretMounts exist. Missing: a",
 		},
-		"the replicas of a rollout that has not begun are not those of the present template": {
+		"the replicas before a rollout do not count as the present template's": {
 			scope:      newScope(func(s *scope) { s.deployment.Status.UpdatedReplicas = 0 }),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet",
 		},
@@ -352,22 +352,22 @@ func TestRunning(t *testing.T) {
 				"spec.runtimeImageOverride names own:1, which must contain the server of a runtime of Rouse and its entry point: " +
 				"make it FROM runtime-nodejs22:1, or set the annotation rouse.run/runtime-contract to kyma",
 		},
-		"an image of the user's that does not answer is explained": {
+		"a user's image that does not respond is explained": {
 			scope:      newScope(override, available(false), pods(pod(time.Minute, running))),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
 			wantMessage: "the pod runs and does not answer GET /healthz on port 8080. spec.runtimeImageOverride names own:1",
 		},
-		"one of Kyma's contract has to bring something else": {
+		"an image of Kyma's contract has other requirements": {
 			scope:      newScope(override, available(false), pods(pod(time.Minute, running)), func(s *scope) { s.code.Kyma = true }),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
 			wantMessage: "which must contain, by Kyma's contract, a server that npm start runs in /usr/src/app and listens on port 8080. " +
 				"Or make it FROM runtime-nodejs22:1 and set the annotation rouse.run/runtime-contract to rouse",
 		},
-		"one that has just started may still answer": {
+		"an image that has just started may still respond": {
 			scope:      newScope(override, progressing("True", "ReplicaSetUpdated"), pods(pod(time.Second, running))),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet", wantRequeueAfter: 29 * time.Second,
 		},
-		"a handler that does not load has our server": {
+		"a handler that does not load runs in our server": {
 			scope:      newScope(override, available(false), pods(pod(time.Minute, broken))),
 			wantStatus: "False", wantReason: "HandlerFailed", wantMessage: "handler did not load: boom",
 		},
@@ -431,7 +431,7 @@ func TestScalingCondition(t *testing.T) {
 			scope:      newScope(scales, keda("True", "")),
 			wantStatus: "True", wantReason: "ScaledObjectReady", wantMessage: "ScaledObject price keeps 0 to 5 replicas",
 		},
-		"KEDA has not answered": {
+		"KEDA has not responded": {
 			scope:      newScope(scales, func(s *scope) { s.scaledObject = &resources.LiveScaledObject{} }),
 			wantStatus: "Unknown", wantReason: "ScaledObjectWaiting",
 		},
@@ -493,7 +493,7 @@ func updatedAfter(status metav1.ConditionStatus, reason string) func(*scope) {
 }
 
 // kubectl wait reads the generation of the condition, and waits while that is an older one.
-func TestRunningIsAboutTheGenerationWhoseCodeServes(t *testing.T) {
+func TestRunningObservesTheGenerationOfTheServingCode(t *testing.T) {
 	t.Parallel()
 	unbuilt := func(s *scope) { s.code = resources.Code{} }
 	for name, tc := range map[string]struct {
@@ -502,16 +502,16 @@ func TestRunningIsAboutTheGenerationWhoseCodeServes(t *testing.T) {
 		wantGeneration int64
 		wantVersion    bool
 	}{
-		"code that is rolled out":                         {newScope(updatedAfter("Unknown", "DeploymentUpdated")), "True", 2, true},
-		"code that is still built":                        {newScope(updatedAfter("True", "DeploymentReady"), unbuilt), "True", 1, false},
-		"code that is still built while what serves dies": {newScope(updatedAfter("True", "DeploymentReady"), unbuilt, available(false)), "Unknown", 1, false},
+		"code that is rolled out":                                  {newScope(updatedAfter("Unknown", "DeploymentUpdated")), "True", 2, true},
+		"code that is still built":                                 {newScope(updatedAfter("True", "DeploymentReady"), unbuilt), "True", 1, false},
+		"code that is being built while the serving version fails": {newScope(updatedAfter("True", "DeploymentReady"), unbuilt, available(false)), "Unknown", 1, false},
 		"a Deployment that was read before it was changed": {newScope(updatedAfter("True", "DeploymentReady"), func(s *scope) {
 			s.deployment.Spec.Template.Annotations[resources.AnnotationTemplate] = "older"
 		}), "True", 1, false},
 		"a Deployment that its controller has not seen": {newScope(updatedAfter("True", "DeploymentReady"), func(s *scope) {
 			s.deployment.Generation++
 		}), "True", 1, false},
-		"a Function of which nothing is known while it is built": {newScope(unbuilt), "Unknown", 1, false},
+		"a Function without conditions that is being built": {newScope(unbuilt), "Unknown", 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -526,7 +526,7 @@ func TestRunningIsAboutTheGenerationWhoseCodeServes(t *testing.T) {
 
 func TestTheRestOfTheStatus(t *testing.T) {
 	t.Parallel()
-	t.Run("a ready Function reports what runs", func(t *testing.T) {
+	t.Run("a ready Function reports the running version", func(t *testing.T) {
 		t.Parallel()
 		s := newScope(func(s *scope) {
 			s.fn.Spec.Runtime = v1alpha2.RuntimeNodeJS20
@@ -552,7 +552,7 @@ func TestTheRestOfTheStatus(t *testing.T) {
 		require.Equal(t, int32(4), s.fn.Status.Replicas)
 		require.Empty(t, s.fn.Status.RuntimeImage)
 	})
-	t.Run("an invalid one changes nothing else", func(t *testing.T) {
+	t.Run("an invalid Function changes no other field", func(t *testing.T) {
 		t.Parallel()
 		s := newScope(was("True", "DeploymentReady"), func(s *scope) {
 			s.err = kube.Stalled(&failure{condition: "ConfigurationReady", reason: "InvalidFunctionSpec", message: "no"})
@@ -582,7 +582,7 @@ func TestRepeatedPullErrorsGiveOneMessage(t *testing.T) {
 	}
 	require.Equal(t, trouble{detail: "ErrImagePull: " + cause}, troubleOf(told(failed)))
 	require.Equal(t, troubleOf(told(failed)), troubleOf(told(backOff)))
-	require.False(t, troubleDiffers(told(failed), told(backOff)), "so nothing is written, and nothing is reconciled")
+	require.False(t, troubleDiffers(told(failed), told(backOff)), "so that no write and no reconciliation results")
 	require.Equal(t, buildTrouble([]corev1.Pod{*told(failed)}), buildTrouble([]corev1.Pod{*told(backOff)}))
 	require.Equal(t, `ImagePullBackOff: Back-off pulling image "nope:1"`,
 		troubleOf(told(waitingFor(reasonImagePullBackOff, `Back-off pulling image "nope:1"`))).detail, "an older Kubernetes does not quote")

@@ -87,7 +87,7 @@ func TestRollback(t *testing.T) {
 			wantMessage: fmt.Sprintf("Warning: serves version %s instead of %s, as the annotation rouse.run/rollback-to requests. "+
 				"Remove it to return to the spec", second.Version(), "the spec's "+own.Version()),
 		},
-		"previous stays what it is once it serves": {
+		"previous keeps its meaning after a rollback": {
 			to: "previous", history: []client.Object{replicaSet(fn, 1, first), replicaSet(fn, 4, second), replicaSet(fn, 3, own)},
 			want: second, wantReason: "RolledBack",
 		},
@@ -157,7 +157,7 @@ func TestARollbackNeedsNoVersionOfTheSpec(t *testing.T) {
 	require.Equal(t, last.Version(), s.fn.Status.Version)
 }
 
-// keepRevision does what the Deployment controller does after a change.
+// keepRevision acts as the Deployment controller after a change.
 func (w *fixture) keepRevision(deployment *appsv1.Deployment, revision int) {
 	w.t.Helper()
 	template := *deployment.Spec.Template.DeepCopy()
@@ -239,11 +239,10 @@ func followsItsConfiguration(w *fixture) {
 
 	generation := other.Generation
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(other), other))
-	require.Equal(t, generation, other.Generation, "who does not ask is not restarted")
+	require.Equal(t, generation, other.Generation, "Functions without the annotation must not restart")
 }
 
-// scalesByTheSubresource is what "kubectl scale", an HPA and a ScaledObject on
-// the Function do.
+// scalesByTheSubresource tests the subresource that "kubectl scale", an HPA and a ScaledObject on the Function use.
 func scalesByTheSubresource(w *fixture) {
 	t := w.t
 	fn := w.create()
@@ -297,5 +296,5 @@ func TestPodsGetATokenWhenThePublisherRequiresOne(t *testing.T) {
 	require.Empty(t, pod.ServiceAccountName, "that of the namespace")
 	require.False(t, *pod.AutomountServiceAccountToken)
 	settle()
-	require.EqualValues(t, 1, w.deployment(newFunction()).Generation, "what the API server adds is no change")
+	require.EqualValues(t, 1, w.deployment(newFunction()).Generation, "defaults of the API server must not count as a change")
 }

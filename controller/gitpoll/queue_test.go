@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheGitQueueMatchesAFullScan has repositories of several namespaces wanted, checked and moved at random.
+// TestTheGitQueueMatchesAFullScan adds, checks and moves repositories of several namespaces at random.
 func TestTheGitQueueMatchesAFullScan(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -59,7 +59,7 @@ func TestTheGitQueueMatchesAFullScan(t *testing.T) {
 	for namespace := range waiting {
 		q.served(namespace)
 	}
-	require.Empty(t, q.lines, "nothing is remembered of namespaces without Functions")
+	require.Empty(t, q.lines, "namespaces without Functions must be forgotten")
 	require.Empty(t, q.heads)
 }
 

@@ -82,7 +82,7 @@ func TestAMovedBranchRequeuesItsFunctionsAndChecksAreShared(t *testing.T) {
 	}
 	require.Len(t, woken, len(want))
 	intervals := int64(time.Since(started) / nextCheck(interval, attempts{}, 1))
-	require.LessOrEqual(t, server.Requests(), 2+intervals, "twenty Functions are one request, and perhaps one for those that came during it")
+	require.LessOrEqual(t, server.Requests(), 2+intervals, "twenty Functions must share one request, and at most one more for those that arrived during it")
 
 	second := repository.Commit(t, "main", map[string]string{"a": "2"})
 	for range 10 {
@@ -247,7 +247,7 @@ func TestAStartingRepositoryIsRetriedSoon(t *testing.T) {
 	})
 }
 
-func TestANonceAsksAtOnceAndOnlyWhenItChanges(t *testing.T) {
+func TestChangedNonceTriggersACheckAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &counter{}
@@ -271,7 +271,7 @@ func TestRequestedGitChecksAreRateLimited(t *testing.T) {
 			tracker.Commit(name, Want{URL: "u", Reference: "main", Nonce: strconv.Itoa(i)})
 			time.Sleep(100 * time.Millisecond)
 			if i%7 == 0 {
-				tracker.Forget(name) // nor do Functions that come and go
+				tracker.Forget(name) // new Functions must not bypass the limit
 			}
 		}
 		require.InDelta(t, 100, lister.asked(), 2, "a new Function gets its result within leastPause")
@@ -298,7 +298,7 @@ func TestARepositoryWithoutFunctionsIsNotChecked(t *testing.T) {
 	})
 }
 
-func TestOneRepositoryIsNeverAskedByTwoRequestsAtATime(t *testing.T) {
+func TestRepositoryNeverHasTwoConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lister := &slow{}
@@ -321,12 +321,12 @@ func TestOneRepositoryIsNeverAskedByTwoRequestsAtATime(t *testing.T) {
 	})
 }
 
-// silent is a Lister of which every repository but that of the honest answers only when the time is up.
+// silent is a Lister that responds in time only for the repository of the honest namespace.
 type silent struct {
 	slow
 
 	of     time.Duration
-	answer atomic.Int64 // when the honest one was asked
+	answer atomic.Int64 // when the honest repository was requested
 }
 
 func (s *silent) List(ctx context.Context, repository git.Repository, _ ...string) (git.References, error) {
@@ -392,7 +392,7 @@ func TestSlowServersOfManyNamespacesDelayAFirstCommitByOneRoundAtMost(t *testing
 	})
 }
 
-// Who has no place left must not hold up others by being interested in the same repository.
+// A namespace without a free slot must not delay others that follow the same repository.
 func TestASharedRepositoryIsCheckedByTheFirstNamespaceWithASlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -435,7 +435,7 @@ func TestAServerThatHangsDelaysNoRealRepositoryOfAnotherNamespace(t *testing.T) 
 	}
 	quiet := types.NamespacedName{Namespace: "quiet", Name: "a"}
 	tracker.Commit(quiet, honest)
-	for awaitNews(t, tracker) != quiet { // on a machine on which its own check lasts so long, some of the others may have ended
+	for awaitNews(t, tracker) != quiet { // on a machine so slow that its own check takes this long, some of the others may have ended
 	}
 	found, known := tracker.Commit(quiet, honest)
 	require.True(t, known)
@@ -496,7 +496,7 @@ func TestAReferenceThatChangesIsUnknownUntilItIsChecked(t *testing.T) {
 		require.True(t, known)
 		require.ErrorContains(t, found.Err, `"main"`)
 		_, known = tracker.Commit(function("a"), Want{URL: "u", Reference: "release"})
-		require.False(t, known, "what is known is of another branch")
+		require.False(t, known, "the known commit belongs to another branch")
 		time.Sleep(leastPause)
 		synctest.Wait()
 		found, known = tracker.Commit(function("a"), Want{URL: "u", Reference: "release"})
@@ -526,19 +526,19 @@ func TestTheNextCheckIsJitteredAndBacksOff(t *testing.T) {
 		random float64
 		want   time.Duration
 	}{
-		"usually":                        {attempts{}, 0.5, 27 * time.Second},
-		"at the earliest":                {attempts{}, 1, 24 * time.Second},
-		"at the latest":                  {attempts{}, 0, 30 * time.Second},
-		"after a refusal":                {attempts{failures: 1}, 0, time.Minute},
-		"after several refusals":         {attempts{failures: 3}, 0, 4 * time.Minute},
-		"after many refusals":            {attempts{failures: 1000}, 0, 10 * time.Minute},
-		"without an answer":              {attempts{failures: 1, transient: true}, 0, time.Second},
-		"without an answer again":        {attempts{failures: 4, transient: true}, 0, 8 * time.Second},
-		"without an answer for long":     {attempts{failures: 1000, transient: true}, 0, 10 * time.Minute},
-		"of one that takes all its time": {attempts{failures: 1, transient: true, took: 30 * time.Second}, 0, 30 * time.Second},
-		"after a slow answer":            {attempts{slow: 1, took: 5 * time.Second}, 0, time.Minute},
-		"after several slow answers":     {attempts{slow: 2, took: 5 * time.Second}, 0, 2 * time.Minute},
-		"after many slow answers":        {attempts{slow: 1000, took: 5 * time.Second}, 0, 150 * time.Second},
+		"usually":                    {attempts{}, 0.5, 27 * time.Second},
+		"at the earliest":            {attempts{}, 1, 24 * time.Second},
+		"at the latest":              {attempts{}, 0, 30 * time.Second},
+		"after a refusal":            {attempts{failures: 1}, 0, time.Minute},
+		"after several refusals":     {attempts{failures: 3}, 0, 4 * time.Minute},
+		"after many refusals":        {attempts{failures: 1000}, 0, 10 * time.Minute},
+		"without an answer":          {attempts{failures: 1, transient: true}, 0, time.Second},
+		"without an answer again":    {attempts{failures: 4, transient: true}, 0, 8 * time.Second},
+		"without an answer for long": {attempts{failures: 1000, transient: true}, 0, 10 * time.Minute},
+		"of a server that times out": {attempts{failures: 1, transient: true, took: 30 * time.Second}, 0, 30 * time.Second},
+		"after a slow answer":        {attempts{slow: 1, took: 5 * time.Second}, 0, time.Minute},
+		"after several slow answers": {attempts{slow: 2, took: 5 * time.Second}, 0, 2 * time.Minute},
+		"after many slow answers":    {attempts{slow: 1000, took: 5 * time.Second}, 0, 150 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

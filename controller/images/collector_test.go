@@ -40,7 +40,7 @@ type fixture struct {
 	kube      client.Client
 	building  map[types.NamespacedName]bool
 	excluded  []types.NamespacedName // Functions that did not build meanwhile
-	// ended is called when a Function is excluded: what a build of it did just before.
+	// ended is called when a Function is excluded, to simulate a build that has just ended.
 	ended func()
 }
 
@@ -100,7 +100,7 @@ func (w *fixture) write(t *testing.T, reference string, picture v1.Image) {
 	require.NoError(t, remote.Write(tag, picture))
 }
 
-// has reports whether an image is there with all of its layers.
+// has reports whether an image exists with all of its layers.
 func (w *fixture) has(t *testing.T, reference string) bool {
 	t.Helper()
 	tag, err := name.NewTag(w.store.Host+"/"+reference, name.Insecure)
@@ -109,7 +109,7 @@ func (w *fixture) has(t *testing.T, reference string) bool {
 	if err != nil {
 		return false
 	}
-	require.NoError(t, validate.Image(found), "%s has lost a part", reference)
+	require.NoError(t, validate.Image(found), "%s is incomplete", reference)
 	return true
 }
 
@@ -161,7 +161,7 @@ func TestOnlyUnusedImagesAreDeleted(t *testing.T) {
 	}
 	require.ElementsMatch(t, []types.NamespacedName{{Namespace: "shop", Name: "price"}, {Namespace: "shop", Name: "gone"}}, w.excluded)
 	require.NoError(t, w.collector.collect(t.Context()))
-	require.Len(t, w.excluded, 2, "where nothing is unused no build is kept from beginning")
+	require.Len(t, w.excluded, 2, "without unused images no build may be delayed")
 }
 
 func TestImagesOfABuildingFunctionStay(t *testing.T) {
@@ -178,8 +178,8 @@ func TestImagesOfABuildingFunctionStay(t *testing.T) {
 	require.False(t, w.has(t, price+":"+tag("old")))
 }
 
-// With thousands of them the others would come after many minutes.
-func TestGarbageOfOneNamespaceDoesNotComeBeforeThatOfOthers(t *testing.T) {
+// With thousands of images the others would wait for many minutes.
+func TestGarbageOfOneNamespaceDoesNotDelayThatOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, 0)
 	hostile := registry.Tenant{Namespace: "a-hostile", UID: "1"}.Repository("f")
@@ -205,7 +205,7 @@ func TestGarbageOfOneNamespaceDoesNotComeBeforeThatOfOthers(t *testing.T) {
 	}
 }
 
-func TestFailuresInOneNamespaceKeepNoOthersGarbage(t *testing.T) {
+func TestFailuresInOneNamespaceDoNotStopTheCollectionOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, 0)
 	hostile := registry.Tenant{Namespace: "a-hostile", UID: "1"}.Repository("f")
@@ -232,7 +232,7 @@ func TestAMovedTagStays(t *testing.T) {
 	require.True(t, w.has(t, reference))
 }
 
-func TestAnImageThatIsUsedAgainByTheBuildThatWasWaitedForStays(t *testing.T) {
+func TestImageThatAnAwaitedBuildUsesAgainStays(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, 0)
 	reference := price + ":" + tag("old")
@@ -284,7 +284,7 @@ func TestAnEmptyRegistryIsCollected(t *testing.T) {
 
 var hex = strings.Repeat("0f", 32)
 
-// tag is one that a build gives.
+// tag returns a tag like that of a build.
 func tag(of string) string { return buildplan.Tag(buildplan.Plan{Source: of}) }
 
 func TestAnImageIsGarbageWhenItIsOursAndUnused(t *testing.T) {
@@ -340,7 +340,7 @@ func TestAnImageExpiresAfterItsGraceWithoutABreak(t *testing.T) {
 	require.ElementsMatch(t, []image{a, b}, look(nobody, 2*time.Hour))
 	both = inventory{}
 	look(nobody, 3*time.Hour)
-	require.Empty(t, known.since, "what is gone is forgotten")
+	require.Empty(t, known.since, "deleted images must be forgotten")
 	used, _ := known.shares.Stats()
 	require.Zero(t, used)
 }

@@ -57,7 +57,7 @@ func TestASecretDescribesARegistry(t *testing.T) {
 		"one with a path": {
 			values: external("ghcr.io/team/"), push: "ghcr.io/team", pull: "ghcr.io/team", auths: []string{"ghcr.io", "ghcr.io/team", "ghcr.io/team/"},
 		},
-		"Docker Hub as Kyma has it": {
+		"Docker Hub in Kyma's form": {
 			values: map[string]string{
 				"username": "u", "password": "p", "serverAddress": "https://index.docker.io/v1/", "registryAddress": "docker.io/u",
 			},
@@ -106,7 +106,7 @@ func TestASecretDescribesARegistry(t *testing.T) {
 	}
 }
 
-// The controller's own account may do everything in the chart's registry, so no tenant gets it.
+// The controller's own account may access everything in the chart's registry, so no tenant gets it.
 func TestEachTenantGetsAnAccountOfItsOwnInTheChartsRegistry(t *testing.T) {
 	t.Parallel()
 	found, err := parse(secret("rouse-system", "rouse-registry", map[string]string{
@@ -178,11 +178,11 @@ func TestTheNearestSecretWins(t *testing.T) {
 		secret  string
 		want    string
 	}{
-		"that of the namespace":               {[]client.Object{own, forAll, standard}, "standard", "own.example.com"},
+		"the namespace's own Secret":          {[]client.Object{own, forAll, standard}, "standard", "own.example.com"},
 		"then that for all":                   {[]client.Object{elsewhere, forAll, standard}, "standard", "all.example.com"},
 		"then the default":                    {[]client.Object{elsewhere, standard}, "standard", "standard.example.com"},
 		"one that is not meant so is ignored": {[]client.Object{unlabelled, standard}, "standard", "standard.example.com"},
-		"or none":                             {[]client.Object{elsewhere}, "", ""},
+		"no Secret":                           {[]client.Object{elsewhere}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -333,7 +333,7 @@ func TestTenantsRegistryIsGuardedAndTheOperatorsIsNot(t *testing.T) {
 	require.NotZero(t, connections.Load())
 }
 
-func TestTenantsRegistryAtADeniedAddressIsInvalidBeforeItIsAsked(t *testing.T) {
+func TestTenantsRegistryAtADeniedAddressIsInvalidWithoutARequest(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"127.0.0.1:5000", "169.254.169.254", "169.254.169.254:80/latest"} {
 		_, err := newBench(t, "", secret("shop", v1alpha2.RegistrySecret, external(address))).For(t.Context(), "shop")

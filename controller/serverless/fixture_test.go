@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(m))
 }
 
-// fixture is an operator in a cluster of which it is the only one, so that its tests run one after the other. Nothing in the cluster
-// creates pods: the test sets the Deployment's status.
+// fixture is an operator in a shared cluster, so that its tests run one after the other. There are no pods in the
+// cluster: the test sets the Deployment's status.
 type fixture struct {
 	client.Client
 	t            *testing.T
@@ -134,7 +134,7 @@ func (f *fixture) status(namespace string, wanted func(*operatorv1alpha1.Serverl
 	return &one.Status
 }
 
-// live is a Serverless as the API server has it.
+// live returns a Serverless from the API server.
 func (f *fixture) live(one *operatorv1alpha1.Serverless) *operatorv1alpha1.Serverless {
 	f.t.Helper()
 	fresh := &operatorv1alpha1.Serverless{}
@@ -146,7 +146,7 @@ func hasState(state operatorv1alpha1.State) func(*operatorv1alpha1.ServerlessSta
 	return func(s *operatorv1alpha1.ServerlessStatus) bool { return s.State == state }
 }
 
-// deployment waits for the Deployment to be as wanted.
+// deployment waits for the desired Deployment.
 func (f *fixture) deployment(wanted func(*appsv1.Deployment) bool) *appsv1.Deployment {
 	f.t.Helper()
 	found := &appsv1.Deployment{}
@@ -177,7 +177,7 @@ func (f *fixture) rollOut() {
 	}, timeout, soon)
 }
 
-// collect does what the garbage collector of a cluster does with a Deployment that is deleted with its pods.
+// collect acts as the garbage collector, which deletes a Deployment with its pods.
 func (f *fixture) collect(ctx context.Context, namespace string) {
 	known := &appsv1.Deployment{}
 	key := types.NamespacedName{Namespace: namespace, Name: resources.DeploymentName}

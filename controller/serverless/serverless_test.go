@@ -55,7 +55,7 @@ func TestAServerlessInstallsAndRemovesTheFunctionController(t *testing.T) {
 	f.event("Serverless module deleted")
 }
 
-func TestPartsThatSomebodyChangesOrDeletesAreRepaired(t *testing.T) {
+func TestForeignChangesAndDeletionsOfPartsAreRepaired(t *testing.T) {
 	f := newFixture(t)
 	f.start()
 	f.create(f.namespace, operatorv1alpha1.ServerlessSpec{})
@@ -64,7 +64,7 @@ func TestPartsThatSomebodyChangesOrDeletesAreRepaired(t *testing.T) {
 
 	for _, part := range resources.Parts(f.namespace, f.installation) {
 		if part.Kind == resources.KindLease {
-			continue // it belongs to the one who holds it
+			continue // belongs to its holder
 		}
 		live := metadataOf(part.Kind)
 		require.NoError(t, f.Get(t.Context(), part.Key, live))
@@ -356,7 +356,7 @@ func TestServerSideApplyMayRemoveTheLastField(t *testing.T) {
 	require.Equal(t, operatorv1alpha1.ServerlessSpec{}, f.live(one).Spec)
 }
 
-func TestAServerlessWaitsForTheLastFunctionAndItsControllerStays(t *testing.T) {
+func TestDeletedServerlessWaitsForTheLastFunction(t *testing.T) {
 	f := newFixture(t)
 	f.start()
 	one := f.create(f.namespace, operatorv1alpha1.ServerlessSpec{})
@@ -461,7 +461,7 @@ func TestAnUnservedServerlessWithAFinalizerIsDeleted(t *testing.T) {
 		return apierrors.IsNotFound(f.Get(ctx, client.ObjectKeyFromObject(second), &operatorv1alpha1.Serverless{}))
 	}, "it waits for no Function")
 	for _, part := range resources.Parts(f.namespace, f.installation) {
-		require.NoError(t, f.Get(t.Context(), part.Key, metadataOf(part.Kind)), "those of the one that is served stay")
+		require.NoError(t, f.Get(t.Context(), part.Key, metadataOf(part.Kind)), "parts of the served Serverless must stay")
 	}
 	require.NoError(t, f.Delete(t.Context(), fn))
 }

@@ -37,16 +37,16 @@ func TestOneServerlessIsServed(t *testing.T) {
 		all  []operatorv1alpha1.Serverless
 		want string
 	}{
-		"none":                                   {nil, ""},
-		"the only one":                           {[]operatorv1alpha1.Serverless{serverless("a", 1)}, "a"},
-		"the oldest of two":                      {[]operatorv1alpha1.Serverless{serverless("a", 1), serverless("b", 2)}, "b"},
-		"the first by name of two of one second": {[]operatorv1alpha1.Serverless{serverless("b", 1), serverless("a", 1)}, "a"},
-		"the one that is served, whatever its age":    {[]operatorv1alpha1.Serverless{serverless("a", 1, isServed), serverless("b", 2)}, "a"},
-		"the served one until it is gone":             {[]operatorv1alpha1.Serverless{serverless("a", 1, isServed, isDeleted), serverless("b", 2)}, "a"},
-		"the older of two that are said to be served": {[]operatorv1alpha1.Serverless{serverless("a", 1, isServed), serverless("b", 2, isServed)}, "b"},
-		"none that is being deleted":                  {[]operatorv1alpha1.Serverless{serverless("a", 2, isDeleted), serverless("b", 1)}, "b"},
-		"none where the operator has no rights":       {[]operatorv1alpha1.Serverless{serverless("forbidden", 2), serverless("b", 1)}, "b"},
-		"nothing where the operator has no rights":    {[]operatorv1alpha1.Serverless{serverless("forbidden", 2)}, ""},
+		"none":                                             {nil, ""},
+		"the only one":                                     {[]operatorv1alpha1.Serverless{serverless("a", 1)}, "a"},
+		"the oldest of two":                                {[]operatorv1alpha1.Serverless{serverless("a", 1), serverless("b", 2)}, "b"},
+		"the first by name of two of one second":           {[]operatorv1alpha1.Serverless{serverless("b", 1), serverless("a", 1)}, "a"},
+		"the served one, regardless of its age":            {[]operatorv1alpha1.Serverless{serverless("a", 1, isServed), serverless("b", 2)}, "a"},
+		"the served one until it is deleted":               {[]operatorv1alpha1.Serverless{serverless("a", 1, isServed, isDeleted), serverless("b", 2)}, "a"},
+		"the older of two that are said to be served":      {[]operatorv1alpha1.Serverless{serverless("a", 1, isServed), serverless("b", 2, isServed)}, "b"},
+		"not one that is being deleted":                    {[]operatorv1alpha1.Serverless{serverless("a", 2, isDeleted), serverless("b", 1)}, "b"},
+		"not one in a namespace without permissions":       {[]operatorv1alpha1.Serverless{serverless("forbidden", 2), serverless("b", 1)}, "b"},
+		"no Serverless in a namespace without permissions": {[]operatorv1alpha1.Serverless{serverless("forbidden", 2)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +86,7 @@ func TestADeploymentIsReadyOnlyInItsCurrentVersion(t *testing.T) {
 		want       rollout
 	}{
 		"all is there":            {deployment(available, complete), rollout{ready: true}},
-		"nothing is known yet":    {deployment(), rollout{}},
+		"no conditions yet":       {deployment(), rollout{}},
 		"it is a previous status": {old, rollout{}},
 		"a pod is not available":  {unavailable, rollout{}},
 		"pods are replaced":       {deployment(available, condition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "ReplicaSetUpdated", "")), rollout{}},
@@ -126,7 +126,7 @@ func TestStatusFollowsFromTheScope(t *testing.T) {
 			[]string{"Configured False ServerlessDuplicated only one instance of Serverless is allowed (current served instance: other/default) - " +
 				"this Serverless CR is redundant - remove it to fix the problem"},
 		},
-		"the operator has no rights there": {
+		"the operator lacks permissions in the namespace": {
 			func(s *scope) { s.served, s.allowed = nil, false }, operatorv1alpha1.StateError, operatorv1alpha1.ServedFalse,
 			[]string{"Configured False ConfigurationErr the operator does not work in namespace kyma-system: move this Serverless to one of " +
 				"[rouse-system], or add the namespace to the chart's value operator.namespaces"},
@@ -139,11 +139,11 @@ func TestStatusFollowsFromTheScope(t *testing.T) {
 			func(s *scope) { s.settings, s.deployment = inForce(), ready }, operatorv1alpha1.StateReady, operatorv1alpha1.ServedTrue,
 			[]string{"Configured True Configured Configuration ready", "Installed True Installed Serverless installed"},
 		},
-		"it makes no sense from the start": {
+		"it is invalid from the start": {
 			func(s *scope) { s.invalid = errors.New("spec.logLevel is wrong") }, operatorv1alpha1.StateError, operatorv1alpha1.ServedTrue,
 			[]string{"Configured False ConfigurationErr spec.logLevel is wrong"},
 		},
-		"it makes no sense any more, and what was before stays": {
+		"it becomes invalid, and the previous settings stay": {
 			func(s *scope) {
 				s.invalid, s.settings, s.deployment = errors.New("spec.logLevel is wrong"), inForce(), ready
 			},
@@ -167,7 +167,7 @@ func TestStatusFollowsFromTheScope(t *testing.T) {
 		"its deletion begins": {
 			func(s *scope) { isDeleted(s.serverless) }, operatorv1alpha1.StateDeleting, "", []string{"Deleted Unknown Deletion Uninstalling"},
 		},
-		"Functions keep it": {
+		"Functions block its deletion": {
 			func(s *scope) { isDeleted(s.serverless); s.functions = 3 }, operatorv1alpha1.StateWarning, "",
 			[]string{"Deleted False DeletionErr found 3 items with VersionKind serverless.kyma-project.io/v1alpha2: delete these Functions first, " +
 				"kubectl get functions -A lists them"},
@@ -176,7 +176,7 @@ func TestStatusFollowsFromTheScope(t *testing.T) {
 			func(s *scope) { isDeleted(s.serverless); s.removing = true }, operatorv1alpha1.StateDeleting, "",
 			[]string{"Deleted Unknown Deletion Deleting module resources"},
 		},
-		"its parts are gone": {
+		"its parts are removed": {
 			func(s *scope) { isDeleted(s.serverless); s.removing, s.removed = true, true }, operatorv1alpha1.StateDeleting, "",
 			[]string{"Deleted True Deleted Serverless module deleted"},
 		},
@@ -250,7 +250,7 @@ func TestReadyAndStalledFollowFromTheOtherConditions(t *testing.T) {
 			func(s *scope) { s.settings, s.deployment = inForce(), deployment() },
 			[]string{"Ready Unknown Installation Installing for configuration"},
 		},
-		"a value makes no sense, and what was before is in force": {
+		"a value is invalid, and the previous settings stay": {
 			func(s *scope) {
 				s.invalid, s.settings, s.deployment = errors.New("spec.logLevel is wrong"), inForce(), deployment(available, complete)
 			},
@@ -268,7 +268,7 @@ func TestReadyAndStalledFollowFromTheOtherConditions(t *testing.T) {
 			[]string{"Ready False ServerlessDuplicated only one instance of Serverless is allowed (current served instance: other/default) - " +
 				"this Serverless CR is redundant - remove it to fix the problem"},
 		},
-		"a part of another owner, who may delete it": {
+		"a part of another owner": {
 			func(s *scope) { s.settings, s.failed = inForce(), &foreignError{kind: "Service", key: "a/b"} },
 			[]string{"Ready False InstallationErr " + (&foreignError{kind: "Service", key: "a/b"}).Error()},
 		},
@@ -291,12 +291,12 @@ func TestReadyAndStalledFollowFromTheOtherConditions(t *testing.T) {
 					"kubectl -n kyma-system describe pods -l app=serverless",
 			},
 		},
-		"Functions keep it": {
+		"Functions block its deletion": {
 			func(s *scope) { isDeleted(s.serverless); s.functions = 3 },
 			[]string{"Ready False DeletionErr found 3 items with VersionKind serverless.kyma-project.io/v1alpha2: delete these Functions first, " +
 				"kubectl get functions -A lists them"},
 		},
-		"its parts are gone": {
+		"its parts are removed": {
 			func(s *scope) { isDeleted(s.serverless); s.removing, s.removed = true, true },
 			[]string{"Ready False Deleted Serverless module deleted"},
 		},

@@ -40,7 +40,7 @@ var cluster = envtest.New()
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-// fixture is a running controller with a NATS server of its own.
+// fixture is a running controller with its own NATS server.
 type fixture struct {
 	client.Client
 	t         *testing.T
@@ -144,10 +144,11 @@ func (w *fixture) awaitStatus(sub *eventingv1alpha2.Subscription, what string, h
 
 func (w *fixture) awaitReady(sub *eventingv1alpha2.Subscription) {
 	w.t.Helper()
-	w.awaitStatus(sub, "it never became ready", func(status eventingv1alpha2.SubscriptionStatus) bool { return status.Ready })
+	w.awaitStatus(sub, "it becomes ready", func(status eventingv1alpha2.SubscriptionStatus) bool { return status.Ready })
 }
 
-// awaitShown waits until the readiness of a Subscription is shown by series of this value, or by none if it is negative.
+// awaitShown waits until the readiness of a Subscription is exported with this value, or not exported if it is
+// negative.
 func (w *fixture) awaitShown(sub *eventingv1alpha2.Subscription, value float64) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
@@ -198,7 +199,7 @@ func (w *fixture) awaitConsumer(sub *eventingv1alpha2.Subscription, what string,
 	require.Eventually(w.t, func() bool { return holds(w.consumer(sub)) }, timeout, tick, what)
 }
 
-// own are the conditions that Ready and Stalled repeat. These two come last.
+// own returns the conditions that Ready and Stalled, which come last, repeat.
 func own(status eventingv1alpha2.SubscriptionStatus) []eventingv1alpha2.Condition {
 	return status.Conditions[:beforeSummary(status.Conditions)]
 }
@@ -241,7 +242,7 @@ func TestASubscriptionGetsAConsumerAndAStatus(t *testing.T) {
 	require.Equal(t, w.namespace+"/orders", consumer.Description)
 
 	require.NoError(t, w.Delete(t.Context(), sink))
-	w.awaitStatus(sub, "it notices that the sink is gone", func(status eventingv1alpha2.SubscriptionStatus) bool { return !status.Ready })
+	w.awaitStatus(sub, "the missing sink is noticed", func(status eventingv1alpha2.SubscriptionStatus) bool { return !status.Ready })
 	w.awaitConsumer(sub, "its events are kept", exists)
 	w.awaitShown(sub, 0)
 	require.NoError(t, w.Delete(t.Context(), sub))
@@ -341,7 +342,7 @@ func TestAMisspeltFilterIsRefused(t *testing.T) {
 			"filter": map[string]any{"exat": map[string]any{"tenant": "blue"}},
 		},
 	}}
-	require.NoError(t, w.Create(t.Context(), written), "the API server drops what it does not know")
+	require.NoError(t, w.Create(t.Context(), written), "the API server drops unknown fields")
 	sub := &eventingv1alpha2.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "orders"}}
 	w.awaitStatus(sub, "the error is reported", func(status eventingv1alpha2.SubscriptionStatus) bool { return len(own(status)) == 1 })
 	require.False(t, sub.Status.Ready)
@@ -443,7 +444,7 @@ func TestSinksInOtherNamespacesNeedTheOperatorsPermission(t *testing.T) {
 	w.awaitReady(next)
 }
 
-func TestASubscriptionGetsNoEventsThatTheOperatorDoesNotAllowItsNamespace(t *testing.T) {
+func TestSubscriptionGetsOnlyEventsThatTheOperatorAllowsItsNamespace(t *testing.T) {
 	w := newFixture(t, func(o *Options) {
 		o.Sinks.Access.Subscribe = &routing.SubscribeAccess{Rules: []routing.SubscribeRule{
 			{Namespaces: []string{"*"}, EventRule: routing.EventRule{Sources: []string{"shop"}}},
@@ -544,7 +545,7 @@ func TestTheStatusCountsDeadLettersAndReportsDroppedOnes(t *testing.T) {
 	})
 }
 
-// awaitDeadLetterConsumer waits until there is a consumer for a Subscription's dead letters, or none.
+// awaitDeadLetterConsumer waits for the state of a Subscription's consumer of dead letters.
 func (w *fixture) awaitDeadLetterConsumer(sub *eventingv1alpha2.Subscription, what string, holds func(broker.Consumer, bool) bool) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool { return holds(w.consumerOf(broker.DeadLetterStream, sub)) }, timeout, tick, what)
@@ -602,7 +603,7 @@ func TestASinkOfDeadLettersHasAConsumerAndACondition(t *testing.T) {
 	w.awaitDeadLetterConsumer(sub, "the consumer goes with its Subscription", missing)
 }
 
-func TestConsumersOfDeadLettersFollowTheirSubscriptions(t *testing.T) {
+func TestDeadLetterConsumersFollowTheirSubscriptions(t *testing.T) {
 	w := newFixture(t)
 	w.createSink()
 	w.createService("dead-letters")

@@ -37,7 +37,7 @@ func (l *listing) List(ctx context.Context, list client.ObjectList, options ...c
 	return err
 }
 
-// listed has a Subscription for each of some sinks, in one namespace.
+// listed returns a client with a Subscription for each sink, in one namespace.
 func listed(t *testing.T, count int) *listing {
 	t.Helper()
 	scheme, err := kube.NewScheme()
@@ -122,7 +122,7 @@ func TestReadinessIsShownForEachConsumerOfASubscription(t *testing.T) {
 		require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(want)), why)
 	}
 	r.show(orders, nil, false)
-	shows("what was never right has no consumer", map[string]string{"": "0"})
+	shows("a Subscription that was never valid has no consumer", map[string]string{"": "0"})
 	r.show(orders, []string{"one", "two"}, true)
 	shows("it became ready", map[string]string{"one": "1", "two": "1"})
 	r.show(orders, nil, false)
@@ -130,6 +130,6 @@ func TestReadinessIsShownForEachConsumerOfASubscription(t *testing.T) {
 	r.show(orders, []string{"two"}, false)
 	shows("a type less, and no sink", map[string]string{"two": "0"})
 	r.forget(orders)
-	shows("it is gone", nil)
+	shows("it is deleted", nil)
 	r.forget(orders)
 }

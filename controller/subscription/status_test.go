@@ -69,7 +69,7 @@ func TestSetStatus(t *testing.T) {
 				{Type: "Subscription active", Status: "False", Reason: "NATS Subscription not active", Message: "away"},
 			},
 		},
-		"one with a sink of dead letters has a condition more": {
+		"a sink of dead letters has an additional condition": {
 			found: outcome{route: routing.Route{Types: route.Types[:1], DeadLetters: &routing.Route{}}}, wantTypes: 1, wantReady: true,
 			want: []eventingv1alpha2.Condition{
 				{Type: "Subscription spec valid", Status: "True", Reason: "Subscription spec has no validation errors"},
@@ -107,7 +107,7 @@ func TestSetStatus(t *testing.T) {
 			}
 			require.Equal(t, tc.want, own(sub.Status))
 			require.Equal(t, int64(7), sub.Status.ObservedGeneration)
-			require.Equal(t, tc.wantReady, sub.Status.Conditions[len(tc.want)].Status == corev1.ConditionTrue, "Ready says the same")
+			require.Equal(t, tc.wantReady, sub.Status.Conditions[len(tc.want)].Status == corev1.ConditionTrue, "Ready must agree")
 
 			content, err := json.Marshal(sub.Status)
 			require.NoError(t, err)
@@ -115,7 +115,7 @@ func TestSetStatus(t *testing.T) {
 
 			before := sub.DeepCopy()
 			setStatus(sub, tc.found, now.Add(time.Hour))
-			require.Equal(t, before.Status, sub.Status, "the same outcome must change nothing, not even a time")
+			require.Equal(t, before.Status, sub.Status, "the same outcome must not change the status, including its times")
 		})
 	}
 }
@@ -230,7 +230,7 @@ func TestReadyAndStalledOfASubscription(t *testing.T) {
 		"its sink is missing":            {outcome{invalid: "gone"}, gitops.RequireInProgress, "gone"},
 		"its spec is invalid":            {outcome{invalid: "no", stalled: true}, gitops.RequireFailed, "no"},
 		"NATS is away":                   {outcome{inactive: "away"}, gitops.RequireInProgress, "away"},
-		"NATS will never accept it":      {outcome{inactive: "never", stalled: true}, gitops.RequireFailed, "never"},
+		"NATS rejects it permanently":    {outcome{inactive: "never", stalled: true}, gitops.RequireFailed, "never"},
 		"NATS is away, and it is paused": {outcome{route: routing.Route{Paused: true}, inactive: "away"}, gitops.RequireInProgress, "away"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,14 +25,14 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-// kymaConsumer creates eventing-manager's consumer for an event type, and its stream if there is none.
+// kymaConsumer creates eventing-manager's consumer for an event type, and its stream if it is missing.
 func kymaConsumer(t *testing.T, server *natstest.Server) *natstest.PushConsumer {
 	t.Helper()
 	const description = "shop/orders/kyma.a.b"
 	return server.AddPushConsumer(t, broker.DefaultStream, routing.TypeConsumerName(description), description)
 }
 
-func TestAStreamThatEventingManagerUsesIsLeftAlone(t *testing.T) {
+func TestStreamOfEventingManagerIsNotChanged(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
 	consumer := kymaConsumer(t, server)
@@ -53,7 +53,7 @@ func TestAStreamThatEventingManagerUsesIsLeftAlone(t *testing.T) {
 	require.NoError(t, g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), noConsumers))
 	require.NotEqual(t, before, consumer.StreamLimit(t))
 	kymaConsumer(t, server)
-	require.NoError(t, g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), noConsumers), "a process that has begun goes on")
+	require.NoError(t, g.EnsureStreamsFor(t.Context(), broker.DefaultStreamOptions(), noConsumers), "a running process continues")
 }
 
 // noConsumers is a stream without consumers.
@@ -73,7 +73,7 @@ func requireRefused(t *testing.T, g *guard, want string) {
 	}
 }
 
-func TestOnlyConsumersOfEventingManagerAreItsOwn(t *testing.T) {
+func TestGuardRecognizesOnlyConsumersOfEventingManager(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)
 	conn := connectTo(t, server)
@@ -93,7 +93,7 @@ func TestOnlyConsumersOfEventingManagerAreItsOwn(t *testing.T) {
 	require.False(t, found.Any())
 }
 
-func TestASubscriptionSaysThatItsStreamIsShared(t *testing.T) {
+func TestSubscriptionReportsASharedStream(t *testing.T) {
 	server := natstest.Start(t)
 	kymaConsumer(t, server)
 	w := newFixtureAt(t, server, server.URL())
@@ -106,7 +106,7 @@ func TestASubscriptionSaysThatItsStreamIsShared(t *testing.T) {
 	})
 }
 
-func TestAStreamThatEventingManagerUsesMayBeUsedAllTheSame(t *testing.T) {
+func TestStreamOfEventingManagerCanBeUsedOnRequest(t *testing.T) {
 	server := natstest.Start(t)
 	kymaConsumer(t, server)
 	w := newFixtureAt(t, server, server.URL(), func(o *Options) { o.AllowEventingManager = true })
@@ -133,7 +133,7 @@ func TestEventsPublishedAfterStreamDeletionAreKept(t *testing.T) {
 	losesNone(t, newFixture(t))
 }
 
-// The server may stop before it has sent the stream's advisory, which follows those of its consumers.
+// The server may stop before it sends the stream's advisory, which follows those of its consumers.
 func TestADeletedStreamIsCreatedAgainWithoutAnAdvisory(t *testing.T) {
 	server := natstest.Start(t, natstest.WithAuthorization(t, `
 		no_auth_user: all
@@ -213,7 +213,7 @@ func TestUnwantedEventsAreDroppedPeriodically(t *testing.T) {
 		fake.answer(10*time.Second, errors.New("no answer"))
 		after(dropInterval, 3)
 		soon <- struct{}{}
-		after(4*time.Minute, 3) // what takes long is rare
+		after(4*time.Minute, 3) // a slow pass is repeated rarely
 		after(2*time.Minute, 4)
 		fake.answer(0, nil)
 		after(10*time.Minute, 16)

@@ -36,7 +36,7 @@ func TestASweepFindsConsumersThatOthersChanged(t *testing.T) {
 		metrics: dog.metrics, watchdog: dog, foreignConsumers: newForeignConsumers(prometheus.NewRegistry(), logr.Discard()), log: logr.Discard(),
 	}
 	key := client.ObjectKeyFromObject(sub)
-	// sweep reports whether it requested a reconciliation. Other tests have left Subscriptions of their own.
+	// sweep reports whether it requested a reconciliation. Other tests leave Subscriptions behind.
 	sweep := func() (asked bool) {
 		require.Eventually(t, func() bool { return s.sweep(t.Context(), false) == nil }, timeout, tick)
 		for len(requests) > 0 {
@@ -73,7 +73,7 @@ func TestASweepFindsConsumersThatOthersChanged(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A bridge that delivers for a moment longer stores a retry after the others were purged.
+// A bridge that still delivers for a moment stores a retry after the others were purged.
 func TestRetriesOfADeletedSubscriptionAreDroppedHoweverLateTheyWereStored(t *testing.T) {
 	w := newFixture(t)
 	w.createSink()
@@ -83,7 +83,7 @@ func TestRetriesOfADeletedSubscriptionAreDroppedHoweverLateTheyWereStored(t *tes
 	consumer := broker.Consumer{Name: name, Subjects: []string{"kyma.shop.gone"}}
 	require.NoError(t, w.conn.EnsureConsumer(t.Context(), broker.DefaultStream, consumer))
 	publisher := broker.NewPublisher(w.conn, broker.DefaultPublisherOptions())
-	require.Eventually(t, func() bool { // the controller may be updating the stream, which does not answer then
+	require.Eventually(t, func() bool { // the controller may be updating the stream, which does not respond meanwhile
 		return publisher.Publish(t.Context(), &cloudevent.Event{ID: "1", Source: "shop", Type: "gone"}) == nil
 	}, timeout, tick)
 	ctx, stop := context.WithCancel(t.Context())
@@ -122,7 +122,7 @@ func TestAnAbandonedPushConsumerIsWarnedOfOnce(t *testing.T) {
 	}
 	require.NoError(t, conn.DeleteConsumer(t.Context(), broker.DefaultStream, "c1"))
 	inspect()
-	require.Empty(t, said, "it keeps nothing yet")
+	require.Empty(t, said, "it holds no events yet")
 	server.Publish(t, "kyma.a.b", nil)
 	server.Publish(t, "kyma.a.b", nil)
 	require.Eventually(t, func() bool {

@@ -21,7 +21,7 @@ import (
 
 const testTimeout = time.Minute
 
-// stub is a scaler whose answers the test sets.
+// stub is a scaler whose responses the test sets.
 type stub struct {
 	pb.UnimplementedExternalScalerServer
 
@@ -31,8 +31,8 @@ type stub struct {
 	mu      sync.Mutex
 	value   float64
 	err     error
-	streams int // that were opened
-	open    int // that are
+	streams int // opened so far
+	open    int // currently open
 	asked   map[string]string
 }
 
@@ -116,7 +116,7 @@ func serve(t *testing.T, s *stub) *grpc.ClientConn {
 
 var pricing = types.NamespacedName{Namespace: "orders", Name: "pricing"}
 
-// fixture is an Autoscaler that runs, and the numbers of replicas that it asked for.
+// fixture is a running Autoscaler with the numbers of replicas that it requested.
 type fixture struct {
 	*Autoscaler
 
@@ -145,7 +145,7 @@ func (w fixture) expect(t *testing.T, replicas int) {
 	case got := <-w.scaled:
 		require.Equal(t, replicas, got)
 	case <-time.After(testTimeout):
-		require.FailNow(t, "nothing was scaled", "want %d", replicas)
+		require.FailNow(t, "the Function was not scaled", "want %d", replicas)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestABacklogWakesScalesAndLetsSleep(t *testing.T) {
 	w := run(t, s, quick(), Target{Function: pricing, Max: 3, LagThreshold: 7})
 	w.expect(t, 0)
 	s.set(25, nil)
-	for last := 0; last != 3; { // a poll that is half over sees that there is some before it sees how much
+	for last := 0; last != 3; { // a poll may see activity before it sees the backlog
 		last = <-w.scaled
 		require.Contains(t, []int{1, 3}, last)
 	}
@@ -183,7 +183,7 @@ func TestAPushWakesWithoutAPoll(t *testing.T) {
 	s := newStub()
 	w := run(t, s, slow(), Target{Function: pricing, Max: 1})
 	w.expect(t, 0)
-	s.pushes <- false // means nothing
+	s.pushes <- false // has no effect
 	s.pushes <- true
 	w.expect(t, 1)
 }
@@ -202,7 +202,7 @@ func TestAStreamThatEndsIsOpenedAgain(t *testing.T) {
 	require.Equal(t, 3, s.streams)
 }
 
-func TestAnUnknownBacklogHoldsWhatThereIs(t *testing.T) {
+func TestUnknownBacklogHoldsTheReplicas(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	w := run(t, s, quick(), Target{Function: pricing, Max: 1})
@@ -213,7 +213,7 @@ func TestAnUnknownBacklogHoldsWhatThereIs(t *testing.T) {
 	select {
 	case replicas := <-w.scaled:
 		require.Fail(t, "it was scaled", "to %d", replicas)
-	case <-time.After(4 * quick().Cooldown): // nothing can be awaited
+	case <-time.After(4 * quick().Cooldown): // there is no event to await
 	}
 	s.set(0, nil)
 	w.expect(t, 0)
@@ -228,7 +228,7 @@ func TestARequestWakesAndHolds(t *testing.T) {
 	select {
 	case replicas := <-w.scaled:
 		require.Fail(t, "it was scaled", "to %d", replicas)
-	case <-time.After(4 * quick().Cooldown): // nothing can be awaited
+	case <-time.After(4 * quick().Cooldown): // there is no event to await
 	}
 	release()
 	release()
@@ -236,7 +236,7 @@ func TestARequestWakesAndHolds(t *testing.T) {
 	w.Hold(types.NamespacedName{Namespace: "orders", Name: "unknown"})()
 }
 
-func TestFunctionsComeAndGo(t *testing.T) {
+func TestAddedAndRemovedFunctionsAreScaled(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	w := run(t, s, slow())
@@ -246,7 +246,7 @@ func TestFunctionsComeAndGo(t *testing.T) {
 	w.expect(t, 1)
 	s.awaitOpen(t, 1)
 	w.Apply(nil)
-	s.awaitOpen(t, 0) // else it may take the push
+	s.awaitOpen(t, 0) // otherwise the old stream may receive the push
 	_, known := w.Backlog(pricing)
 	require.False(t, known)
 	w.Apply([]Target{{Function: pricing, Max: 1}})

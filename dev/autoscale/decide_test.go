@@ -38,37 +38,37 @@ func TestReplicasFollowBacklogPushesAndRequests(t *testing.T) {
 		bounds bounds
 		steps  []step
 	}{
-		"nothing to do leaves it asleep": {open, []step{{0, backlog(0), 0, ""}, {second, backlog(0), 0, ""}}},
-		"a push wakes one":               {open, []step{{0, wake, 1, ""}}},
-		"a poll finds what no push sent": {open, []step{{0, backlog(1), 1, ""}}},
-		"a wake goes to the minimum":     {within(2, 5, second, 0), []step{{0, wake, 2, ""}}},
+		"nothing to do leaves it asleep":        {open, []step{{0, backlog(0), 0, ""}, {second, backlog(0), 0, ""}}},
+		"a push wakes one":                      {open, []step{{0, wake, 1, ""}}},
+		"a poll finds a backlog without a push": {open, []step{{0, backlog(1), 1, ""}}},
+		"a wake goes to the minimum":            {within(2, 5, second, 0), []step{{0, wake, 2, ""}}},
 		"a backlog has its replicas at once": {open, []step{
 			{0, backlog(35), 4, "the ceiling of 35 by 10"}, {second, backlog(51), 5, "no more than the maximum"},
 		}},
-		"calls want more than the backlog": {open, []step{{0, see(observation{
+		"calls need more replicas than the backlog": {open, []step{{0, see(observation{
 			active: true, metrics: []kedarules.Metric{{Value: 5, Target: 10}, {Value: 101, Target: 50}},
 		}), 3, ""}}},
-		"a backlog near what is carried changes nothing": {open, []step{
+		"a backlog near the target changes nothing": {open, []step{
 			{0, backlog(20), 2, ""}, {second, backlog(21.9), 2, "within a tenth"}, {2 * second, backlog(22.1), 3, "beyond it"},
 		}},
-		"fewer only after it stayed small": {open, []step{
+		"replicas are removed only after the backlog stayed small": {open, []step{
 			{0, backlog(40), 4, ""},
-			{2 * second, backlog(5), 4, "40 was asked for of late"},
+			{2 * second, backlog(5), 4, "a recent recommendation of 40"},
 			{4 * second, backlog(5), 1, "it was not any more"},
 		}},
-		"a peak between keeps them": {open, []step{
+		"an intermediate peak keeps the replicas": {open, []step{
 			{0, backlog(40), 4, ""},
 			{2 * second, backlog(5), 4, ""},
 			{2500 * time.Millisecond, backlog(30), 4, ""},
 			{5 * second, backlog(5), 3, "the peak since"},
 			{6 * second, backlog(5), 1, ""},
 		}},
-		"asleep only after the cooldown": {open, []step{
+		"scaled to zero only after the cooldown": {open, []step{
 			{0, backlog(1), 1, ""},
 			{5 * second, backlog(0), 1, "not longer than the cooldown"},
 			{5*second + 1, backlog(0), 0, ""},
 		}},
-		"many go to sleep together": {open, []step{{0, backlog(50), 5, ""}, {6 * second, backlog(0), 0, ""}}},
+		"all replicas are removed together": {open, []step{{0, backlog(50), 5, ""}, {6 * second, backlog(0), 0, ""}}},
 		"errors hold the replicas, asleep and awake": {open, []step{
 			{0, failed, 0, ""},
 			{second, backlog(25), 3, ""},
@@ -84,8 +84,8 @@ func TestReplicasFollowBacklogPushesAndRequests(t *testing.T) {
 			{time.Minute + 5*second, backlog(0), 1, ""},
 			{time.Minute + 6*second, backlog(0), 0, ""},
 		}},
-		"a request wakes while nothing is known": {open, []step{{0, hold, 1, ""}, {second, failed, 1, ""}}},
-		"the last of several requests counts": {open, []step{
+		"a request wakes while the backlog is unknown": {open, []step{{0, hold, 1, ""}, {second, failed, 1, ""}}},
+		"the cooldown begins with the end of the last request": {open, []step{
 			{0, hold, 1, ""},
 			{0, hold, 1, ""},
 			{second, release, 1, ""},
@@ -93,13 +93,13 @@ func TestReplicasFollowBacklogPushesAndRequests(t *testing.T) {
 			{time.Minute, release, 1, ""},
 			{time.Minute + 6*second, backlog(0), 0, ""},
 		}},
-		"a minimum is never left": {within(2, 5, second, second), []step{
+		"the minimum is kept": {within(2, 5, second, second), []step{
 			{0, backlog(0), 2, ""},
 			{time.Minute, backlog(0), 2, ""},
 			{2 * time.Minute, backlog(45), 5, ""},
 			{3 * time.Minute, backlog(0), 2, ""},
 		}},
-		"without a target one is enough": {open, []step{{0, see(observation{active: true, metrics: []kedarules.Metric{{Value: 99}}}), 1, ""}}},
+		"without a target one replica suffices": {open, []step{{0, see(observation{active: true, metrics: []kedarules.Metric{{Value: 99}}}), 1, ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,7 +114,7 @@ func TestReplicasFollowBacklogPushesAndRequests(t *testing.T) {
 	}
 }
 
-func TestNewBoundsCountAtOnce(t *testing.T) {
+func TestNewBoundsTakeEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	s := &state{scale: kedarules.Scale{Replicas: 4}}
 	s.bound(within(0, 2, 0, 0))

@@ -1,9 +1,9 @@
 // Package instance finds a running local mode by the folder that it serves.
 //
-// Each folder has a state folder, which holds what survives a restart, a lock and, while a local mode runs, the file
-// instance.json with its addresses and its token. The file can be read by its owner alone.
+// Each folder has a state folder, which holds the persistent state, a lock and, while a local mode runs, the file
+// instance.json with its addresses and its token. Only its owner can read the file.
 //
 // It guarantees:
-//   - one local mode per folder: the lock is the kernel's, so that a process that was killed holds it no longer;
-//   - what Find returns was running when it checked. A file that a killed process left behind is not believed.
+//   - one local mode per folder: the kernel releases the lock of a killed process;
+//   - an instance that Find returns was running when it checked. The file of a killed process is ignored.
 package instance

@@ -82,13 +82,13 @@ func TestInstanceFileOfAKilledProcessIsIgnored(t *testing.T) {
 	root, directory := t.TempDir(), t.TempDir()
 	c := claim(t, root, directory)
 	require.NoError(t, c.Announce(Instance{}))
-	require.NoError(t, c.lock.Close()) // as the kernel does it
+	require.NoError(t, c.lock.Close()) // like the kernel
 	_, err := Find(root, directory)
 	require.ErrorIs(t, err, ErrNone)
 
 	claim(t, root, directory)
 	_, err = Find(root, directory)
-	require.ErrorIs(t, err, ErrNone, "the next one has not come up yet")
+	require.ErrorIs(t, err, ErrNone, "the next instance has not announced itself yet")
 }
 
 func TestEmptyLeavesOnlyTheLock(t *testing.T) {
@@ -101,7 +101,7 @@ func TestEmptyLeavesOnlyTheLock(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
+func TestMissingFolderIsReported(t *testing.T) {
 	t.Parallel()
 	_, err := Acquire(t.Context(), t.TempDir(), "no/such/folder")
 	require.EqualError(t, err, "folder no/such/folder does not exist")

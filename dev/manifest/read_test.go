@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// write makes a folder of files.
+// write makes a folder with files.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -21,7 +21,7 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// read reads a folder; its problems name the files below it.
+// read reads a folder; its problems contain file names relative to it.
 func read(t *testing.T, dir string) (set Set, problems []string) {
 	t.Helper()
 	set, found, err := Read(dir)
@@ -74,7 +74,7 @@ spec:
     noAuth: true
 `
 
-func TestTheSampleIsReadAsItStands(t *testing.T) {
+func TestSampleIsReadWithoutChanges(t *testing.T) {
 	t.Parallel()
 	set, problems := read(t, "../../samples/orders")
 	require.Empty(t, problems)
@@ -89,7 +89,7 @@ func TestTheSampleIsReadAsItStands(t *testing.T) {
 	}
 }
 
-func TestTheShopIsReadAsItStands(t *testing.T) {
+func TestShopIsReadWithoutChanges(t *testing.T) {
 	t.Parallel()
 	set, problems := read(t, "../../samples/shop")
 	require.Empty(t, problems)
@@ -102,7 +102,7 @@ func TestTheShopIsReadAsItStands(t *testing.T) {
 	}
 }
 
-// Each folder of samples passes the schema, the rules and the validation that a cluster applies.
+// Each folder of samples passes the schema, the rules and the validation of a cluster.
 func TestEachSampleIsReadWithoutProblems(t *testing.T) {
 	t.Parallel()
 	samples, err := filepath.Glob("../../samples/*/kustomization.yaml")
@@ -122,7 +122,7 @@ func must(content []byte, err error) []byte {
 	return content
 }
 
-func TestObjectsGetWhatAClusterGivesThem(t *testing.T) {
+func TestObjectsGetTheDefaultsOfACluster(t *testing.T) {
 	t.Parallel()
 	dir := write(t, map[string]string{
 		"deep/er/fn.yml": price + "---\n" + orders,
@@ -167,26 +167,26 @@ func TestProblemsNameTheLineOfTheField(t *testing.T) {
 		files map[string]string
 		want  []string
 	}{
-		"a runtime that there is not": {
+		"an unknown runtime": {
 			edit(price, "nodejs22", "cobol"),
 			[]string{`x.yaml:7: Function default/price: spec.runtime: Unsupported value: "cobol": supported values: `},
 		},
-		"a field that is missing": {
+		"a missing field": {
 			edit(price, "  runtime: nodejs22\n", ""),
 			[]string{"x.yaml:6: Function default/price: spec.runtime: Required value (add the field)"},
 		},
-		"a field that is not known, and what it was meant to be": {
+		"an unknown field with a suggestion": {
 			edit(price, "runtime", "runtme"),
 			[]string{
 				"x.yaml:6: Function default/price: spec.runtime: Required value",
 				`x.yaml:7: Function default/price: unknown field "spec.runtme"`,
 			},
 		},
-		"metadata that is not known": {
+		"unknown metadata": {
 			edit(price, "name: price", "name: price\n  lables: {}"),
 			[]string{`x.yaml:6: Function default/price: unknown field "metadata.lables"`},
 		},
-		"a field that comes twice": {
+		"a duplicate field": {
 			edit(price, "  runtime: nodejs22\n", "  runtime: nodejs22\n  runtime: nodejs22\n"),
 			[]string{`x.yaml:8: Function default/price: duplicate field "spec.runtime"`},
 		},
@@ -234,7 +234,7 @@ func TestProblemsNameTheLineOfTheField(t *testing.T) {
 			edit(public, "/*", "prices"),
 			[]string{`x.yaml:11: APIRule default/public: spec.rules[0].path: Invalid value: "prices": `},
 		},
-		"an APIRule that does not say who may": {
+		"an APIRule without access": {
 			edit(public, "    noAuth: true\n", ""),
 			[]string{`x.yaml:11: APIRule default/public: spec.rules[0]: Invalid value: One of the following fields must be set: noAuth, jwt, extAuth`},
 		},
@@ -242,7 +242,7 @@ func TestProblemsNameTheLineOfTheField(t *testing.T) {
 			edit(public, "    noAuth", "    nope: 1\n    noAuth"),
 			[]string{`x.yaml:13: APIRule default/public: unknown field "spec.rules[0].nope"`},
 		},
-		"an APIRule of a version that is served no more": {
+		"an APIRule of a version that is no longer served": {
 			edit(public, "/v2", "/v1beta1"),
 			[]string{`x.yaml:2: APIRule default/public: no matches for kind "APIRule" in version "gateway.kyma-project.io/v1beta1" (use gateway.kyma-project.io/v2)`},
 		},
@@ -250,7 +250,7 @@ func TestProblemsNameTheLineOfTheField(t *testing.T) {
 			map[string]string{"x.yaml": public, "y.yaml": strings.Replace(public, "/v2", "/v2alpha1", 1)},
 			[]string{"y.yaml:4: APIRule default/public: is already in x.yaml:1"},
 		},
-		"a sink that is not in the folder": {
+		"a sink outside of the folder": {
 			edit(orders, "price.default", "other.default"),
 			[]string{"warning: x.yaml:9: Subscription default/orders: service other.default not found in the folder"},
 		},

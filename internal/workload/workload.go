@@ -202,7 +202,7 @@ type Tuning struct {
 type AnnotationError struct {
 	// Key of the annotation.
 	Key string
-	// Key is the key of the annotation.
+	// Text is the whole message, including the key.
 	Text string
 }
 

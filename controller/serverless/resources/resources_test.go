@@ -78,7 +78,7 @@ func requireGolden(t *testing.T, name string, objects []*unstructured.Unstructur
 	require.Equal(t, string(want), text.String(), "run the test with UPDATE_GOLDEN=1 if the change is meant")
 }
 
-func TestPartsAreThoseOfTheGoldenManifests(t *testing.T) {
+func TestPartsMatchTheGoldenManifests(t *testing.T) {
 	t.Parallel()
 	full := operatorv1alpha1.ServerlessSpec{
 		Tracing: &operatorv1alpha1.Endpoint{Endpoint: "http://collector:4318/v1/traces"}, FunctionRequeueDuration: "2m",
@@ -102,7 +102,7 @@ func TestPartsAreThoseOfTheGoldenManifests(t *testing.T) {
 	}
 }
 
-func TestEveryPartThatIsBuiltIsAlsoRemoved(t *testing.T) {
+func TestEveryBuiltPartIsRemoved(t *testing.T) {
 	t.Parallel()
 	from := installation(t)
 	settings, err := Resolve(&operatorv1alpha1.ServerlessSpec{}, from, Found{})
@@ -118,7 +118,7 @@ func TestEveryPartThatIsBuiltIsAlsoRemoved(t *testing.T) {
 		require.Equal(t, ManagedBy, part.GetLabels()[LabelManagedBy])
 		require.Equal(t, "6f1c", part.GetLabels()[LabelOwner])
 	}
-	require.Equal(t, KindDeployment, removed[0].Kind, "what runs goes before its rights")
+	require.Equal(t, KindDeployment, removed[0].Kind, "the Deployment is removed before its permissions")
 }
 
 func TestOmittedServerlessValuesAreDefaulted(t *testing.T) {
@@ -135,7 +135,7 @@ func TestOmittedServerlessValuesAreDefaulted(t *testing.T) {
 		found        Found
 		want         Settings
 	}{
-		"nothing is said": {
+		"no values": {
 			installation: small(), want: Settings{EventingEndpoint: bridge, DefaultPreset: "L", LogLevel: "info", LogFormat: "json"},
 		},
 		"a small cluster with a collector": {
@@ -210,7 +210,7 @@ func TestInvalidServerlessValuesNameFieldAndRemedy(t *testing.T) {
 			operatorv1alpha1.ServerlessSpec{FunctionRequeueDuration: "300"},
 			`spec.functionRequeueDuration "300" is not a duration: use a duration like 5m, or leave it out`,
 		},
-		"a duration that never ends": {
+		"an infinite duration": {
 			operatorv1alpha1.ServerlessSpec{FunctionRequeueDuration: "-1s"},
 			`spec.functionRequeueDuration "-1s" is not between 10s and 24h0m0s: use a duration like 5m, or leave it out`,
 		},
