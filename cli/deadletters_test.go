@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 )
 
-// refusing is a fixture in which n events, "0" and so on, are dead letters.
+// refusing returns a fixture with n events, "0" and so on, as dead letters.
 func refusing(t *testing.T, n int) (w *fixture, repaired *atomic.Bool) {
 	t.Helper()
 	repaired = &atomic.Bool{}
@@ -92,14 +92,14 @@ func TestRedriveAndPurgeNeedASelection(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nothing":                {nil, "nothing is selected: name sequences, --subscription, or --all"},
-		"all without a yes":      {[]string{"--all"}, "--all would purge all dead letters of the local mode of"},
-		"a sequence that is not": {[]string{"first"}, `"first" is no sequence`},
-		"a sequence and all":     {[]string{"1", "--all"}, "sequences go with neither --all"},
-		"a reason alone":         {[]string{"--reason", "SinkRejected"}, "nothing is selected"},
-		"a reason unknown":       {[]string{"--all", "--reason", "sink refused the event"}, "use one of SinkRejected, AttemptsExhausted, "},
-		"a Subscription alone":   {[]string{"--subscription", "pricing"}, "name its namespace too, with -n or as NAMESPACE/pricing"},
-		"two places":             {[]string{"--all", "-A", "-n", "orders"}, "--all-namespaces and --namespace contradict"},
+		"nothing":              {nil, "nothing is selected: name sequences, --subscription, or --all"},
+		"all without a yes":    {[]string{"--all"}, "--all would purge all dead letters of the local mode of"},
+		"a malformed sequence": {[]string{"first"}, `"first" is no sequence`},
+		"a sequence and all":   {[]string{"1", "--all"}, "sequences go with neither --all"},
+		"only a reason":        {[]string{"--reason", "SinkRejected"}, "nothing is selected"},
+		"a reason unknown":     {[]string{"--all", "--reason", "sink refused the event"}, "use one of SinkRejected, AttemptsExhausted, "},
+		"only a Subscription":  {[]string{"--subscription", "pricing"}, "name its namespace too, with -n or as NAMESPACE/pricing"},
+		"two places":           {[]string{"--all", "-A", "-n", "orders"}, "--all-namespaces and --namespace contradict"},
 	} {
 		got := w.run(t, append([]string{"dlq", "purge"}, tc.args...)...)
 		require.Equal(t, 2, got.code, "%s: %s", name, got.err)
@@ -140,7 +140,7 @@ func TestRedriveToAMissingSubscriptionEndsWithNotFound(t *testing.T) {
 	w.awaitDeadLetters(t, 1)
 }
 
-// The reasons that help and docs name have to be there.
+// The reasons in help and docs have to exist.
 func TestEveryReasonInHelpAndDocsIsOne(t *testing.T) {
 	t.Parallel()
 	help, err := filepath.Glob("../docs/*.md")

@@ -1,6 +1,6 @@
-// Package cli is the command line: the commands of rouse, their flags, and what they print.
+// Package cli is the command line: the commands of rouse, their flags and their output.
 //
-// It owns what is printed for people and programs. It guarantees:
+// It owns the output for users and programs. It guarantees:
 //
 //   - Commands act on the local mode unless a flag names a cluster.
 //   - Standard output contains only results; notes and progress go to standard error.

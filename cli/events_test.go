@@ -18,7 +18,7 @@ func (w *fixture) publish(t *testing.T, eventType string, ids ...string) {
 	}
 }
 
-// settled waits until the bridge remembers that the event was delivered or given up.
+// settled waits until the bridge has recorded that the event was delivered or became a dead letter.
 func (w *fixture) settled(t *testing.T, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
@@ -34,7 +34,7 @@ func TestEventsAreFollowedAsTheyHappen(t *testing.T) {
 	w.publish(t, "order.received", "1001")
 	l.next(t, "TIME")
 	stored, delivered := l.next(t, "1001"), l.next(t, "1001")
-	if strings.Contains(stored, "delivered") { // on a busy machine it is, before NATS' confirmation is read
+	if strings.Contains(stored, "delivered") { // on a busy machine this happens before NATS' confirmation is read
 		stored, delivered = delivered, stored
 	}
 	require.Regexp(t, `^\d\d:\d\d:\d\d\.\d{3} +stored +order\.received +1001 +- +from shop`, stored)
@@ -64,7 +64,7 @@ func TestPastEventsAreFilteredByTheirAttributes(t *testing.T) {
 		"of a namespace":      {[]string{"-n", "elsewhere"}, "good bad nobodys"}, // stored, which has no namespace
 		"the last":            {[]string{"--kind", "stored", "--limit", "1"}, "nobodys"},
 		"from another source": {[]string{"--source", "elsewhere"}, ""},
-		"what was given up":   {[]string{"--kind", "deadlettered", "--since", "1h"}, "bad"},
+		"dead letters":        {[]string{"--kind", "deadlettered", "--since", "1h"}, "bad"},
 	} {
 		got := w.run(t, append([]string{"events", "tail", "--follow=false", "-o", "name"}, tc.args...)...)
 		require.Equal(t, 0, got.code, "%s: %s", name, got.err)
@@ -76,7 +76,7 @@ func TestPastEventsAreFilteredByTheirAttributes(t *testing.T) {
 	require.Equal(t, 2, w.run(t, "events", "tail", "--limit", "-1").code)
 }
 
-func TestTraceShowsTheChainOnceItIsAtRest(t *testing.T) {
+func TestTraceShowsTheChainOnceItIsSettled(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
 	w := newFixture(t, func(w http.ResponseWriter, r *http.Request) {

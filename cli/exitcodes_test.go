@@ -159,7 +159,7 @@ func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
 	}
 }
 
-// asks reports whether a command line talks to a running Rouse.
+// asks reports whether a command line connects to a running Rouse.
 func asks(line string) bool {
 	verb, rest, _ := strings.Cut(line, " ")
 	switch verb {

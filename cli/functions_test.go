@@ -11,7 +11,7 @@ import (
 	"github.com/rouse-run/rouse/cli/target"
 )
 
-func TestURLOfAFunctionIsOneThatTheReaderOfTheListCanCall(t *testing.T) {
+func TestListShowsURLsThatTheReaderCanCall(t *testing.T) {
 	t.Parallel()
 	const inside, outside = "http://price.shop.svc.cluster.local", "https://price.example.com/"
 	for name, tc := range map[string]struct {
@@ -19,17 +19,17 @@ func TestURLOfAFunctionIsOneThatTheReaderOfTheListCanCall(t *testing.T) {
 		local   bool
 		want    string
 	}{
-		"in local mode its port":           {nil, true, inside},
-		"in a cluster none":                {nil, false, ""},
-		"in a cluster that of its APIRule": {[]string{outside}, false, outside},
-		"the first of several":             {[]string{outside, "b", "c"}, false, outside + " (+2)"},
-		"an APIRule's before its port":     {[]string{outside}, true, outside},
+		"the port in local mode":                 {nil, true, inside},
+		"no URL in a cluster":                    {nil, false, ""},
+		"the APIRule's URL in a cluster":         {[]string{outside}, false, outside},
+		"the first of several":                   {[]string{outside, "b", "c"}, false, outside + " (+2)"},
+		"the APIRule's URL rather than the port": {[]string{outside}, true, outside},
 	} {
 		require.Equal(t, tc.want, reachableURL(&target.Function{URL: inside, Exposed: tc.exposed}, tc.local), name)
 	}
 }
 
-func TestSubscriptionsAreListedWithWhatWaitsForThem(t *testing.T) {
+func TestSubscriptionsAreListedWithTheirBacklogs(t *testing.T) {
 	t.Parallel()
 	answer := make(chan struct{})
 	w := newFixture(t, func(w http.ResponseWriter, r *http.Request) {

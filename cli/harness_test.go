@@ -40,7 +40,7 @@ const (
 	tick        = 10 * time.Millisecond
 )
 
-// TestMain gives the tests a state folder of their own. Each finds its local mode there by its folder.
+// TestMain gives the tests a separate state folder. Each test finds its local mode there by its folder.
 func TestMain(m *testing.M) {
 	state, err := os.MkdirTemp("", "rouse-cli-")
 	if err == nil {
@@ -66,8 +66,8 @@ func run(t *testing.T, stdin string, args ...string) ran {
 	return ran{code, out.String(), errs.String()}
 }
 
-// fixture is a local mode whose bridge, dead letters and control API are real. The Function orders/pricing answers by a
-// handler of the test.
+// fixture is a local mode with a real bridge, dead letters and control API. The test's handler serves the Function
+// orders/pricing.
 type fixture struct {
 	directory string
 	pricing   *loopback.Sink
@@ -112,7 +112,7 @@ func newFixture(t *testing.T, handler http.HandlerFunc) *fixture {
 	return w
 }
 
-// announce lets commands find it.
+// announce registers the local mode for commands.
 func (w *fixture) announce(t *testing.T) {
 	t.Helper()
 	root, err := instance.Root()
@@ -165,7 +165,7 @@ func (w *fixture) startBridge(t *testing.T) net.Listener {
 	return admin
 }
 
-// run is a command line that acts on this local mode.
+// run runs a command line against this local mode.
 func (w *fixture) run(t *testing.T, args ...string) ran {
 	t.Helper()
 	return w.runWith(t, "", args...)
@@ -176,7 +176,7 @@ func (w *fixture) runWith(t *testing.T, stdin string, args ...string) ran {
 	return run(t, stdin, append(args, "--dir", w.directory)...)
 }
 
-// live is a command that goes on until the test has seen enough.
+// live is a command that runs until the test stops it.
 type live struct {
 	lines chan string
 	stop  func() ran
@@ -277,5 +277,5 @@ func (f *fakeFunctions) Status() []runner.Status { return f.all }
 
 func (f *fakeFunctions) Backlog(fn types.NamespacedName) (int, bool) { return 3, fn.Name == "pricing" }
 
-// URLs are of no APIRule.
+// URLs returns no URLs of APIRules.
 func (f *fakeFunctions) URLs(types.NamespacedName) []string { return nil }

@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
-func TestInvokeWritesTheAnswerAndItsStatus(t *testing.T) {
+func TestInvokeWritesTheResponseAndItsStatus(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -51,7 +51,7 @@ func TestInvokeOfAFailingFunctionEndsWithRefused(t *testing.T) {
 	require.Equal(t, ran{5, "no such order\n", "404 Not Found\nrouse: Function pricing answered 404\n"}, got)
 }
 
-func TestInvokeRepeatsWhatReachedNoReplicaUntilTheFunctionHasStarted(t *testing.T) {
+func TestInvokeRetriesUntilTheFunctionHasStarted(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []string{activation.RefusedTimeout, activation.RefusedOverload} {
 		t.Run(reason, func(t *testing.T) {
@@ -94,15 +94,15 @@ func TestInvokeReportsErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		"no Function":             {nil, 2, "the Function is missing: rouse invoke FUNCTION"},
-		"an unknown one":          {[]string{"princing"}, 3, "there is no Function princing; there are orders/broken, orders/pricing"},
-		"in another namespace":    {[]string{"pricing", "-n", "shop"}, 3, "there is no Function pricing in namespace shop"},
-		"two namespaces":          {[]string{"orders/pricing", "-n", "shop"}, 2, "--namespace shop and orders/pricing contradict"},
-		"no name":                 {[]string{"orders/"}, 2, `"orders/" is not the name of a Function`},
-		"one that does not start": {[]string{"broken"}, 1, "Function orders/broken does not run: handler.py:3: no"},
-		"a header without colon":  {[]string{"pricing", "-H", "a"}, 2, `--header "a": write it as 'name: value'`},
-		"a method that is none":   {[]string{"pricing", "-X", "a b"}, 2, `--request "a b"`},
-		"a missing file":          {[]string{"pricing", "-d", "@/does/not/exist"}, 2, "--data: open /does/not/exist"},
+		"no Function":                    {nil, 2, "the Function is missing: rouse invoke FUNCTION"},
+		"an unknown Function":            {[]string{"princing"}, 3, "there is no Function princing; there are orders/broken, orders/pricing"},
+		"in another namespace":           {[]string{"pricing", "-n", "shop"}, 3, "there is no Function pricing in namespace shop"},
+		"two namespaces":                 {[]string{"orders/pricing", "-n", "shop"}, 2, "--namespace shop and orders/pricing contradict"},
+		"no name":                        {[]string{"orders/"}, 2, `"orders/" is not the name of a Function`},
+		"a Function that does not start": {[]string{"broken"}, 1, "Function orders/broken does not run: handler.py:3: no"},
+		"a header without colon":         {[]string{"pricing", "-H", "a"}, 2, `--header "a": write it as 'name: value'`},
+		"a malformed method":             {[]string{"pricing", "-X", "a b"}, 2, `--request "a b"`},
+		"a missing file":                 {[]string{"pricing", "-d", "@/does/not/exist"}, 2, "--data: open /does/not/exist"},
 	} {
 		got := w.run(t, append([]string{"invoke"}, tc.args...)...)
 		require.Equal(t, tc.code, got.code, "%s: %s", name, got.err)
@@ -139,7 +139,7 @@ func TestLogsShowTheLinesOfOneFunction(t *testing.T) {
 	require.Contains(t, got.err, "there is no Function nobody")
 }
 
-func TestFollowingLogsGoesOnUntilItIsStopped(t *testing.T) {
+func TestFollowingLogsContinuesUntilItIsStopped(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, accept)
 	w.print("pricing", "pricing-1", "before", time.Now())

@@ -19,7 +19,7 @@ import (
 
 func accept(http.ResponseWriter, *http.Request) {}
 
-func TestAnEventOfFlagsIsPublishedAndDelivered(t *testing.T) {
+func TestEventBuiltFromFlagsIsPublishedAndDelivered(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, accept)
 	got := w.run(t, "publish", "--type", "order.received", "--source", "shop", "--id", "1001", "--data", `{"lines": [ ]}`,
@@ -120,12 +120,12 @@ func TestPublishNamesTheFlagOfAnInvalidEvent(t *testing.T) {
 		"no source":                 {"", []string{"--type", "a"}, "--source is missing"},
 		"data twice":                {"", []string{"--type", "a", "--data", "1", "-f", "x"}, "--data and --data-file exclude each other"},
 		"a missing file":            {"", []string{"--type", "a", "-f", "/does/not/exist"}, "--data-file: open /does/not/exist"},
-		"JSON that is none":         {"", []string{"--type", "a", "--source", "s", "-d", "{", "--content-type", "application/json"}, "--content-type"},
+		"malformed JSON":            {"", []string{"--type", "a", "--source", "s", "-d", "{", "--content-type", "application/json"}, "--content-type"},
 		"an extension with a dash":  {"", []string{"--type", "a", "--source", "s", "--extension", "my-tenant=a"}, "--extension my-tenant: a name consists of"},
-		"a batch of one id":         {`[{"type":"a"},{"type":"b"}]`, []string{"-f", "-", "--source", "s", "--id", "1"}, "--id names one event"},
+		"a batch with the same id":  {`[{"type":"a"},{"type":"b"}]`, []string{"-f", "-", "--source", "s", "--id", "1"}, "--id names one event"},
 		"an event without a type":   {`[{"source":"s","type":"a"},{"source":"s"}]`, []string{"-f", "-"}, "event 2: it has no type"},
 		"an event without a source": {`{"type":"a"}`, []string{"-f", "-"}, "event 1: it has no source: add one, or --source"},
-		"no JSON":                   {`hello`, []string{"-f", "-"}, "event 1: it is not a JSON object"},
+		"not JSON":                  {`hello`, []string{"-f", "-"}, "event 1: it is not a JSON object"},
 		"an empty array":            {`[]`, []string{"-f", "-"}, "holds no events"},
 		"an unknown format":         {"", []string{"-o", "xml"}, `invalid argument "xml" for "-o, --output" flag: use one of json, yaml, name`},
 		"an argument":               {"", []string{"order"}, `unexpected argument "order"`},
@@ -184,7 +184,7 @@ func TestNotesOfEventsWithoutSubscriptionAreBounded(t *testing.T) {
 	require.Contains(t, got.err, "and 2 other kinds of events that match no Subscription\n")
 }
 
-// unlisted is a Rouse whose Subscriptions one may not list.
+// unlisted is a Rouse whose Subscriptions the user may not list.
 type unlisted struct{ target.Target }
 
 func (unlisted) Subscriptions(context.Context, string) ([]target.Subscription, error) {

@@ -76,13 +76,13 @@ func TestInitIsACommandOfItsOwn(t *testing.T) {
 	require.Contains(t, got.err, `"Bad_Name" cannot be the name of a Function`)
 }
 
-// completed are the words that a shell is offered.
+// completed returns the completions that a shell gets.
 func completed(got ran) []string {
 	words, _, _ := strings.Cut(got.out, ":4\n") // 4: no names of files
 	return strings.Fields(words)
 }
 
-func TestAShellCompletesNamesOfWhatThereIs(t *testing.T) {
+func TestShellCompletesNamesOfExistingObjects(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, accept)
 	for line, want := range map[string][]string{
@@ -109,7 +109,7 @@ func TestAShellCompletesNamesOfWhatThereIs(t *testing.T) {
 		args := strings.Split("__complete --dir "+w.directory+" "+line, " ")
 		verb := args[3:]
 		args = append(append([]string{"__complete"}, verb[:len(verb)-1]...), "--dir", w.directory, verb[len(verb)-1])
-		if flag := verb[max(0, len(verb)-2)]; strings.HasPrefix(flag, "-") { // its value is what is completed
+		if flag := verb[max(0, len(verb)-2)]; strings.HasPrefix(flag, "-") { // the value of the flag is completed
 			args = append(append([]string{"__complete"}, verb[:len(verb)-2]...), "--dir", w.directory, flag, verb[len(verb)-1])
 		}
 		require.ElementsMatch(t, want, completed(run(t, "", args...)), line)

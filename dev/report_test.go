@@ -56,22 +56,22 @@ func TestEveryStoredEventHasToEndAtEachSubscription(t *testing.T) {
 		dead         int
 		unwanted     int
 	}{
-		"nothing happened": {},
+		"no records": {},
 		"all delivered": {records: []journal.Record{
 			storedAt("1", 0), endedAt(journal.Delivered, "1", "a", 0, 1, 2), endedAt(journal.Delivered, "1", "b", 0, 1, 2),
 		}, events: 1, hops: 2},
-		"one is missing":    {records: []journal.Record{storedAt("1", 0), endedAt(journal.Delivered, "1", "a", 0, 1, 2)}, events: 1, lost: 1, hops: 1},
-		"a retry is no end": {records: []journal.Record{storedAt("1", 0), endedAt(journal.Retry, "1", "a", 0, 1, 2)}, events: 1, lost: 2},
-		"a dead letter is one": {records: []journal.Record{
+		"a delivery is missing": {records: []journal.Record{storedAt("1", 0), endedAt(journal.Delivered, "1", "a", 0, 1, 2)}, events: 1, lost: 1, hops: 1},
+		"a retry is not an end": {records: []journal.Record{storedAt("1", 0), endedAt(journal.Retry, "1", "a", 0, 1, 2)}, events: 1, lost: 2},
+		"a dead letter is an end": {records: []journal.Record{
 			storedAt("1", 0), endedAt(journal.DeadLettered, "1", "a", 0, 1, 2), endedAt(journal.Delivered, "1", "b", 0, 1, 2),
 		}, events: 1, hops: 2, dead: 1},
-		"a filtered one too": {records: []journal.Record{
+		"a filtered delivery is an end": {records: []journal.Record{
 			storedAt("1", 0), endedAt(journal.Filtered, "1", "a", 0, 1, 2), endedAt(journal.Delivered, "1", "b", 0, 1, 2),
 		}, events: 1, hops: 1},
 		"filtered by all matches no Subscription": {records: []journal.Record{
 			storedAt("1", 0), endedAt(journal.Filtered, "1", "a", 0, 1, 2), endedAt(journal.Filtered, "1", "b", 0, 1, 2),
 		}, events: 1, unwanted: 1},
-		"stored twice is one":     {records: []journal.Record{storedAt("1", 0), storedAt("1", 5)}, events: 1, lost: 2},
+		"a duplicate counts once": {records: []journal.Record{storedAt("1", 0), storedAt("1", 5)}, events: 1, lost: 2},
 		"no Subscription matches": {records: []journal.Record{{Kind: journal.Stored, Source: "shop", Type: "order.other", ID: "1"}}, events: 1, unwanted: 1},
 		"of an event from before": {records: []journal.Record{endedAt(journal.Delivered, "0", "a", 0, 1, 2)}},
 	} {
@@ -104,7 +104,7 @@ func TestTheFirstByteIsTheHandlersFirstLine(t *testing.T) {
 	require.Equal(t, 102*time.Millisecond, r.hops[0].first)
 	require.Equal(t, 108*time.Millisecond, r.hops[0].settled)
 	require.True(t, r.hops[0].woke)
-	require.Equal(t, 3*time.Millisecond, r.hops[1].first, "it printed nothing: the start of the delivery")
+	require.Equal(t, 3*time.Millisecond, r.hops[1].first, "without output it is the start of the delivery")
 	require.False(t, r.hops[1].woke)
 	require.Equal(t, 102*time.Millisecond, r.wake)
 
@@ -128,7 +128,7 @@ func TestFaultsAreNamedOncePerKind(t *testing.T) {
 		want     string
 	}{
 		"none":              {report: report{events: 3}, want: "run ok: events=3 lost=0 wake_to_first_byte_p50_ms=0\n"},
-		"what is missing":   {missing: "2 events wait", want: "run failed: 2 events wait\n"},
+		"missing events":    {missing: "2 events wait", want: "run failed: 2 events wait\n"},
 		"a Function":        {unloaded: []string{"a/b: no"}, missing: "2 events wait", want: "run failed: 1 Function did not load: a/b: no\n"},
 		"several Functions": {unloaded: []string{"a/b: no", "a/c: no"}, want: "run failed: 2 Functions did not load, the first: a/b: no\n"},
 		"a dead letter and an event without a Subscription": {
@@ -144,19 +144,19 @@ func TestFaultsAreNamedOncePerKind(t *testing.T) {
 	}
 }
 
-func TestAFunctionThatMayLoadYetIsGivenAnotherTry(t *testing.T) {
+func TestFunctionThatFailedOnceIsRetried(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		status runner.Status
 		last   bool
 		want   int
 	}{
-		"one that runs":                       {runner.Status{}, true, 0},
-		"one with nothing to start":           {runner.Status{Unprepared: true}, false, 1},
-		"one that failed once":                {runner.Status{FailedStarts: 1}, false, 0},
-		"one that failed again":               {runner.Status{FailedStarts: 2}, false, 1},
-		"one that failed and time is over":    {runner.Status{FailedStarts: 1}, true, 1},
-		"one that crashed after it was ready": {runner.Status{Restarts: 3, LastError: "no"}, true, 0},
+		"a running Function":                         {runner.Status{}, true, 0},
+		"a Function that cannot be prepared":         {runner.Status{Unprepared: true}, false, 1},
+		"a Function that failed once":                {runner.Status{FailedStarts: 1}, false, 0},
+		"a Function that failed twice":               {runner.Status{FailedStarts: 2}, false, 1},
+		"a Function that failed at the timeout":      {runner.Status{FailedStarts: 1}, true, 1},
+		"a Function that crashed after it was ready": {runner.Status{Restarts: 3, LastError: "no"}, true, 0},
 	} {
 		require.Len(t, unloaded([]runner.Status{tc.status}, tc.last), tc.want, name)
 	}

@@ -45,7 +45,7 @@ func TestRunWithOnceAccountsForEveryDelivery(t *testing.T) {
 	out := &output{}
 	o := DefaultOptions()
 	o.Directory, o.State, o.Out, o.Once, o.Publish = orders, t.TempDir(), out, true, []string{received}
-	for range 2 { // the second one finds nothing of the first
+	for range 2 { // the second run must not use state of the first
 		err := Run(t.Context(), o)
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		require.NoError(t, err, out)
@@ -72,11 +72,11 @@ func TestRunWithOnceFailsWithTheEventOrFunctionThatFailed(t *testing.T) {
 			greeter("module.exports.main = event => event.emitCloudEvent('order.greeted', 'greeter', {}, {id: '2'})"), "order.received",
 			`^run failed: 1 event was wanted by no Subscription: order\.greeted 2 from greeter$`,
 		},
-		"a handler that throws while it loads": {
+		"a handler that throws while loading": {
 			greeter("throw new Error('cannot start')"), "order.received",
 			`^run failed: 1 Function did not load: orders/greeter: .*fn\.yaml:10: Error: cannot start \(exit status 1\)$`,
 		},
-		"a handler that is no JavaScript": {
+		"a handler that is not JavaScript": {
 			greeter("module.exports.main = event => {"), "order.received",
 			`^run failed: 1 Function did not load: orders/greeter: .*fn\.yaml:1\d: SyntaxError: .*$`,
 		},
@@ -123,7 +123,7 @@ func TestARequestWakesAFunction(t *testing.T) {
 	directory := t.TempDir()
 	write(t, directory, "fn.yaml", greeter("module.exports.main = () => 'hello'"))
 	w := run(t, directory)
-	await(t, "it has a port", func() bool { return w.functions(t)["greeter"].URL != "" })
+	await(t, "the Function's port", func() bool { return w.functions(t)["greeter"].URL != "" })
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.functions(t)["greeter"].URL, http.NoBody)
 	require.NoError(t, err)
 	response, err := loopback.Default.Do(request)
@@ -133,17 +133,17 @@ func TestARequestWakesAFunction(t *testing.T) {
 	await(t, "it sleeps", func() bool { return w.asleep(t, "greeter") })
 }
 
-func TestAChangedFileCountsAtOnce(t *testing.T) {
+func TestChangedFileTakesEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
 	write(t, directory, "fn.yaml", greeter(prints("first version")))
 	w := run(t, directory)
 	w.emit(t, "1", `{"id":"1"}`)
-	await(t, "the first version has it", func() bool { return strings.Contains(w.printed(t, "greeter"), "first version 1") })
+	await(t, "the first version handles the event", func() bool { return strings.Contains(w.printed(t, "greeter"), "first version 1") })
 
 	write(t, directory, "fn.yaml", greeter(prints("second version")))
 	n := 1
-	await(t, "the second version has one", func() bool {
+	await(t, "the second version handles an event", func() bool {
 		n++
 		w.emit(t, strconv.Itoa(n), `{"id":"again"}`)
 		return strings.Contains(w.printed(t, "greeter"), "second version again")
@@ -185,14 +185,14 @@ func TestPendingEventsAreDeliveredAfterARestart(t *testing.T) {
 	require.NotContains(t, w.printed(t, "greeter"), "kept")
 }
 
-func TestAFunctionKeepsItsPortWhenOthersComeAndEventsAreForgotten(t *testing.T) {
+func TestFunctionKeepsItsPortAcrossNewFunctionsAndFresh(t *testing.T) {
 	t.Parallel()
 	directory, state := t.TempDir(), t.TempDir()
 	write(t, directory, "fn.yaml", greeter(prints("up")))
 	port := loopback.ReserveRow(t, 3) // of events and of both Functions: others look for theirs at the same time
 	w := run(t, directory, func(o *Options) { o.State, o.Port = state, port })
 	url := ""
-	await(t, "it has a port", func() bool { url = w.functions(t)["greeter"].URL; return url != "" })
+	await(t, "the Function's port", func() bool { url = w.functions(t)["greeter"].URL; return url != "" })
 	require.NoError(t, w.stop())
 
 	write(t, directory, "added.yaml", strings.ReplaceAll(greeter(prints("up")), "greeter", "added"))
@@ -201,7 +201,7 @@ func TestAFunctionKeepsItsPortWhenOthersComeAndEventsAreForgotten(t *testing.T) 
 	require.Equal(t, url, w.functions(t)["greeter"].URL)
 }
 
-func TestAHandlerThatLoopsIsEndedAndItsEventComesAgain(t *testing.T) {
+func TestLoopingHandlerIsKilledAndItsEventIsRedelivered(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
 	loops := strings.Replace(greeter("module.exports.main = () => { for (;;); }"), "  runtime: nodejs22\n",
@@ -249,7 +249,7 @@ func TestTheViewForgetsDeadLettersThatArePurged(t *testing.T) {
 		case next := <-counts:
 			return next, nil
 		default:
-			return nil, context.Canceled // as while NATS does not answer
+			return nil, context.Canceled // like an unavailable NATS
 		}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -266,7 +266,7 @@ func TestTheViewForgetsDeadLettersThatArePurged(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// consumers counts those that the admin API knows of.
+// consumers returns the number of consumers in the admin API.
 func (w *fixture) consumers(t *testing.T) int {
 	t.Helper()
 	var all struct {
@@ -300,10 +300,10 @@ func TestStartReportsItsProgressAndItsEnd(t *testing.T) {
 func TestFolderWithoutFunctionsIsReported(t *testing.T) {
 	t.Parallel()
 	w := run(t, t.TempDir())
-	await(t, "it says so", func() bool { return strings.Contains(w.out.String(), "there is no Function in") })
+	await(t, "the notice", func() bool { return strings.Contains(w.out.String(), "there is no Function in") })
 }
 
-func TestATakenPortIsNamedWithItsFlag(t *testing.T) {
+func TestOccupiedPortIsReportedWithItsFlag(t *testing.T) {
 	t.Parallel()
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -315,7 +315,7 @@ func TestATakenPortIsNamedWithItsFlag(t *testing.T) {
 	require.ErrorContains(t, Run(t.Context(), o), "choose another with --apirules-port")
 }
 
-func TestWrongOptionsAndEventsAreNamed(t *testing.T) {
+func TestInvalidOptionsAndEventsAreReported(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "event.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"id":"1"}`), 0o600))
@@ -323,13 +323,13 @@ func TestWrongOptionsAndEventsAreNamed(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"a port that is none":     {func(o *Options) { o.Port = 70000 }, "--port"},
-		"another one":             {func(o *Options) { o.APIRulesPort = -1 }, "--apirules-port"},
-		"no cooldown":             {func(o *Options) { o.Cooldown = 0 }, "--cooldown"},
-		"once without events":     {func(o *Options) { o.Once = true }, "--publish"},
-		"a folder that is not":    {func(o *Options) { o.Directory = "no/such" }, "folder no/such does not exist"},
-		"a file that is not":      {func(o *Options) { o.Publish = []string{"no/such.json"} }, "no/such.json"},
-		"an event that is no one": {func(o *Options) { o.Publish = []string{file} }, file},
+		"an invalid port":      {func(o *Options) { o.Port = 70000 }, "--port"},
+		"another port":         {func(o *Options) { o.APIRulesPort = -1 }, "--apirules-port"},
+		"no cooldown":          {func(o *Options) { o.Cooldown = 0 }, "--cooldown"},
+		"once without events":  {func(o *Options) { o.Once = true }, "--publish"},
+		"a folder that is not": {func(o *Options) { o.Directory = "no/such" }, "folder no/such does not exist"},
+		"a file that is not":   {func(o *Options) { o.Publish = []string{"no/such.json"} }, "no/such.json"},
+		"a malformed event":    {func(o *Options) { o.Publish = []string{file} }, file},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -370,14 +370,14 @@ func TestStoppedLocalModeLeavesNoProcess(t *testing.T) {
 			err := command.Wait()
 			if how == syscall.SIGINT {
 				require.NoError(t, err, out)
-				require.Empty(t, left(t, directory), "all are gone when it ends")
+				require.Empty(t, left(t, directory), "all processes must have ended")
 			}
-			await(t, "all are gone", func() bool { return len(left(t, directory)) == 0 })
+			await(t, "the end of all processes", func() bool { return len(left(t, directory)) == 0 })
 		})
 	}
 }
 
-// left are processes that have to do with a folder: by their working directory or their arguments.
+// left returns the processes whose working directory or arguments refer to a folder.
 func left(t *testing.T, folder string) []string {
 	t.Helper()
 	var found []string
@@ -407,11 +407,11 @@ func TestAPausedSubscriptionLetsItsFunctionSleepUntilThePauseEnds(t *testing.T) 
 	require.EqualValues(t, 1, w.backlog(t, "greeter"), "what waits is not shown")
 
 	write(t, directory, "fn.yaml", greeter(prints("it has")))
-	await(t, "what waited is delivered", func() bool { return strings.Contains(w.printed(t, "greeter"), "it has waited") })
-	await(t, "nothing waits", func() bool { return w.backlog(t, "greeter") == 0 })
+	await(t, "the delivery of pending events", func() bool { return strings.Contains(w.printed(t, "greeter"), "it has waited") })
+	await(t, "an empty backlog", func() bool { return w.backlog(t, "greeter") == 0 })
 }
 
-// backlog is what waits for a Subscription, according to the admin API.
+// backlog returns the backlog of a Subscription from the admin API.
 func (w *fixture) backlog(t *testing.T, name string) uint64 {
 	t.Helper()
 	var all struct {
@@ -445,7 +445,7 @@ func TestSlowStartIsReported(t *testing.T) {
 	require.Empty(t, quick.String())
 }
 
-// facts are the printed lines without their time, their kind and their source.
+// facts returns the printed lines without time, kind and source.
 func facts(printed string) []string {
 	prefix := regexp.MustCompile(`^\S+ +(?:(?:function|problem|log) +(\S+) +)?(?:(?:rouse|stderr): )?`)
 	var found []string
@@ -477,7 +477,7 @@ func TestPlainPrintsEachThingOnce(t *testing.T) {
 		times[fact]++
 	}
 	for fact, n := range times {
-		if !strings.Contains(fact, "handler did not load") && !strings.Contains(fact, "     at ") { // which it prints each time that it is started
+		if !strings.Contains(fact, "handler did not load") && !strings.Contains(fact, "     at ") { // printed at each start
 			require.Equal(t, 1, n, "%q in\n%s", fact, text)
 		}
 	}
@@ -487,5 +487,5 @@ func TestPlainPrintsEachThingOnce(t *testing.T) {
 	} {
 		require.LessOrEqual(t, strings.Count(text, once), 1, "%q in\n%s", once, text)
 	}
-	require.NotContains(t, text, "ready after", "the view says that it is ready")
+	require.NotContains(t, text, "ready after", "only the view may report readiness")
 }

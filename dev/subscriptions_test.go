@@ -44,7 +44,7 @@ func withDeadLetters(sub *eventingv1alpha2.Subscription) {
 
 func of(subs ...manifest.Subscription) manifest.Set { return manifest.Set{Subscriptions: subs} }
 
-// subscriptionsFixture is Subscriptions on a real nats-server.
+// subscriptionsFixture runs Subscriptions on a real nats-server.
 type subscriptionsFixture struct {
 	*subscriptionWorkers
 
@@ -52,7 +52,7 @@ type subscriptionsFixture struct {
 	seen *observed
 }
 
-// observed are the routes that a watcher applied last.
+// observed holds the routes that a watcher applied last.
 type observed struct {
 	mu      sync.Mutex
 	routes  []string
@@ -111,7 +111,7 @@ func TestSubscriptionStatusHasItsState(t *testing.T) {
 	w := start(t)
 	set := of(subscription(t, "created"), subscription(t, "paid", paused), wrong)
 	w.mu.Lock()
-	w.wanted = want(set, nil, nil) // as Apply does, which is not seen before the consumers are
+	w.wanted = want(set, nil, nil) // like Apply, without waiting for the consumers
 	w.mu.Unlock()
 	require.Equal(t, []string{"created preparing", "paid preparing", "wrong preparing"}, states(w.Status()))
 	w.Apply(set, nil)
@@ -184,7 +184,7 @@ func TestSubscriptionsHaveConsumersAndThenRoutes(t *testing.T) {
 	require.Eventually(t, func() bool { return w.seen.are() }, subscriptionsTimeout, time.Millisecond)
 }
 
-func TestASubscriptionThatIsWrongJustNowLosesNothing(t *testing.T) {
+func TestTemporarilyInvalidSubscriptionLosesNoEvents(t *testing.T) {
 	t.Parallel()
 	wrong := func(object string) []manifest.Problem {
 		return []manifest.Problem{{Object: object, Message: "is wrong"}}
@@ -193,12 +193,12 @@ func TestASubscriptionThatIsWrongJustNowLosesNothing(t *testing.T) {
 		problems []manifest.Problem
 		kept     bool
 	}{
-		"it has a problem":                  {wrong("Subscription orders/pricing"), true},
-		"a file cannot be read":             {wrong(""), true},
-		"another one has a problem":         {wrong("Subscription orders/other"), false},
-		"a Function of the name has one":    {wrong("Function orders/pricing"), false},
-		"there is but a warning":            {[]manifest.Problem{{Object: "Subscription orders/pricing", Warning: true}}, false},
-		"it is gone and nothing else wrong": {nil, false},
+		"the Subscription has a problem":            {wrong("Subscription orders/pricing"), true},
+		"a file cannot be read":                     {wrong(""), true},
+		"another Subscription has a problem":        {wrong("Subscription orders/other"), false},
+		"a Function of the same name has a problem": {wrong("Function orders/pricing"), false},
+		"the Subscription has a warning":            {[]manifest.Problem{{Object: "Subscription orders/pricing", Warning: true}}, false},
+		"the Subscription was removed":              {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -215,7 +215,7 @@ func TestASubscriptionThatIsWrongJustNowLosesNothing(t *testing.T) {
 	}
 }
 
-func TestAWrongSubscriptionKeepsWhatAnEarlierRunGaveIt(t *testing.T) {
+func TestInvalidSubscriptionKeepsTheConsumerOfAnEarlierRun(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	streams := broker.DefaultStreamOptions()
@@ -231,7 +231,7 @@ func TestAWrongSubscriptionKeepsWhatAnEarlierRunGaveIt(t *testing.T) {
 	require.Empty(t, w.names(t, broker.DefaultStream))
 	all, err := w.conn.Consumers(t.Context(), streams.Name)
 	require.NoError(t, err)
-	require.Len(t, all, 1, "what is not ours stays")
+	require.Len(t, all, 1, "foreign consumers must stay")
 }
 
 func TestDeletedConsumerIsRecreatedAtOnce(t *testing.T) {
@@ -244,10 +244,10 @@ func TestDeletedConsumerIsRecreatedAtOnce(t *testing.T) {
 	require.Eventually(t, func() bool { return len(w.names(t, broker.DefaultStream)) == 1 }, checkInterval/2, 5*time.Millisecond)
 }
 
-// store has another name than its method.
+// store renames the method.
 type store interface{ Consumers }
 
-// broken refuses the consumer of one Subscription.
+// broken rejects the consumer of one Subscription.
 type broken struct {
 	store
 
@@ -274,11 +274,11 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-func TestStreamsThatCannotBeMadeAreNotOpened(t *testing.T) {
+func TestStreamsThatCannotBeCreatedAreNotOpened(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	streams := broker.DefaultStreamOptions()
-	streams.Storage, streams.Replicas = "memory", 3 // of one server
+	streams.Storage, streams.Replicas = "memory", 3 // on a single server
 	s := newSubscriptions(w.conn, streams, func(types.NamespacedName, error) {}, logr.Discard())
 	s.Apply(of(subscription(t, "pricing")), nil)
 	require.Error(t, s.sync(t.Context()))
@@ -318,7 +318,7 @@ func TestADeliveryWaitsNoLongerThanItsFunctionMayBeSilent(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ own, silence, want time.Duration }{
 		"a Function without a limit":      {0, 0, 0},
-		"one with a limit":                {0, 11 * time.Second, 11 * time.Second},
+		"a Function with a limit":         {0, 11 * time.Second, 11 * time.Second},
 		"a Subscription that waits less":  {5 * time.Second, 11 * time.Second, 5 * time.Second},
 		"a Subscription that waits more":  {20 * time.Second, 11 * time.Second, 11 * time.Second},
 		"a limit beyond that of a bridge": {0, time.Hour, 0},

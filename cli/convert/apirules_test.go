@@ -40,7 +40,7 @@ func TestAPIRulesOfAFileAreConvertedAndTheRestPasses(t *testing.T) {
 
 	again, err := convertAPIRules(t, "out.yaml", result.Files[0].Content)
 	require.NoError(t, err)
-	require.Equal(t, string(result.Files[0].Content), string(again.Files[0].Content), "what is converted passes")
+	require.Equal(t, string(result.Files[0].Content), string(again.Files[0].Content), "a converted file must pass unchanged")
 	require.Empty(t, again.Problems)
 }
 
@@ -72,7 +72,7 @@ spec: {hosts: [new]}
 		"gateway.kyma-project.io/v1beta1-spec is not read"}, result.Notes)
 }
 
-func TestWhatIsNoManifestIsNamedWithItsDocument(t *testing.T) {
+func TestInvalidDocumentIsReportedWithItsNumber(t *testing.T) {
 	t.Parallel()
 	const old = "apiVersion: gateway.kyma-project.io/v1beta1\nkind: APIRule\n"
 	for name, tc := range map[string]struct{ content, want string }{
@@ -147,11 +147,11 @@ func TestMigrateRefusesAWrongCommandLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		"another kind":               {[]string{"function"}, `there is nothing to migrate called "function": use migrate apirule`},
-		"a file that is not there":   {[]string{"apirule", filepath.Join(dir, "none")}, "none"},
-		"a folder without manifests": {[]string{"apirule", dir}, "contains no .yaml, .yml or .json file"},
-		"an input that is no object": {[]string{"apirule"}, "the input: document 1 is not a Kubernetes object"},
-		"two files of one name":      {[]string{"apirule", "-o", dir, "-", "-"}, "would both become"},
+		"another kind":                   {[]string{"function"}, `there is nothing to migrate called "function": use migrate apirule`},
+		"a missing file":                 {[]string{"apirule", filepath.Join(dir, "none")}, "none"},
+		"a folder without manifests":     {[]string{"apirule", dir}, "contains no .yaml, .yml or .json file"},
+		"an input that is not an object": {[]string{"apirule"}, "the input: document 1 is not a Kubernetes object"},
+		"two files of the same name":     {[]string{"apirule", "-o", dir, "-", "-"}, "would both become"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

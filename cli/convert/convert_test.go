@@ -21,7 +21,7 @@ const (
 	other = "kind: Namespace\n"
 )
 
-// golden compares with a file of testdata. UPDATE_GOLDEN=1 writes it.
+// golden compares the text with a file of testdata. UPDATE_GOLDEN=1 writes it.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	path := "testdata/" + file
@@ -61,7 +61,7 @@ func TestFunctionsOfAFileAreConvertedAndTheRestPasses(t *testing.T) {
 
 	again, errs, err := execute(t, out, "-f", "-")
 	require.NoError(t, err)
-	require.Equal(t, out, again, "what is converted passes")
+	require.Equal(t, out, again, "a converted file must pass unchanged")
 	require.Contains(t, errs, "Functions written as v1alpha2: 0, left out: 0;")
 }
 
@@ -94,23 +94,23 @@ func TestGitRepositoriesAreFoundInOtherFilesAndInFolders(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeConvertedIsNamedWithWhatToDo(t *testing.T) {
+func TestObjectThatCannotBeConvertedIsReportedWithTheRemedy(t *testing.T) {
 	t.Parallel()
 	list := "kind: List\napiVersion: v1\nitems:\n" + "- " + strings.ReplaceAll(strings.TrimSpace(inGit), "\n", "\n  ") + "\n"
 	for name, tc := range map[string]struct{ in, want string }{
-		"a GitRepository that is missing":     {inGit, "the input: Function price: spec.source: GitRepository repo is missing, which has the URL: add its manifest"},
-		"the same in a list":                  {list, "the input: Function price: spec.source: GitRepository repo is missing"},
-		"one of another namespace":            {inGit + "---\n" + strings.Replace(repo, "{name: repo}", "{name: repo, namespace: b}", 1), "GitRepository repo is missing"},
-		"a GitRepository that is there twice": {inGit + "---\n" + repo + "---\n" + repo, "GitRepository repo: it is defined twice: remove one of them"},
-		"one without a URL":                   {strings.Split(repo, "spec:")[0], "GitRepository repo: spec.url: it is empty: set the URL"},
-		"a type that there is not":            {strings.Replace(inGit, "type: git", "type: svn", 1), `spec.type: there is no type "svn": write git`},
-		"no folder in the repository":         {strings.Replace(inGit, "baseDir: /, ", "", 1) + "---\n" + repo, "BaseDir is required and cannot be empty"},
-		"a runtime that there never was":      {strings.Replace(good, "nodejs22", "cobol", 1), `spec.runtime: Unsupported value: "cobol"`},
-		"dependencies that are none":          {strings.Replace(good, "source: code", "source: code, deps: lodash", 1), "the controller refuses what it would become: spec.source.inline.dependencies"},
-		"more at least than at most":          {strings.Replace(good, "source: code", "source: code, minReplicas: 3, maxReplicas: 1", 1), "minReplicas should be less than or equal maxReplicas"},
-		"a spec of another form":              {strings.Replace(good, "source: code", "source: [1]", 1), "Function price: it cannot be decoded: "},
-		"an object that is too large":         {strings.Replace(good, "source: code", "source: "+strings.Repeat("a", maxObject), 1), "more than the 3145728 of the largest object"},
-		"mounts that are no JSON":             {strings.Replace(good, "{name: price}", "{name: price, annotations: {serverless.kyma-project.io/v1alpha1SecretMounts: a}}", 1), "it is no list of mounts in JSON"},
+		"a GitRepository that is missing":      {inGit, "the input: Function price: spec.source: GitRepository repo is missing, which has the URL: add its manifest"},
+		"the same in a list":                   {list, "the input: Function price: spec.source: GitRepository repo is missing"},
+		"a GitRepository of another namespace": {inGit + "---\n" + strings.Replace(repo, "{name: repo}", "{name: repo, namespace: b}", 1), "GitRepository repo is missing"},
+		"a duplicate GitRepository":            {inGit + "---\n" + repo + "---\n" + repo, "GitRepository repo: it is defined twice: remove one of them"},
+		"a GitRepository without a URL":        {strings.Split(repo, "spec:")[0], "GitRepository repo: spec.url: it is empty: set the URL"},
+		"an unknown type":                      {strings.Replace(inGit, "type: git", "type: svn", 1), `spec.type: there is no type "svn": write git`},
+		"no folder in the repository":          {strings.Replace(inGit, "baseDir: /, ", "", 1) + "---\n" + repo, "BaseDir is required and cannot be empty"},
+		"an unknown runtime":                   {strings.Replace(good, "nodejs22", "cobol", 1), `spec.runtime: Unsupported value: "cobol"`},
+		"malformed dependencies":               {strings.Replace(good, "source: code", "source: code, deps: lodash", 1), "the controller refuses what it would become: spec.source.inline.dependencies"},
+		"more at least than at most":           {strings.Replace(good, "source: code", "source: code, minReplicas: 3, maxReplicas: 1", 1), "minReplicas should be less than or equal maxReplicas"},
+		"a spec of another form":               {strings.Replace(good, "source: code", "source: [1]", 1), "Function price: it cannot be decoded: "},
+		"an object that is too large":          {strings.Replace(good, "source: code", "source: "+strings.Repeat("a", maxObject), 1), "more than the 3145728 of the largest object"},
+		"mounts that are malformed JSON":       {strings.Replace(good, "{name: price}", "{name: price, annotations: {serverless.kyma-project.io/v1alpha1SecretMounts: a}}", 1), "it is no list of mounts in JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

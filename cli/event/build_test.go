@@ -20,7 +20,7 @@ func whole(t *testing.T, text string, in Input) sdk.Event {
 	return batch.Events[0]
 }
 
-func TestDataOfAWholeEventStayAsTheyWereWritten(t *testing.T) {
+func TestDataOfAWholeEventAreUnchanged(t *testing.T) {
 	t.Parallel()
 	const object = `{ "z": 12345678901234567890.10,  "a": "<\u00e4\/>", "a": 1e400 }`
 	for name, tc := range map[string]struct{ members, data, contentType string }{
@@ -36,7 +36,7 @@ func TestDataOfAWholeEventStayAsTheyWereWritten(t *testing.T) {
 		"bytes":                         {`"data_base64":"AAH\/"`, "\x00\x01\xff", ""},
 		"bytes of a type":               {`"data_base64":"AAH/","datacontenttype":"image/png"`, "\x00\x01\xff", "image/png"},
 		"bytes rather than data":        {`"data_base64":"Nw==","data":{"a":1}`, "7", ""},
-		"bytes that are not there":      {`"data_base64":null,"data":1`, "1", "application/json"},
+		"null bytes":                    {`"data_base64":null,"data":1`, "1", "application/json"},
 		"bytes of the older version":    {`"specversion":"0.3","datacontentencoding":"base64","data":"AAH/"`, "\x00\x01\xff", ""},
 		"nothing":                       {`"subject":"a"`, "", ""},
 	} {
@@ -51,7 +51,7 @@ func TestDataOfAWholeEventStayAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-func TestAttributesOfAWholeEventStayAsTheyWereWritten(t *testing.T) {
+func TestAttributesOfAWholeEventAreUnchanged(t *testing.T) {
 	t.Parallel()
 	ev := whole(t, `{"specversion":"1.0","id":" 1 ","source":"/münchen a?b","type":"t","subject":"ä%\n","time":"2026-01-02T03:04:05+01:00",
 		"dataschema":"https://example.com/a","Tenant":"a","urgent":true,"tries":-3,"ratio":1.5,"large":3000000000,"none":null,"region":""}`,
@@ -66,7 +66,7 @@ func TestAttributesOfAWholeEventStayAsTheyWereWritten(t *testing.T) {
 	}, ev.Extensions())
 }
 
-func TestFlagsFillInWhatAWholeEventDoesNotHave(t *testing.T) {
+func TestFlagsFillInMissingAttributesOfAWholeEvent(t *testing.T) {
 	t.Parallel()
 	ev := whole(t, `{"type":"t","id":null,"source":""}`, Input{ID: "1", Source: "s", Extensions: map[string]string{"tenant": "a"}})
 	require.Equal(t, "1", ev.ID())
@@ -76,7 +76,7 @@ func TestFlagsFillInWhatAWholeEventDoesNotHave(t *testing.T) {
 	require.NotEqual(t, first.ID(), second.ID())
 }
 
-func TestWhatIsNoEventIsRefusedWithTheMemberAndTheRemedy(t *testing.T) {
+func TestInvalidEventIsRejectedWithTheMemberAndTheRemedy(t *testing.T) {
 	t.Parallel()
 	for members, want := range map[string]string{
 		`"specversion":"2.0"`:                   `specversion: unknown value: 2.0; write "1.0", or leave it out`,
@@ -115,7 +115,7 @@ func TestWhatIsNoEventIsRefusedWithTheMemberAndTheRemedy(t *testing.T) {
 	}
 }
 
-func TestAnEventOfFlagsHasTheContentAsItsData(t *testing.T) {
+func TestEventBuiltFromFlagsHasTheContentAsData(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		content, contentType, want string

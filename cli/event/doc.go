@@ -1,9 +1,9 @@
 // Package event builds the events of `rouse publish` from flags and files, and sends them until each is stored or
-// refused.
+// rejected.
 //
-// Events are those of the CloudEvents SDK, which decodes them, judges them and writes them to HTTP: speed does not decide
-// here. What it would change, or misses, is dealt with before and after it.
+// It uses the CloudEvents SDK, which decodes, validates and writes events to HTTP, since speed does not matter here. It
+// handles before and after the SDK what the SDK would change or overlook.
 //
-// It guarantees that data go byte for byte as they were written, that an event keeps its id over all tries, so that the
-// bridge stores it once, and that of a batch only events that failed for a reason that may pass are sent again.
+// It guarantees that data are sent byte for byte, that an event keeps its id over all attempts, so that the bridge
+// stores it once, and that only events of a batch that failed for a transient reason are sent again.
 package event

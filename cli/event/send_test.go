@@ -24,7 +24,7 @@ type sent struct {
 	body   string
 }
 
-// bridge answers each request by the next of the answers, and the last of them from then on.
+// bridge responds to each request with the next response, and to further ones with the last.
 type bridge struct {
 	*httptest.Server
 
@@ -64,7 +64,7 @@ func publish(t *testing.T, b *bridge, in Input) ([]Result, []sent) {
 	return results, b.sent
 }
 
-// read is what the data plane makes of a request.
+// read returns the data plane's decoding of a request.
 func read(t *testing.T, s sent) []cloudevent.Event {
 	t.Helper()
 	if cloudevent.IsBinary(s.header) {
@@ -154,7 +154,7 @@ func TestABatchIsReadByTheDataPlaneAndTheSDKAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestAnEventIsSentAgainAsItWasWithItsID(t *testing.T) {
+func TestEventIsSentAgainUnchangedWithItsID(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{
 		"in binary mode": `{"type":"t","source":"s","data":{"a": 1.0}}`,
@@ -173,7 +173,7 @@ func TestAnEventIsSentAgainAsItWasWithItsID(t *testing.T) {
 	}
 }
 
-func TestOfABatchOnlyWhatMaySucceedIsSentAgain(t *testing.T) {
+func TestOnlyTransientFailuresOfABatchAreSentAgain(t *testing.T) {
 	t.Parallel()
 	b := startBridge(t,
 		answer(http.StatusServiceUnavailable, `[{"status":204},{"status":400,"reason":"bad"},{"status":503,"reason":"busy"}]`),
@@ -190,7 +190,7 @@ func TestOfABatchOnlyWhatMaySucceedIsSentAgain(t *testing.T) {
 	require.Equal(t, "3", again[0].ID)
 }
 
-func TestABridgeThatIsNotThereIsUnreachable(t *testing.T) {
+func TestMissingBridgeIsUnreachable(t *testing.T) {
 	t.Parallel()
 	b := startBridge(t, answer(http.StatusNoContent, ""))
 	b.Close()
@@ -201,7 +201,7 @@ func TestABridgeThatIsNotThereIsUnreachable(t *testing.T) {
 	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
 }
 
-func TestWhatIsSentInBinaryModeTheSDKReadsAsTheSameEvent(t *testing.T) {
+func TestSDKDecodesTheSameEventInBinaryMode(t *testing.T) {
 	t.Parallel()
 	b := startBridge(t, answer(http.StatusNoContent, ""))
 	_, requests := publish(t, b, Input{Content: []byte(`{"type":"t","source":"s","id":"1","time":"2026-01-02T03:04:05.678Z","tenant":"a","data":{"b": 1.0}}`)})

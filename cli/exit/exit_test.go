@@ -15,12 +15,12 @@ func TestTheCodeOfAnErrorSurvivesWrapping(t *testing.T) {
 		err  error
 		want Code
 	}{
-		"no error":             {nil, OK},
-		"an error without one": {plain, Failed},
-		"an error with one":    {With(NotFound, plain), NotFound},
-		"a wrapped one":        {fmt.Errorf("look: %w", Errorf(Refused, "the answer: %w", plain)), Refused},
-		"the outermost counts": {With(Unreachable, With(Usage, plain)), Unreachable},
-		"no error with a code": {With(Usage, nil), OK},
+		"no error":                {nil, OK},
+		"an error without a code": {plain, Failed},
+		"an error with a code":    {With(NotFound, plain), NotFound},
+		"a wrapped error":         {fmt.Errorf("look: %w", Errorf(Refused, "the answer: %w", plain)), Refused},
+		"the outermost counts":    {With(Unreachable, With(Usage, plain)), Unreachable},
+		"no error with a code":    {With(Usage, nil), OK},
 	} {
 		require.Equal(t, tc.want, CodeOf(tc.err), name)
 	}

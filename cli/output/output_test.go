@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestColumnsAreAlignedByWhatPeopleSee(t *testing.T) {
+func TestColumnsAreAlignedByTheirVisibleWidth(t *testing.T) {
 	t.Parallel()
 	table := NewTable("NAME", "STATE", "NOTE")
 	table.Row("pricing", Colored().Good("ready"), "fine")
@@ -23,7 +23,7 @@ func TestColumnsAreAlignedByWhatPeopleSee(t *testing.T) {
 		"a\n", out.String())
 }
 
-func TestRowsThatComeOneByOneKeepTheirColumns(t *testing.T) {
+func TestStreamedRowsKeepTheirColumns(t *testing.T) {
 	t.Parallel()
 	table := NewTable("A", "B").AtLeast(4)
 	var out bytes.Buffer
@@ -58,7 +58,7 @@ func TestEachFormat(t *testing.T) {
 	}
 }
 
-func TestAFormatThatACommandDoesNotHaveIsRefused(t *testing.T) {
+func TestUnsupportedFormatIsRejected(t *testing.T) {
 	t.Parallel()
 	choices := Choices{Allowed: []Format{JSON, Name}}
 	require.EqualError(t, choices.Set("yaml"), "use one of json, name")
@@ -85,7 +85,7 @@ func TestProgressIsShownOnlyAfterADelay(t *testing.T) {
 	})
 }
 
-func TestProgressOnATerminalLeavesNothingBehind(t *testing.T) {
+func TestProgressOnATerminalIsErased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

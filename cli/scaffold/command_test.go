@@ -67,7 +67,7 @@ func TestInitWritesAnAPIRuleForAnExposedFunction(t *testing.T) {
 		args          []string
 		host, gateway string
 	}{
-		"at its name":      {[]string{"--expose"}, "hello", "kyma-system/kyma-gateway"},
+		"at its own name":  {[]string{"--expose"}, "hello", "kyma-system/kyma-gateway"},
 		"at a host":        {[]string{"--trigger", "http", "--expose=hi.example.com"}, "hi.example.com", "kyma-system/kyma-gateway"},
 		"by a gateway":     {[]string{"--expose=hi", "--gateway", "edge/public"}, "hi", "edge/public"},
 		"at a host of all": {[]string{"--expose=*.example.com"}, `'*.example.com'`, "kyma-system/kyma-gateway"},
@@ -120,14 +120,14 @@ func TestInitOverwritesNothing(t *testing.T) {
 func TestAWrongCommandLineIsAUsageErrorAndWritesNothing(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"no name":          {},
-		"two names":        {"a", "b"},
-		"a bad name":       {"Bad_Name"},
-		"a bad runtime":    {"hello", "--runtime", "ruby"},
-		"a type alone":     {"hello", "--type", "order.paid"},
-		"an event of none": {"hello", "--trigger", "event"},
-		"an event outside": {"hello", "--type", "a.b", "--source", "c", "--expose"},
-		"a bad host":       {"hello", "--expose=Hello"},
+		"no name":                 {},
+		"two names":               {"a", "b"},
+		"a bad name":              {"Bad_Name"},
+		"a bad runtime":           {"hello", "--runtime", "ruby"},
+		"a type alone":            {"hello", "--type", "order.paid"},
+		"an event without a type": {"hello", "--trigger", "event"},
+		"an event outside":        {"hello", "--type", "a.b", "--source", "c", "--expose"},
+		"a bad host":              {"hello", "--expose=Hello"},
 	} {
 		dir := t.TempDir()
 		_, err := execute(t, append(args, "--directory", dir)...)

@@ -78,7 +78,7 @@ func TestEveryProblemIsNamedAtOnce(t *testing.T) {
 	}
 }
 
-// every is a Function of each runtime and trigger, by the name of the test.
+// every returns a Function of each runtime and trigger, by the name of the test.
 func every() map[string]Function {
 	all := map[string]Function{}
 	for _, runtime := range runtimes() {
@@ -99,7 +99,7 @@ func every() map[string]Function {
 	return all
 }
 
-// write puts the files into a folder of their own.
+// write writes the files into a separate folder.
 func write(t *testing.T, f Function) string {
 	t.Helper()
 	files, err := Files(f)
@@ -109,7 +109,7 @@ func write(t *testing.T, f Function) string {
 	return folder
 }
 
-func TestTheTestOfANewFunctionPasses(t *testing.T) {
+func TestGeneratedTestPasses(t *testing.T) {
 	t.Parallel()
 	for name, f := range every() {
 		if f.Dependencies || f.Host != "" {
@@ -136,7 +136,7 @@ func runTests(t *testing.T, f Function, folder string) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "sh", "-c", pageOf(t, f).TestCommand)
 	command.Dir = folder
-	// Python does not recompile a handler that was changed within the same second.
+	// Python does not recompile a handler changed within the same second.
 	command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	out, err := command.CombinedOutput()
 	return string(out), err
@@ -194,7 +194,7 @@ func requireFunction(t *testing.T, f Function, folder string, text []byte) {
 	require.Equal(t, string(dependencies), fn.Spec.Source.Inline.Dependencies)
 }
 
-// requireAPIRule asks what judges APIRules in a cluster that has the gateway and the Function's Service.
+// requireAPIRule validates an APIRule as in a cluster with the gateway and the Function's Service.
 func requireAPIRule(t *testing.T, f Function, text []byte) {
 	t.Helper()
 	var rule v2.APIRule
@@ -242,7 +242,7 @@ func requireSubscription(t *testing.T, f Function, text []byte) {
 	require.Equal(t, "http://thanks.orders.svc.cluster.local", sub.Spec.Sink)
 }
 
-// Several Functions stand in one folder, whose kustomization.yaml lists theirs.
+// Several Functions share a folder, whose kustomization.yaml lists theirs.
 func TestFunctionsAreBuiltTogether(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -260,7 +260,7 @@ func TestFunctionsAreBuiltTogether(t *testing.T) {
 	require.Equal(t, 4, objects.Size())
 }
 
-// What kubectl brings is an older kustomize.
+// kubectl includes an older kustomize.
 func TestKubectlBuildsItToo(t *testing.T) {
 	t.Parallel()
 	kubectl, err := exec.LookPath("kubectl")
@@ -275,7 +275,7 @@ func TestKubectlBuildsItToo(t *testing.T) {
 	require.NotContains(t, string(out), "ConfigMap")
 }
 
-// Local mode reports of a folder what a cluster would report of its objects.
+// Local mode reports for a folder what a cluster would report for its objects.
 func TestLocalModeAcceptsANewFolderWithoutProblems(t *testing.T) {
 	t.Parallel()
 	for name, f := range every() {
@@ -285,10 +285,10 @@ func TestLocalModeAcceptsANewFolderWithoutProblems(t *testing.T) {
 			set, problems, err := manifest.Read(folder)
 			require.NoError(t, err)
 			if f.Runtime == v1alpha2.RuntimeNodeJS20 {
-				problems = slices.DeleteFunc(problems, func(p manifest.Problem) bool { return p.Warning }) // it is deprecated
+				problems = slices.DeleteFunc(problems, func(p manifest.Problem) bool { return p.Warning }) // deprecated runtime
 			}
 			if f.Host != "" {
-				problems = slices.DeleteFunc(problems, func(p manifest.Problem) bool { return p.Warning }) // it is exposed in clusters alone
+				problems = slices.DeleteFunc(problems, func(p manifest.Problem) bool { return p.Warning }) // APIRules of hosts outside of localhost
 			}
 			require.Empty(t, problems)
 			require.Len(t, set.Functions, 1)

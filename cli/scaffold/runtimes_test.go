@@ -32,10 +32,10 @@ func TestMain(m *testing.M) {
 // controlPlane starts for the first test that needs it.
 var controlPlane = envtest.New()
 
-// testTimeout is more than anything here takes on the slowest machine.
+// testTimeout exceeds the duration of any step on a slow machine.
 const testTimeout = 5 * time.Minute
 
-// What init writes, in the runtimes' real servers: its own test only plays the runtime.
+// The generated Functions in the runtimes' real servers: their own tests only simulate the runtime.
 func TestNewFunctionsRunInTheirRuntimesAsInTheirTests(t *testing.T) {
 	t.Parallel()
 	supervisor, err := process.New()
@@ -83,7 +83,7 @@ func start(t *testing.T, f Function, tools *toolchain.Toolchain, supervisor *pro
 	return r
 }
 
-// built is the Function as kustomize gives it.
+// built returns the Function as built by kustomize.
 func built(t *testing.T, f Function) manifest.Function {
 	t.Helper()
 	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), write(t, f))

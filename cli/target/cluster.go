@@ -55,7 +55,7 @@ func slicesResource() schema.GroupVersionResource {
 // cluster is a Rouse in a Kubernetes cluster.
 type cluster struct {
 	options Options
-	name    string // for people
+	name    string // for messages
 	config  *rest.Config
 	http    *http.Client
 	objects dynamic.Interface
@@ -110,7 +110,7 @@ func openCluster(o Options) (*Connection, error) {
 func newCluster(o Options, name string, config *rest.Config) (*cluster, error) {
 	config = rest.CopyConfig(config)
 	config.WarningHandler = rest.NoWarnings{}
-	config.QPS = -1 // one person's requests
+	config.QPS = -1 // requests of a single user
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, exit.Errorf(exit.Unreachable, "use the kubeconfig: %w", err)
@@ -230,9 +230,9 @@ func serviceAccountsResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 }
 
-// login is the token that the admin API gets: that of the kubeconfig. A client certificate cannot be sent to anybody but the API
-// server, and an impersonation is no property of a token: then, and where the user names a ServiceAccount, it is a token of one,
-// which is good for the admin API alone.
+// login returns the token for the admin API: the kubeconfig's token. A client certificate cannot be sent to a server
+// other than the API server, and a token carries no impersonation: in these cases, and when the user names a
+// ServiceAccount, login requests a token of a ServiceAccount, which is valid only for the admin API.
 func (c *cluster) login(ctx context.Context) (string, error) {
 	if c.options.ServiceAccount != "" {
 		return c.accountToken(ctx, c.options.ServiceAccount)

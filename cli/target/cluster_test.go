@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { os.Exit(controlPlane.Main(m)) }
 
 const testTimeout = time.Minute
 
-// kubeconfig has the contexts admin with all permissions, limited without any, and stranger with a wrong token.
+// kubeconfig has the contexts admin with all permissions, limited without any, and stranger with an invalid token.
 func kubeconfig(t *testing.T, config *rest.Config, namespace string) string {
 	t.Helper()
 	written := clientcmdapi.NewConfig()
@@ -122,7 +122,7 @@ spec:
   containers: [{name: eventbridge, image: x, ports: [{name: http, containerPort: 8080}, {name: admin, containerPort: 9091}]}]
 `
 
-func TestAContextThatIsMissingNamesThoseThatThereAre(t *testing.T) {
+func TestMissingContextListsTheExistingOnes(t *testing.T) {
 	t.Parallel()
 	path := kubeconfig(t, &rest.Config{Host: "https://127.0.0.1:1"}, "default")
 	_, err := Open(Options{Context: "production", Kubeconfig: path})
@@ -146,7 +146,7 @@ func TestAClusterThatDoesNotAnswerIsUnreachable(t *testing.T) {
 	require.NoError(t, conn.Close())
 }
 
-func TestFunctionsOfAClusterAreListedAndMissed(t *testing.T) {
+func TestFunctionsOfAClusterAreListedOrReportedMissing(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
 	conn := c.open(t, "admin")
@@ -221,7 +221,7 @@ func TestASleepingFunctionIsWokenByItsScale(t *testing.T) {
 	require.EqualError(t, err, "pod bridge does not start: CrashLoopBackOff: back-off; rouse logs shows what it printed")
 }
 
-func TestBridgesAreFoundOrMissedByTheirPods(t *testing.T) {
+func TestBridgesAreFoundByTheirPodsOrReportedMissing(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
 	conn := c.open(t, "admin")
@@ -275,7 +275,7 @@ func TestForbiddenRequestsNameTheMissingPermission(t *testing.T) {
 	require.ErrorContains(t, err, "does not accept your credentials: log in again")
 }
 
-func TestAClusterWithOtherVersionsOfTheResourcesSaysWhichSideHasToChange(t *testing.T) {
+func TestOtherVersionsOfResourcesNameTheSideToChange(t *testing.T) {
 	t.Parallel()
 	const group, earlier, later = "/apis/serverless.kyma-project.io", "/v1alpha1", "/v1beta1"
 	list := func(version string) string {
@@ -339,7 +339,7 @@ func TestABridgeThatNoLongerServesThisClientNamesTheVersionToUse(t *testing.T) {
 	require.Equal(t, skew.This(daemon.Version()).String(), <-told)
 }
 
-func TestOnlyWhatAnOlderBridgeDoesNotUnderstandIsExplainedByItsVersion(t *testing.T) {
+func TestOnlyUnsupportedRequestsAreExplainedByTheBridgesVersion(t *testing.T) {
 	t.Parallel()
 	client := skew.Side{Level: 3, Oldest: 2, Version: "v0.3.0"}
 	older := skew.Side{Level: 2, Oldest: 1, Version: "v0.2.0"}.String()
@@ -349,13 +349,13 @@ func TestOnlyWhatAnOlderBridgeDoesNotUnderstandIsExplainedByItsVersion(t *testin
 		message string
 		want    error
 	}{
-		"an unknown parameter":     {older, http.StatusBadRequest, "there is no parameter", skew.ErrServerTooOld},
-		"an unknown path":          {older, http.StatusNotFound, skew.NoSuchPath, skew.ErrServerTooOld},
-		"an unknown method":        {older, http.StatusMethodNotAllowed, "use POST", skew.ErrServerTooOld},
-		"a missing dead letter":    {older, http.StatusNotFound, "there is no such dead letter", nil},
-		"a missing right":          {older, http.StatusForbidden, "no", nil},
-		"the same release":         {client.String(), http.StatusBadRequest, "namespace: no", nil},
-		"a bridge that tells none": {"", http.StatusBadRequest, "namespace: no", nil},
+		"an unknown parameter":       {older, http.StatusBadRequest, "there is no parameter", skew.ErrServerTooOld},
+		"an unknown path":            {older, http.StatusNotFound, skew.NoSuchPath, skew.ErrServerTooOld},
+		"an unknown method":          {older, http.StatusMethodNotAllowed, "use POST", skew.ErrServerTooOld},
+		"a missing dead letter":      {older, http.StatusNotFound, "there is no such dead letter", nil},
+		"a missing right":            {older, http.StatusForbidden, "no", nil},
+		"the same release":           {client.String(), http.StatusBadRequest, "namespace: no", nil},
+		"a bridge without a version": {"", http.StatusBadRequest, "namespace: no", nil},
 	} {
 		response := &http.Response{StatusCode: tc.status, Header: http.Header{}}
 		response.Header.Set(skew.Header, tc.header)

@@ -49,7 +49,7 @@ metadata:
 spec: {containers: [{name: function, image: x, ports: [{containerPort: 8080}]}]}
 `
 
-// applyReady makes a pod that is ready.
+// applyReady creates a ready pod.
 func (c testCluster) applyReady(t *testing.T, manifest string) {
 	t.Helper()
 	pod := c.apply(t, manifest)
@@ -59,7 +59,7 @@ func (c testCluster) applyReady(t *testing.T, manifest string) {
 	require.NoError(t, c.Client.Status().Update(t.Context(), pod))
 }
 
-// openForwarding is a connection that reaches ports of pods, each as <pod>:<port>, without a kubelet.
+// openForwarding is a connection that reaches the ports of pods, each as <pod>:<port>, without a kubelet.
 func (c testCluster) openForwarding(t *testing.T, context string, reach func(port string) (url string, err error)) *Connection {
 	t.Helper()
 	conn := c.open(t, context)
@@ -78,7 +78,7 @@ func forwarding(own string, reach func(port string) (string, error)) func(contex
 	}
 }
 
-// activatorOf answers as a gateway does at the port of the Function with this UID.
+// activatorOf responds as a gateway does at the port of the Function with this UID.
 func activatorOf(t *testing.T, uid string) (url string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +90,7 @@ func activatorOf(t *testing.T, uid string) (url string) {
 	return server.URL
 }
 
-func TestAFunctionThatHTTPWakesIsCalledAtItsPortOfAGateway(t *testing.T) {
+func TestFunctionThatHTTPWakesIsCalledAtItsGatewayPort(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
 	uid := string(c.apply(t, functionManifest).GetUID())
@@ -163,7 +163,7 @@ func TestAFunctionWithoutAnActivatorIsCalledAtItsPod(t *testing.T) {
 	}
 }
 
-func TestWhoMayCallAFunctionInNoWayIsToldWhatEachWayNeeds(t *testing.T) {
+func TestCallWithoutPermissionsNamesTheRequirementsOfEachWay(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
 	c.apply(t, functionManifest)

@@ -16,7 +16,7 @@ import (
 	"github.com/rouse-run/rouse/internal/apirule"
 )
 
-func TestURLsOfFunctionsAreThoseOfTheirAPIRules(t *testing.T) {
+func TestURLsOfFunctionsComeFromTheirAPIRules(t *testing.T) {
 	t.Parallel()
 	name := func(namespace, name string) types.NamespacedName {
 		return types.NamespacedName{Namespace: namespace, Name: name}
@@ -39,12 +39,12 @@ func TestURLsOfFunctionsAreThoseOfTheirAPIRules(t *testing.T) {
 		apiRules []v2.APIRule
 		want     map[types.NamespacedName][]string
 	}{
-		"a short host":                {[]v2.APIRule{rule("edge/own", "price", all)}, map[types.NamespacedName][]string{name("shop", "price"): {"http://price.example.com/"}}},
-		"a gateway with TLS":          {[]v2.APIRule{rule("edge/tls", "price", all)}, map[types.NamespacedName][]string{name("shop", "price"): {"https://price.example.org/"}}},
-		"a whole host":                {[]v2.APIRule{rule("edge/many", "*.c.example", all)}, map[types.NamespacedName][]string{name("shop", "price"): {"https://*.c.example/"}}},
-		"a gateway of two domains":    {[]v2.APIRule{rule("edge/many", "price", all)}, map[types.NamespacedName][]string{}},
-		"a gateway that is not known": {[]v2.APIRule{rule("edge/none", "price", all)}, map[types.NamespacedName][]string{}},
-		"an APIRule without a host":   {[]v2.APIRule{noHost}, map[types.NamespacedName][]string{}},
+		"a short host":              {[]v2.APIRule{rule("edge/own", "price", all)}, map[types.NamespacedName][]string{name("shop", "price"): {"http://price.example.com/"}}},
+		"a gateway with TLS":        {[]v2.APIRule{rule("edge/tls", "price", all)}, map[types.NamespacedName][]string{name("shop", "price"): {"https://price.example.org/"}}},
+		"a whole host":              {[]v2.APIRule{rule("edge/many", "*.c.example", all)}, map[types.NamespacedName][]string{name("shop", "price"): {"https://*.c.example/"}}},
+		"a gateway of two domains":  {[]v2.APIRule{rule("edge/many", "price", all)}, map[types.NamespacedName][]string{}},
+		"an unknown gateway":        {[]v2.APIRule{rule("edge/none", "price", all)}, map[types.NamespacedName][]string{}},
+		"an APIRule without a host": {[]v2.APIRule{noHost}, map[types.NamespacedName][]string{}},
 		"paths, each once": {
 			[]v2.APIRule{rule("edge/own", "p", v2.Rule{Path: "/a"}, v2.Rule{Path: "/a"}, v2.Rule{Path: "/a/{*}"}), rule("edge/own", "q", all)},
 			map[types.NamespacedName][]string{name("shop", "price"): {"http://p.example.com/a", "http://p.example.com/a/{*}", "http://q.example.com/"}},
@@ -58,7 +58,7 @@ func TestURLsOfFunctionsAreThoseOfTheirAPIRules(t *testing.T) {
 	}
 }
 
-func TestGatewaysOfRouseTellTheirDomainsByTheirArguments(t *testing.T) {
+func TestDomainsOfRousesGatewaysComeFromTheirArguments(t *testing.T) {
 	t.Parallel()
 	fronts := map[types.NamespacedName]front{}
 	addFronts(fronts, &corev1.Container{Args: []string{"--gateway-domain=a/b=example.com", "--gateway-domain=c/d=example.org", "--tls-address="}})
@@ -70,7 +70,7 @@ func TestGatewaysOfRouseTellTheirDomainsByTheirArguments(t *testing.T) {
 	}, fronts)
 }
 
-func TestGatewaysOfGatewayAPITellTheirDomainsByTheirListeners(t *testing.T) {
+func TestDomainsOfGatewayAPIComeFromListeners(t *testing.T) {
 	t.Parallel()
 	gateway := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": map[string]any{"namespace": "edge", "name": "public"},
@@ -104,7 +104,7 @@ func TestAPIRulesThatAreReadyExposeFunctionsOfACluster(t *testing.T) {
 	apiRule := c.apply(t, apiRuleManifest)
 	c.apply(t, strings.Replace(gatewayManifest, "image: x", "image: x, args: [--gateway-domain=edge/own=example.com]", 1))
 	conn := c.open(t, "admin")
-	require.Empty(t, conn.Exposed(t.Context(), c.namespace), "it has no state")
+	require.Empty(t, conn.Exposed(t.Context(), c.namespace), "an APIRule without a state must not expose")
 
 	for state, want := range map[string][]string{"Error": nil, "Ready": {"http://pricing.example.com/"}} {
 		require.NoError(t, unstructured.SetNestedField(apiRule.Object, state, "status", "state"))

@@ -63,7 +63,7 @@ func (c *cluster) replicasOf(ctx context.Context, namespace string) (map[string]
 		LabelSelector: v1alpha2.LabelManagedBy + "=" + v1alpha2.ManagedBy,
 	})
 	if apierrors.IsForbidden(err) {
-		return nil, nil // a list without numbers is better than none
+		return nil, nil // a list without numbers is better than no list
 	}
 	if err != nil {
 		return nil, c.explain(err, "list", "deployments", namespace)

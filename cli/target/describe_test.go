@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/dev/instance"
 )
 
-func TestThePhaseOfAFunctionInACluster(t *testing.T) {
+func TestPhaseOfAFunctionInACluster(t *testing.T) {
 	t.Parallel()
 	condition := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: reason}
@@ -30,14 +30,14 @@ func TestThePhaseOfAFunctionInACluster(t *testing.T) {
 		want       string
 		wantError  string
 	}{
-		"a new one":            {nil, replicas{}, "preparing", ""},
-		"one that is built":    {[]metav1.Condition{condition(v1alpha2.ConditionBuildReady, metav1.ConditionUnknown, v1alpha2.ReasonJobRunning)}, replicas{}, "preparing", ""},
-		"one that sleeps":      {[]metav1.Condition{running}, replicas{}, "asleep", ""},
-		"one that wakes":       {[]metav1.Condition{running}, replicas{1, 0}, "waking", ""},
-		"one that serves":      {[]metav1.Condition{running}, replicas{2, 1}, "ready", ""},
-		"one without KEDA":     {[]metav1.Condition{running, condition(v1alpha2.ConditionScaling, metav1.ConditionFalse, v1alpha2.ReasonKedaNotInstalled)}, replicas{1, 1}, "ready", ""},
-		"one that is replaced": {[]metav1.Condition{condition(v1alpha2.ConditionRunning, metav1.ConditionUnknown, v1alpha2.ReasonDeploymentWaiting)}, replicas{1, 1}, "reloading", ""},
-		"one that is wrong":    {[]metav1.Condition{condition(v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonInvalidSpec), running}, replicas{1, 1}, "failing", v1alpha2.ReasonInvalidSpec},
+		"a new Function":            {nil, replicas{}, "preparing", ""},
+		"a Function being built":    {[]metav1.Condition{condition(v1alpha2.ConditionBuildReady, metav1.ConditionUnknown, v1alpha2.ReasonJobRunning)}, replicas{}, "preparing", ""},
+		"a sleeping Function":       {[]metav1.Condition{running}, replicas{}, "asleep", ""},
+		"a waking Function":         {[]metav1.Condition{running}, replicas{1, 0}, "waking", ""},
+		"a serving Function":        {[]metav1.Condition{running}, replicas{2, 1}, "ready", ""},
+		"a Function without KEDA":   {[]metav1.Condition{running, condition(v1alpha2.ConditionScaling, metav1.ConditionFalse, v1alpha2.ReasonKedaNotInstalled)}, replicas{1, 1}, "ready", ""},
+		"a Function being replaced": {[]metav1.Condition{condition(v1alpha2.ConditionRunning, metav1.ConditionUnknown, v1alpha2.ReasonDeploymentWaiting)}, replicas{1, 1}, "reloading", ""},
+		"an invalid Function":       {[]metav1.Condition{condition(v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonInvalidSpec), running}, replicas{1, 1}, "failing", v1alpha2.ReasonInvalidSpec},
 	} {
 		fn := &v1alpha2.Function{Status: v1alpha2.FunctionStatus{ObservedGeneration: 1, Conditions: tc.conditions}}
 		got := describe(fn, tc.count)
@@ -46,7 +46,7 @@ func TestThePhaseOfAFunctionInACluster(t *testing.T) {
 	}
 }
 
-func TestTheStateOfASubscriptionInACluster(t *testing.T) {
+func TestStateOfASubscriptionInACluster(t *testing.T) {
 	t.Parallel()
 	wrong := eventingv1alpha2.Condition{Type: eventingv1alpha2.ConditionSpecValid, Status: corev1.ConditionFalse, Message: "the sink is no URL"}
 	letters := eventingv1alpha2.Condition{Type: eventingv1alpha2.ConditionDeadLetterSink, Status: corev1.ConditionFalse, Message: "no such Service"}
@@ -55,11 +55,11 @@ func TestTheStateOfASubscriptionInACluster(t *testing.T) {
 		conditions    []eventingv1alpha2.Condition
 		want, message string
 	}{
-		"a new one":                          {false, false, nil, "preparing", ""},
-		"one that is served":                 {true, false, nil, "ready", ""},
-		"one that is paused":                 {true, true, nil, "paused", ""},
-		"one that is wrong, paused or not":   {false, true, []eventingv1alpha2.Condition{wrong}, "failing", "the sink is no URL"},
-		"one whose dead letters lack a sink": {true, false, []eventingv1alpha2.Condition{letters}, "ready", "no such Service"},
+		"a new Subscription":                                  {false, false, nil, "preparing", ""},
+		"a served Subscription":                               {true, false, nil, "ready", ""},
+		"a paused Subscription":                               {true, true, nil, "paused", ""},
+		"an invalid Subscription, paused or not":              {false, true, []eventingv1alpha2.Condition{wrong}, "failing", "the sink is no URL"},
+		"a Subscription with an invalid sink of dead letters": {true, false, []eventingv1alpha2.Condition{letters}, "ready", "no such Service"},
 	} {
 		got := describeSubscription(&eventingv1alpha2.Subscription{
 			Spec:   eventingv1alpha2.SubscriptionSpec{Sink: "https://me:secret@api.example.com/in?token=secret", Paused: tc.paused},
@@ -108,11 +108,11 @@ func TestStateOfAStartingPodHasItsReason(t *testing.T) {
 		text  string
 		code  exit.Code
 	}{
-		"no pod":                  {nil, false, "", exit.OK},
-		"one that goes":           {[]corev1.Pod{going}, false, "", exit.OK},
-		"one that is made":        {[]corev1.Pod{waiting("ContainerCreating")}, false, "pod  is ContainerCreating", exit.OK},
-		"one that crashes":        {[]corev1.Pod{waiting("CrashLoopBackOff")}, false, "pod  is CrashLoopBackOff", exit.Failed},
-		"one beside a broken one": {[]corev1.Pod{waiting("ImagePullBackOff"), ready}, true, "", exit.OK},
+		"no pod":                           {nil, false, "", exit.OK},
+		"a terminating pod":                {[]corev1.Pod{going}, false, "", exit.OK},
+		"a pod being created":              {[]corev1.Pod{waiting("ContainerCreating")}, false, "pod  is ContainerCreating", exit.OK},
+		"a crashing pod":                   {[]corev1.Pod{waiting("CrashLoopBackOff")}, false, "pod  is CrashLoopBackOff", exit.Failed},
+		"a ready pod next to a broken one": {[]corev1.Pod{waiting("ImagePullBackOff"), ready}, true, "", exit.OK},
 	} {
 		pod, text, err := pick(tc.pods)
 		require.Equal(t, tc.ready, pod != nil, name)
@@ -121,7 +121,7 @@ func TestStateOfAStartingPodHasItsReason(t *testing.T) {
 	}
 }
 
-func TestLocalModeSaysWhereAPIRulesLeadToAFunction(t *testing.T) {
+func TestLocalModeReturnsURLsOfAPIRulesForAFunction(t *testing.T) {
 	t.Parallel()
 	control := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"functions": [

@@ -4,8 +4,8 @@
 //
 //   - A cluster is only touched when a context or a kubeconfig was named.
 //   - A gateway gets requests for a Function only after it confirmed that its port belongs to the Function.
-//   - What it opens is closed by Close, and it listens on loopback only.
+//   - Close closes all connections, and listeners are only on loopback.
 //   - Errors name the cause and the remedy, and carry an exit code.
 //   - Tokens never appear in errors.
-//   - A redrive or purge reports what it did, also when it fails halfway.
+//   - A redrive or purge reports its result even when it fails halfway.
 package target

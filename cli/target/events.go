@@ -26,14 +26,14 @@ const maxRecord = 1 << 20
 type Wanted struct {
 	ID, Trace, Cause string
 	Type, Source     string
-	Namespace        string // of the Subscription; what was only stored has none and fits any
+	Namespace        string // of the Subscription; an event that was only stored has none and matches any
 	Subscription     string
 	Sink             string // namespace/name or name
 	Kinds            []journal.Kind
 	Since            time.Duration // how far back; negative for everything
 	Follow           bool
 
-	// Within is the namespace that is asked about where not all may be. Note is called then; it may be nil.
+	// Within is the namespace to query when the user may not query all. Note is called in this case; it may be nil.
 	Within   string
 	Note     func(text string)
 	narrowed bool // to Within

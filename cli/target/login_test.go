@@ -24,7 +24,7 @@ import (
 
 const anyURL = "https://admin.example.com"
 
-// loginAs is the token that the admin API gets from a user of a kubeconfig.
+// loginAs returns the token that the admin API gets from a user of a kubeconfig.
 func (c testCluster) loginAs(t *testing.T, user clientcmdapi.AuthInfo, account string) (string, error) {
 	t.Helper()
 	written := clientcmdapi.NewConfig()
@@ -80,7 +80,7 @@ func TestTheAdminAPIGetsTheTokenOfTheKubeconfig(t *testing.T) {
 	require.ErrorContains(t, err, "/does/not/exist")
 }
 
-func TestACertificateLogsInByATokenForTheAdminAPIAlone(t *testing.T) {
+func TestCertificateLogsInWithATokenForTheAdminAPIOnly(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
 	c.makeAccount(t, adminAccount)
@@ -93,9 +93,9 @@ func TestACertificateLogsInByATokenForTheAdminAPIAlone(t *testing.T) {
 		account string
 		want    string
 	}{
-		"the chart's":         {c.certificate(), "", adminAccount},
-		"one that is named":   {c.certificate(), c.namespace + "/reader", "reader"},
-		"by who impersonates": {impersonating, "", adminAccount},
+		"the chart's":            {c.certificate(), "", adminAccount},
+		"a named ServiceAccount": {c.certificate(), c.namespace + "/reader", "reader"},
+		"an impersonating user":  {impersonating, "", adminAccount},
 	} {
 		token, err := c.loginAs(t, tc.user, tc.account)
 		require.NoError(t, err, name)
@@ -115,7 +115,7 @@ func TestACertificateLogsInByATokenForTheAdminAPIAlone(t *testing.T) {
 	require.ErrorContains(t, err, "does not accept your credentials", "the token is for the API server then")
 }
 
-func TestALoginThatCannotBeMadeSaysWhatToDo(t *testing.T) {
+func TestFailedLoginNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
 	limited := c.certificate()
@@ -145,7 +145,7 @@ func TestALoginThatCannotBeMadeSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestATokenIsSentWhereNobodyReadsItOnItsWay(t *testing.T) {
+func TestTokenIsSentOnlyOverProtectedConnections(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
 		"https://rouse.example.com":       "",
@@ -199,7 +199,7 @@ func tenantOnly(t *testing.T) (admin Admin, asked *atomic.Int32) {
 	return Admin{URL: server.URL, Token: "t"}, asked
 }
 
-func TestATenantSeesWhatHappensInItsNamespace(t *testing.T) {
+func TestTenantSeesTheEventsOfItsNamespace(t *testing.T) {
 	t.Parallel()
 	admin, asked := tenantOnly(t)
 	var notes []string
@@ -220,7 +220,7 @@ func TestATenantSeesWhatHappensInItsNamespace(t *testing.T) {
 	require.EqualValues(t, 5, found.Sequence)
 }
 
-func TestWhoMayNotHasTheBridgesWordForIt(t *testing.T) {
+func TestForbiddenRequestReturnsTheBridgesError(t *testing.T) {
 	t.Parallel()
 	admin, asked := tenantOnly(t)
 	_, ofAll := New(admin).Work(t.Context(), "")
@@ -231,7 +231,7 @@ func TestWhoMayNotHasTheBridgesWordForIt(t *testing.T) {
 		require.Equal(t, exit.Unreachable, exit.CodeOf(err))
 		require.EqualError(t, err, "the bridge refuses that: alice may not do that: ask for a RoleBinding")
 	}
-	require.EqualValues(t, 5, asked.Load(), "one of them has a namespace to ask for instead")
+	require.EqualValues(t, 5, asked.Load(), "only one request may be repeated for the namespace")
 }
 
 func TestATokenFollowsNoRedirect(t *testing.T) {

@@ -105,11 +105,11 @@ type Options struct {
 	Kubeconfig string
 	Namespace  string // empty: the default of the target
 
-	Directory string // the folder whose local mode is meant; empty: the working directory
+	Directory string // the folder of the local mode; empty: the working directory
 
 	RouseNamespace string   // where Rouse is installed in the cluster
 	AdminURLs      []string // of the admin APIs there; none: those of all bridges, by port-forward
-	ServiceAccount string   // namespace/name, whose token the admin API gets; empty: that of the kubeconfig
+	ServiceAccount string   // namespace/name, whose token the admin API gets; empty: the kubeconfig's token
 
 	// Note is called with messages about what the command waits for. It may be nil.
 	Note func(text string)
@@ -126,8 +126,8 @@ type Connection struct {
 	Name string
 	// Local is true for the local mode, where all namespaces are one's own.
 	Local bool
-	// Namespace is the one to use: that of the options, else that of the context. It is empty for the local mode when
-	// none was named: names are searched for in all of them there.
+	// Namespace is the effective namespace: that of the options, or else that of the context. It is empty for the local
+	// mode when none was named: names are searched in all namespaces there.
 	Namespace string
 }
 

@@ -24,7 +24,7 @@ func at(ms int) time.Time {
 	return time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC).Add(time.Duration(ms) * time.Millisecond)
 }
 
-// stored is an event that the stream had at a time.
+// stored returns the record of an event that was stored at a time.
 func stored(ms int, id, name, source, cause string) journal.Record {
 	return journal.Record{
 		Time: at(ms), Kind: journal.Stored, ID: id, Type: name, Source: source, Cause: cause, Trace: chain,
@@ -32,7 +32,7 @@ func stored(ms int, id, name, source, cause string) journal.Record {
 	}
 }
 
-// attempt is one delivery of an event, which began and ended.
+// attempt returns the record of a delivery.
 func attempt(of journal.Record, subscription string, kind journal.Kind, began, ended int, change ...func(*journal.Record)) journal.Record {
 	r := of
 	r.Time, r.Kind, r.Began, r.Took = at(ended), kind, at(began), time.Duration(ended-began)*time.Millisecond
@@ -156,5 +156,5 @@ func TestTreeOfAnUnknownEventIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, trace.ErrUnknown)
 	require.ErrorContains(t, err, `event "1002"`)
 	_, err = trace.Tree([]journal.Record{{Kind: journal.DeadLettered}}, "")
-	require.ErrorIs(t, err, trace.ErrUnknown, "a message that is no event has no id")
+	require.ErrorIs(t, err, trace.ErrUnknown, "a message that is not an event has no id")
 }

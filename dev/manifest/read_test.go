@@ -254,7 +254,7 @@ func TestProblemsNameTheLineOfTheField(t *testing.T) {
 			edit(orders, "price.default", "other.default"),
 			[]string{"warning: x.yaml:9: Subscription default/orders: service other.default not found in the folder"},
 		},
-		"a version that there is not": {
+		"an unknown version": {
 			edit(price, "v1alpha2", "v1"),
 			[]string{`x.yaml:2: Function default/price: no matches for kind "Function" in version "serverless.kyma-project.io/v1" (use serverless.kyma-project.io/v1alpha2)`},
 		},
@@ -309,13 +309,13 @@ func TestAnObjectWithAProblemDoesNotHideOthers(t *testing.T) {
 		"a.yaml": "{", "b.yaml": strings.ReplaceAll(price, "nodejs22", "cobol") + "---\n" + orders,
 		"c.yaml": strings.ReplaceAll(price, "name: price", "name: tax"),
 	}))
-	require.Len(t, problems, 2, "the sink is declared, although its Function has a problem")
+	require.Len(t, problems, 2, "the Service of a Function with a problem must count as declared")
 	require.Len(t, set.Functions, 1)
 	require.Len(t, set.Subscriptions, 1)
 }
 
-// As of one that was printed by kubectl get.
-func TestWhatFilesSayOfAnAPIRulesPastCountsNothing(t *testing.T) {
+// Like the output of kubectl get.
+func TestServerFieldsOfAnAPIRuleAreIgnoredInFiles(t *testing.T) {
 	t.Parallel()
 	const past = "name: public\n  uid: a\n  generation: 7\n  creationTimestamp: 2020-01-01T00:00:00Z\n  deletionTimestamp: 2020-01-01T00:00:00Z"
 	set, problems := read(t, write(t, map[string]string{
@@ -331,7 +331,7 @@ func TestWhatFilesSayOfAnAPIRulesPastCountsNothing(t *testing.T) {
 	require.Equal(t, "x.yaml:15", filepath.Base(rule.Problem(".spec.rules[0].methods[0]", "", "").String()))
 }
 
-func TestFilesThatCannotBeRead(t *testing.T) {
+func TestUnreadableFilesAreReported(t *testing.T) {
 	t.Parallel()
 	dir := write(t, map[string]string{"a.yaml": price, "large.yaml": "# " + strings.Repeat("x", maxFile)})
 	require.NoError(t, os.Symlink("loop.yaml", filepath.Join(dir, "loop.yaml")))
@@ -413,18 +413,18 @@ func TestBrokenKustomizationHasItsPosition(t *testing.T) {
 	require.Len(t, set.Functions, 1)
 }
 
-func TestAProblemConcernsWhatItMayHide(t *testing.T) {
+func TestProblemConcernsTheObjectsThatItMayHide(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		problem Problem
 		want    bool
 	}{
-		"the object itself":                 {Problem{Object: "Function orders/pricing"}, true},
-		"a file that cannot be read":        {Problem{}, true},
-		"another object":                    {Problem{Object: "Function orders/price"}, false},
-		"another kind":                      {Problem{Object: "Subscription orders/pricing"}, false},
-		"a warning about it hides nothing":  {Problem{Object: "Function orders/pricing", Warning: true}, false},
-		"a warning about a file hides none": {Problem{Warning: true}, false},
+		"the object itself":                    {Problem{Object: "Function orders/pricing"}, true},
+		"a file that cannot be read":           {Problem{}, true},
+		"another object":                       {Problem{Object: "Function orders/price"}, false},
+		"another kind":                         {Problem{Object: "Subscription orders/pricing"}, false},
+		"a warning about it hides nothing":     {Problem{Object: "Function orders/pricing", Warning: true}, false},
+		"a warning about a file hides nothing": {Problem{Warning: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -433,7 +433,7 @@ func TestAProblemConcernsWhatItMayHide(t *testing.T) {
 	}
 }
 
-// BenchmarkRead reads the sample: the first time, with the CRDs to compile, and again.
+// BenchmarkRead reads the sample, first including the compilation of the CRDs, then without.
 func BenchmarkRead(b *testing.B) {
 	b.Run("first", func(b *testing.B) {
 		for b.Loop() {

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slow is how long a machine that has much else to do may take.
+// slow is a timeout for busy machines.
 const slow = time.Minute
 
-// watched starts to watch a folder, and returns how to wait until changes were reported.
+// watched starts to watch a folder, and returns a function that waits for a report of changes.
 func watched(t *testing.T, dir string) (await func(what string)) {
 	t.Helper()
 	signalled := make(chan struct{}, 1)

@@ -40,12 +40,12 @@ func TestRecentHasTheLastLinesInOrder(t *testing.T) {
 		n    int
 		want []string
 	}{
-		"of one Function":                       {of: pricing, n: 9, want: []string{"p2", "p3", "p4"}},
-		"fewer than there are":                  {of: pricing, n: 2, want: []string{"p3", "p4"}},
-		"of all, as they came":                  {of: all, n: 9, want: []string{"p2", "i1", "p3", "p4"}},
-		"none when none are asked for":          {of: all, n: 0, want: []string{}},
-		"none for a number that makes no sense": {of: all, n: -1, want: []string{}},
-		"none of a Function that is not there":  {of: types.NamespacedName{Namespace: "a", Name: "b"}, n: 9, want: []string{}},
+		"of one Function":             {of: pricing, n: 9, want: []string{"p2", "p3", "p4"}},
+		"fewer than available":        {of: pricing, n: 2, want: []string{"p3", "p4"}},
+		"of all, as they came":        {of: all, n: 9, want: []string{"p2", "i1", "p3", "p4"}},
+		"none for a count of zero":    {of: all, n: 0, want: []string{}},
+		"none for a negative count":   {of: all, n: -1, want: []string{}},
+		"none of an unknown Function": {of: types.NamespacedName{Namespace: "a", Name: "b"}, n: 9, want: []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +69,7 @@ func TestLoudFunctionDropsNoLinesOfOthers(t *testing.T) {
 	require.Len(t, f.Recent(all, 1000), 11)
 }
 
-func TestLinesOfAForgottenFunctionAreGone(t *testing.T) {
+func TestLinesOfAForgottenFunctionAreDropped(t *testing.T) {
 	t.Parallel()
 	f := NewFeed(10)
 	addLines(f, pricing, "p")
@@ -89,7 +89,7 @@ func TestALineHasATimeAndLowerCaseNames(t *testing.T) {
 		"stream":"stderr","text":"x"}`, string(written))
 }
 
-// follow collects what a follower gets, until the test ends.
+// follow collects a follower's lines until the end of the test.
 func follow(t *testing.T, f *Feed, fn types.NamespacedName, tail int) <-chan Line {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,7 +113,7 @@ func next(t *testing.T, lines <-chan Line) string {
 	}
 }
 
-func TestAFollowerGetsTheTailAndThenWhatComes(t *testing.T) {
+func TestFollowerGetsTheTailAndThenNewLines(t *testing.T) {
 	t.Parallel()
 	f := NewFeed(10)
 	addLines(f, pricing, "p1", "p2", "p3")
@@ -129,7 +129,7 @@ func TestAFollowerOfAllGetsEachLineOnceInOrder(t *testing.T) {
 	t.Parallel()
 	const each = 500
 	f := NewFeed(each)
-	lines := follow(t, f, all, 2*each) // it may begin after some were added
+	lines := follow(t, f, all, 2*each) // it may start after some were added
 	var writers sync.WaitGroup
 	for _, fn := range []types.NamespacedName{pricing, invoicing} {
 		writers.Go(func() {
@@ -156,7 +156,7 @@ func TestSlowFollowerGetsANoticeOfMissingLines(t *testing.T) {
 	f.Follow(ctx, pricing, 1, func(line Line) {
 		got = append(got, line.Text)
 		switch line.Text {
-		case "first": // while it is being handled, more come than are kept
+		case "first": // while it is being handled, more lines arrive than are kept
 			addLines(f, pricing, "lost 1", "lost 2", "kept 1", "kept 2")
 		case "kept 2":
 			cancel()

@@ -20,7 +20,7 @@ func TestOnLinuxTheKernelKillsTheProgramWithoutAKeeper(t *testing.T) {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	}
 	callers["tree 3"].requireGone(t)
-	// No process ends what the program had started.
+	// No process kills the program's children.
 	for _, name := range []string{"tree 2", "tree 1", "guarded"} {
 		require.NoError(t, syscall.Kill(callers[name].pid, syscall.SIGKILL))
 	}

@@ -21,10 +21,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The test binary plays the programs that the tests start.
+// The test binary plays the roles of the started programs.
 const (
 	envRole = "PROCESS_TEST_ROLE"
-	envCall = "PROCESS_TEST_CALL" // where a role connects to; the connection ends with it
+	envCall = "PROCESS_TEST_CALL" // address to connect to; the connection ends with the role
 )
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// play does what a role does; the first word is the role, the others its parameters.
+// play runs a role; the first word is the role, the others are its parameters.
 func play(role string) int {
 	word, rest, _ := strings.Cut(role, " ")
 	if word != "print" {
@@ -62,7 +62,7 @@ func play(role string) int {
 	case "guarded": // belongs to a group that the Supervisor did not start
 		call(role)
 		select {}
-	case "tree": // lives with a child and a grandchild
+	case "tree": // runs with a child and a grandchild
 		generations, _ := strconv.Atoi(rest)
 		call(role)
 		if generations > 1 {
@@ -98,7 +98,7 @@ func supervise() {
 	call("keeper is " + strconv.Itoa(supervisor.keeper.command.Process.Pid))
 }
 
-// startChild starts a child that is not waited for.
+// startChild starts a child without waiting for it.
 func startChild(role string) {
 	own, _ := os.Executable()
 	child := exec.Command(own)
@@ -121,7 +121,7 @@ func sendPort(port string) {
 	_ = pipe.Close()
 }
 
-// call shows that this process lives, over a connection that stays open as long as it does.
+// call signals that this process is alive, by a connection that stays open until it ends.
 func call(name string) {
 	conn, err := net.Dial("tcp", os.Getenv(envCall))
 	if err == nil {
@@ -133,7 +133,7 @@ func call(name string) {
 	go func() { _, _ = io.Copy(io.Discard, conn) }() // keeps the connection from the garbage collector
 }
 
-// testTimeout is how long a test waits for what will happen; only a test that fails waits so long.
+// testTimeout is the timeout of awaited events; only a failing test reaches it.
 const testTimeout = time.Minute
 
 func newSupervisor(t *testing.T) *Supervisor {
@@ -173,7 +173,7 @@ func requireClosed(t *testing.T, c <-chan struct{}, what string) {
 	}
 }
 
-func TestAProgramThatEndsHasHandedOnAllItsLines(t *testing.T) {
+func TestEndedProgramHasPassedOnAllItsLines(t *testing.T) {
 	t.Parallel()
 	supervisor := newSupervisor(t)
 	for name, tc := range map[string]struct{ status, want string }{
@@ -283,9 +283,9 @@ func TestFailedStartHasAReason(t *testing.T) {
 		command Command
 		want    string
 	}{
-		"a program that is not there": {command: Command{Path: "/nowhere/node"}, want: "start /nowhere/node: fork/exec /nowhere/node: no such file or directory"},
-		"a folder that is not there":  {command: Command{Path: os.Args[0], Dir: "/nowhere"}, want: "no such file or directory"},
-		"a file that is no program":   {command: Command{Path: empty}, want: "permission denied"},
+		"a missing program":             {command: Command{Path: "/nowhere/node"}, want: "start /nowhere/node: fork/exec /nowhere/node: no such file or directory"},
+		"a missing folder":              {command: Command{Path: os.Args[0], Dir: "/nowhere"}, want: "no such file or directory"},
+		"a file that is not executable": {command: Command{Path: empty}, want: "permission denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -295,7 +295,7 @@ func TestFailedStartHasAReason(t *testing.T) {
 	}
 }
 
-func TestATreeDiesWithAParentThatIsKilled(t *testing.T) {
+func TestTreeIsKilledWithItsParent(t *testing.T) {
 	t.Parallel()
 	life := listen(t)
 	parent := startParent(t, life)
@@ -306,7 +306,7 @@ func TestATreeDiesWithAParentThatIsKilled(t *testing.T) {
 	}
 }
 
-// startParent starts a process that has a Supervisor with a tree.
+// startParent starts a process with a Supervisor and a tree.
 func startParent(t *testing.T, life *life) *exec.Cmd {
 	t.Helper()
 	command := roleCommand("supervise", life.address)
@@ -317,13 +317,13 @@ func startParent(t *testing.T, life *life) *exec.Cmd {
 	return parent
 }
 
-// life accepts connections of processes that live.
+// life accepts connections of live processes.
 type life struct {
 	address string
 	calls   chan *caller
 }
 
-// caller is a process that lives as long as its connection.
+// caller is a process that is alive as long as its connection.
 type caller struct {
 	name string
 	pid  int
@@ -335,7 +335,7 @@ func (c *caller) requireGone(t *testing.T) {
 	requireClosed(t, c.gone, "the end of "+c.name)
 }
 
-// family are a supervisor, its tree and what it guards.
+// family is a supervisor with its tree and the guarded process.
 func (l *life) family(t *testing.T) map[string]*caller {
 	t.Helper()
 	callers := map[string]*caller{}
@@ -408,13 +408,13 @@ func TestOutputIsSplitIntoLines(t *testing.T) {
 		text string
 		want []string
 	}{
-		"none of nothing":                  {text: ""},
-		"whole ones":                       {text: "a\nb\n", want: []string{"a", "b"}},
-		"empty ones":                       {text: "\n\na\n", want: []string{"", "", "a"}},
-		"the last one without an end":      {text: "a\nb", want: []string{"a", "b"}},
-		"with the ends of other systems":   {text: "a\r\nb\r\n", want: []string{"a", "b"}},
-		"a long one in pieces":             {text: long + "yz\nb\n", want: []string{long, "yz", "b"}},
-		"bytes that are no text, replaced": {text: "a\xffb\n", want: []string{"a\uFFFDb"}},
+		"no lines of an empty output":    {text: ""},
+		"complete lines":                 {text: "a\nb\n", want: []string{"a", "b"}},
+		"empty lines":                    {text: "\n\na\n", want: []string{"", "", "a"}},
+		"a last line without an end":     {text: "a\nb", want: []string{"a", "b"}},
+		"with the ends of other systems": {text: "a\r\nb\r\n", want: []string{"a", "b"}},
+		"a long line in pieces":          {text: long + "yz\nb\n", want: []string{long, "yz", "b"}},
+		"invalid UTF-8, replaced":        {text: "a\xffb\n", want: []string{"a\uFFFDb"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -433,18 +433,18 @@ func TestOutputIsSplitIntoLines(t *testing.T) {
 	}
 }
 
-func TestTheKeeperKillsTheGroupsThatHaveNotEnded(t *testing.T) {
+func TestKeeperKillsGroupsThatHaveNotEnded(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		orders string
 		want   []int
 	}{
-		"none when nothing was started":        {orders: ""},
-		"those that go on":                     {orders: "+7\n+8\n+9\n-8\n", want: []int{7, 9}},
-		"one that has begun again":             {orders: "+7\n-7\n+7\n", want: []int{7}},
-		"none for an end without a beginning":  {orders: "-7\n"},
+		"no group without a start":             {orders: ""},
+		"groups that have not ended":           {orders: "+7\n+8\n+9\n-8\n", want: []int{7, 9}},
+		"a group that was started again":       {orders: "+7\n-7\n+7\n", want: []int{7}},
+		"no group for an end without a start":  {orders: "-7\n"},
 		"never all processes":                  {orders: "+1\n+0\n-0\n-1\n"},
-		"none for what it does not know":       {orders: "\n+\nx\n+x\n"},
+		"no group for malformed orders":        {orders: "\n+\nx\n+x\n"},
 		"also when the last order was cut off": {orders: "+7\n+8", want: []int{7, 8}},
 	} {
 		t.Run(name, func(t *testing.T) {

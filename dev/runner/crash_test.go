@@ -94,15 +94,15 @@ func TestDesiredReplicas(t *testing.T) {
 		exclusive bool
 		want      int
 	}{
-		"one when nothing is said":         {fn: function("x"), scaled: -1, want: 1},
-		"what is said":                     {fn: function("x", fixed(ptr.To[int32](3))), scaled: 1, want: 3},
-		"none when that is said":           {fn: function("x", fixed(ptr.To[int32](0))), scaled: 1, want: 0},
-		"the least before it is scaled":    {fn: function("x", sleeps(2, 4)), scaled: -1, want: 2},
-		"as scaled":                        {fn: function("x", sleeps(0, 4)), scaled: 3, want: 3},
-		"not more than the most":           {fn: function("x", sleeps(0, 4)), scaled: 9, want: 4},
-		"not less than the least":          {fn: function("x", sleeps(1, 4)), scaled: 0, want: 1},
-		"one with a debugger":              {fn: function("x", sleeps(2, 4)), scaled: 3, exclusive: true, want: 1},
-		"none with a debugger that sleeps": {fn: function("x", sleeps(0, 4)), scaled: 0, exclusive: true, want: 0},
+		"one by default":                    {fn: function("x"), scaled: -1, want: 1},
+		"the number in the spec":            {fn: function("x", fixed(ptr.To[int32](3))), scaled: 1, want: 3},
+		"zero in the spec":                  {fn: function("x", fixed(ptr.To[int32](0))), scaled: 1, want: 0},
+		"the minimum before it is scaled":   {fn: function("x", sleeps(2, 4)), scaled: -1, want: 2},
+		"as scaled":                         {fn: function("x", sleeps(0, 4)), scaled: 3, want: 3},
+		"not more than the most":            {fn: function("x", sleeps(0, 4)), scaled: 9, want: 4},
+		"not less than the least":           {fn: function("x", sleeps(1, 4)), scaled: 0, want: 1},
+		"one with a debugger":               {fn: function("x", sleeps(2, 4)), scaled: 3, exclusive: true, want: 1},
+		"none with a debugger while asleep": {fn: function("x", sleeps(0, 4)), scaled: 0, exclusive: true, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +124,7 @@ func TestFinishTimeFollowsTheTimeoutOfCalls(t *testing.T) {
 	}
 }
 
-func TestTheProblemOfAFileIsFound(t *testing.T) {
+func TestProblemOfAFunctionIsFoundByItsFile(t *testing.T) {
 	t.Parallel()
 	at := manifest.Position{File: "a.yaml", Line: 1}
 	for name, tc := range map[string]struct {
@@ -132,7 +132,7 @@ func TestTheProblemOfAFileIsFound(t *testing.T) {
 		want     string
 	}{
 		"none":                   {},
-		"its own":                {problems: []manifest.Problem{{Position: at, Message: "x"}, {Position: at, Object: "Function orders/pricing", Message: "y"}}, want: "a.yaml:1: Function orders/pricing: y"},
+		"the Function's own":     {problems: []manifest.Problem{{Position: at, Message: "x"}, {Position: at, Object: "Function orders/pricing", Message: "y"}}, want: "a.yaml:1: Function orders/pricing: y"},
 		"that of the whole file": {problems: []manifest.Problem{{Position: at, Message: "x"}}, want: "a.yaml:1: x"},
 		"not a warning":          {problems: []manifest.Problem{{Position: at, Message: "x", Warning: true}}},
 		"not another object's":   {problems: []manifest.Problem{{Position: at, Object: "Function orders/other", Message: "x"}}},
@@ -145,7 +145,7 @@ func TestTheProblemOfAFileIsFound(t *testing.T) {
 	}
 }
 
-func TestStackTracesNameFilesOfTheUserAndNoCopies(t *testing.T) {
+func TestStackTracesNameTheUsersFilesRatherThanCopies(t *testing.T) {
 	t.Parallel()
 	block, file := manifest.Position{File: "orders/f.yaml", Line: 10}, manifest.Position{File: "orders/handler.js", Line: 1}
 	origin, err := filepath.Abs(block.File)
@@ -173,7 +173,7 @@ func TestStackTracesNameFilesOfTheUserAndNoCopies(t *testing.T) {
 			printed: "panic: no\n\ngoroutine 1 [running]:\nhandler.connect(...)\n\thandler@v0.0.0/handler.go:2\nexample.org/lib.Call()\n\texample.org/lib@v1.2.0/lib.go:7 +0x49",
 			shown:   "panic: no\n\ngoroutine 1 [running]:\nhandler.connect(...)\n\torders/f.yaml:11\nexample.org/lib.Call()\n\texample.org/lib@v1.2.0/lib.go:7 +0x49",
 		},
-		"a text whose lines are nowhere": {
+		"a text without known lines": {
 			printed: "    at inner (/state/a/function/handler.js:2:31)\n  File \"/state/a/function/handler.py\", line 2, in main",
 			shown:   "    at inner (handler.js:2:31)\n  File \"handler.py\", line 2, in main",
 		},
@@ -189,7 +189,7 @@ func TestStackTracesNameFilesOfTheUserAndNoCopies(t *testing.T) {
 			source: block, printed: "Error: no\n    at a (/cache/node/1/usr/src/app/bundles/main.js:27:3) {\n  code: 'E'\n}",
 			shown: "Error: no\n    {\n  code: 'E'\n}",
 		},
-		"what does not load": {
+		"a module that does not load": {
 			source:  block,
 			printed: "handler did not load: handler.js:2\nconst = 1\n      ^\n\nSyntaxError: no",
 			shown:   "handler did not load: orders/f.yaml:11\nconst = 1\n      ^\n\nSyntaxError: no",
@@ -233,7 +233,7 @@ func TestStackTracesNameFilesOfTheUserAndNoCopies(t *testing.T) {
 	}
 }
 
-func TestAFolderBehindALinkIsKnownByBothItsNames(t *testing.T) {
+func TestLinkedFolderIsRecognizedByBothNames(t *testing.T) {
 	t.Parallel()
 	behind := filepath.Join(t.TempDir(), "behind")
 	link := filepath.Join(t.TempDir(), "link")
@@ -246,7 +246,7 @@ func TestAFolderBehindALinkIsKnownByBothItsNames(t *testing.T) {
 	}
 }
 
-// showAll is what is shown of several lines.
+// showAll returns the shown form of several lines.
 func showAll(s *stack, printed string) string {
 	t := s.trace()
 	var shown []string

@@ -53,7 +53,7 @@ func play(role string) int {
 	return 2
 }
 
-// serveVersion answers with the version once it has read the whole request, and ends in order.
+// serveVersion responds with the version after it has read the whole request, and shuts down gracefully.
 func serveVersion(version string) int {
 	asked := make(chan os.Signal, 2)
 	signal.Notify(asked, syscall.SIGTERM)
@@ -63,7 +63,7 @@ func serveVersion(version string) int {
 	}
 	var busy sync.Mutex
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		busy.Lock() // one thread for all, as in Node.js
+		busy.Lock() // a single thread, as in Node.js
 		if r.URL.Path == "/loop" {
 			select {}
 		}
@@ -96,12 +96,12 @@ func serveVersion(version string) int {
 	return 0
 }
 
-// testTimeout is how long a test waits for what will happen; only a test that fails waits so long.
+// testTimeout is the timeout of awaited events; only a failing test reaches it.
 const testTimeout = 2 * time.Minute
 
 var pricing = types.NamespacedName{Namespace: "orders", Name: "pricing"}
 
-// launcher starts the test binary in the role that the source names. It replaces the toolchain.
+// launcher starts the test binary in the role that the source names, in place of the toolchain.
 type launcher struct{}
 
 func (launcher) Launch(_ context.Context, fn manifest.Function, in toolchain.Inputs) (toolchain.Launch, error) {
@@ -116,7 +116,7 @@ func (launcher) Launch(_ context.Context, fn manifest.Function, in toolchain.Inp
 	return launch, nil
 }
 
-// fixture is Functions that run.
+// fixture is a set of running Functions.
 type fixture struct {
 	*Functions
 	t    *testing.T
@@ -126,7 +126,7 @@ type fixture struct {
 
 type holds struct{ functions func() *Functions }
 
-// Hold wakes at once and lets go at once.
+// Hold wakes the Function and releases it at once.
 func (h holds) Hold(fn types.NamespacedName) func() {
 	h.functions().Scale(fn, 1)
 	return func() { h.functions().Scale(fn, 0) }
@@ -161,7 +161,7 @@ func runWith(t *testing.T, from Launcher, options Options) *fixture {
 	return w
 }
 
-// function is a Function orders/pricing whose source is a role.
+// function returns a Function orders/pricing whose source is a role.
 func function(role string, change ...func(*serverlessv1alpha2.Function)) manifest.Function {
 	fn := &serverlessv1alpha2.Function{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pricing.Namespace, Name: pricing.Name},
@@ -188,7 +188,7 @@ func sleeps(low, high int32) func(*serverlessv1alpha2.Function) {
 
 func set(functions ...manifest.Function) manifest.Set { return manifest.Set{Functions: functions} }
 
-// await waits until the Function's status is as it shall be.
+// await waits until the Function's status fits.
 func (w *fixture) await(what string, fits func(Status) bool) Status {
 	w.t.Helper()
 	var last Status
@@ -212,10 +212,10 @@ func (w *fixture) awaitPhase(phase string) Status {
 	return w.await(phase, func(s Status) bool { return s.Phase == phase })
 }
 
-// awaitReplicas waits until there are so many that are ready, and no others.
+// awaitReplicas waits until exactly n replicas run and are ready.
 func (w *fixture) awaitReplicas(n int) Status {
 	w.t.Helper()
-	return w.await("so many replicas", func(s Status) bool { return s.Ready == n && s.Desired == n && w.alive() == n })
+	return w.await("replicas", func(s Status) bool { return s.Ready == n && s.Desired == n && w.alive() == n })
 }
 
 func (w *fixture) alive() int {
@@ -224,7 +224,7 @@ func (w *fixture) alive() int {
 	return w.left()
 }
 
-// endpoints follows the endpoints of the Function's Service.
+// endpoints watches the endpoints of the Function's Service.
 func (w *fixture) endpoints(port int32) <-chan []routing.Endpoint {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -269,7 +269,7 @@ func (w *fixture) logged() string {
 	return strings.Join(texts, "\n")
 }
 
-// awaitLine waits until the Function has printed a line.
+// awaitLine waits for a line of the Function's output.
 func (w *fixture) awaitLine(text string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), testTimeout)

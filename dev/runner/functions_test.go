@@ -51,10 +51,10 @@ func TestAFunctionFollowsItsScaleWithinItsBounds(t *testing.T) {
 	w.awaitReplicas(0)
 	w.Scale(pricing, 1)
 	require.Equal(t, 2, w.awaitReplicas(1).Wakes)
-	require.Zero(t, w.Status()[0].Restarts, "an end that was asked for is none of its own")
+	require.Zero(t, w.Status()[0].Restarts, "a requested end must not count as a restart")
 }
 
-func TestAChangedFunctionTakesOverAndTheOldOneFinishesWhatItHasBegun(t *testing.T) {
+func TestChangedFunctionTakesOverAndTheOldVersionCompletesItsRequests(t *testing.T) {
 	t.Parallel()
 	w := run(t, Options{})
 	endpoints := w.endpoints(80)
@@ -81,7 +81,7 @@ func TestAChangedFunctionTakesOverAndTheOldOneFinishesWhatItHasBegun(t *testing.
 
 	w.Apply(set(function("serve v2")), nil)
 	second := w.nextEndpoints(endpoints)
-	for len(second) == 2 { // both, for the moment in which one is ready and the other is not yet asked to stop
+	for len(second) == 2 { // both, while one is ready and the other is not yet terminated
 		second = w.nextEndpoints(endpoints)
 	}
 	require.Len(t, second, 1)
@@ -97,15 +97,15 @@ func TestAChangedFunctionTakesOverAndTheOldOneFinishesWhatItHasBegun(t *testing.
 func TestAVersionThatDoesNotStartLeavesTheOldOneServing(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ role, want string }{
-		"because it crashes": {
+		"that crashes": {
 			role: "crash", want: "orders/pricing.yaml:12: TypeError: no price (exit status 1)\n" +
 				"handler did not load: TypeError: no price\n    at orders/pricing.yaml:12",
 		},
-		"because it cannot be prepared": {
+		"that cannot be prepared": {
 			role: "unbuildable",
 			want: "orders/pricing.yaml:1: InstallFailed: there is no package pandsa\nnpm said so",
 		},
-		"because it never gets ready": {
+		"that never becomes ready": {
 			role: "hang",
 			want: "orders/pricing.yaml:10: it was not ready within 3s: its code loops or waits where it should only define the handler",
 		},
@@ -141,7 +141,7 @@ func TestCrashIsReportedAtOnceAndEndsWithANewVersion(t *testing.T) {
 	w := run(t, Options{Backoff: time.Hour, MaxBackoff: time.Hour})
 	w.Apply(set(function("crash", sleeps(0, 1))), nil)
 	w.awaitPhase(Asleep)
-	for range 2 { // while it starts, and while it waits for its next try
+	for range 2 { // while it starts, and before the next attempt
 		code, text := w.request("/", "localhost", nil)
 		require.Equal(t, http.StatusServiceUnavailable, code)
 		require.Contains(t, text, "Function orders/pricing does not run: orders/pricing.yaml:12: TypeError: no price (exit status 1)")
@@ -212,7 +212,7 @@ func TestARequestIsRefusedWithAReason(t *testing.T) {
 	require.Regexp(t, `has no pod that takes requests after [\d.]+m?s: it is \w+, with 0 of 1 replicas ready|was not ready within 50ms`, text)
 }
 
-func TestARequestMayWaitForAsLongAsItsFunctionSays(t *testing.T) {
+func TestRequestWaitsForTheFunctionsTimeout(t *testing.T) {
 	t.Parallel()
 	w := run(t, Options{StartWithin: testTimeout})
 	w.Apply(set(function("hang", sleeps(0, 1), func(fn *serverlessv1alpha2.Function) {
@@ -224,7 +224,7 @@ func TestARequestMayWaitForAsLongAsItsFunctionSays(t *testing.T) {
 	require.Regexp(t, `^Function orders/pricing has no pod that takes requests after [\d.]+s: `, text) // not of milliseconds
 }
 
-func TestProbesAndScrapersOfAFrontPortWakeNobody(t *testing.T) {
+func TestProbesAndScrapersOfAFrontPortWakeNoFunction(t *testing.T) {
 	t.Parallel()
 	w := run(t, Options{})
 	w.Apply(set(function("serve v1", sleeps(0, 1))), nil)
@@ -240,11 +240,11 @@ func TestProbesAndScrapersOfAFrontPortWakeNobody(t *testing.T) {
 	require.Zero(t, w.Status()[0].Wakes)
 }
 
-func TestWhoWaitsForAFunctionThatEndsIsToldSo(t *testing.T) {
+func TestWaitingRequestsFailWhenTheirFunctionIsRemoved(t *testing.T) {
 	t.Parallel()
 	for want, end := range map[string]func(*fixture){
-		"there is no such Function any more": func(w *fixture) { w.Apply(set(), nil) },
-		"the local mode is being stopped":    func(w *fixture) { w.stop() },
+		"the Function was removed":        func(w *fixture) { w.Apply(set(), nil) },
+		"the local mode is being stopped": func(w *fixture) { w.stop() },
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
@@ -299,7 +299,7 @@ func TestFailedPreparationIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	a := announced{asked: make(chan struct{}, 3)}
 	w := runWith(t, a, Options{})
-	for range 3 { // as another file changes; each is done when the next one is asked for
+	for range 3 { // one per change of another file; each is done when the next is requested
 		w.Apply(set(function("unbuildable")), nil)
 		<-a.asked
 		w.awaitPhase(Failing)
@@ -308,7 +308,7 @@ func TestFailedPreparationIsReportedOnce(t *testing.T) {
 	require.Equal(t, 1, strings.Count(w.logged(), "npm said so"), w.logged())
 }
 
-func TestAFunctionThatWasNeverPreparedAnswersWhy(t *testing.T) {
+func TestFunctionThatWasNeverPreparedRespondsWithTheReason(t *testing.T) {
 	t.Parallel()
 	w := run(t, Options{})
 	w.Apply(set(function("unbuildable", sleeps(0, 1))), nil)
@@ -318,7 +318,7 @@ func TestAFunctionThatWasNeverPreparedAnswersWhy(t *testing.T) {
 	require.Contains(t, text, "Function orders/pricing does not run: orders/pricing.yaml:1: InstallFailed: there is no package pandsa")
 }
 
-func TestAFunctionThatIsGoneEndsAndOneWithABrokenFileGoesOn(t *testing.T) {
+func TestRemovedFunctionEndsAndOneWithABrokenFileContinues(t *testing.T) {
 	t.Parallel()
 	w := run(t, Options{})
 	w.Apply(set(function("serve v1")), nil)
@@ -352,7 +352,7 @@ func TestADebuggedFunctionEndsBeforeTheNextOneStarts(t *testing.T) {
 	require.Len(t, w.nextEndpoints(endpoints), 1)
 }
 
-func TestRunLeavesNothing(t *testing.T) {
+func TestRunLeavesNoProcesses(t *testing.T) {
 	t.Parallel()
 	w := run(t, Options{EndWithin: testTimeout})
 	w.Apply(set(function("serve v1")), nil)

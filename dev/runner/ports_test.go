@@ -18,7 +18,7 @@ func named(name string) func(*serverlessv1alpha2.Function) {
 	return func(fn *serverlessv1alpha2.Function) { fn.Name = name }
 }
 
-// urls are those of all Functions, once each has one.
+// urls returns the URLs of all Functions, once each has one.
 func (w *fixture) urls() map[string]string {
 	w.t.Helper()
 	found := map[string]string{}
@@ -95,7 +95,7 @@ func TestUnreadablePortsFileIsReplaced(t *testing.T) {
 	require.Contains(t, kept.given, pricing.String())
 }
 
-func TestPortsOfFunctionsThatAreGoneAreForgottenWhenThereAreVeryMany(t *testing.T) {
+func TestPortsOfDeletedFunctionsAreForgottenAboveALimit(t *testing.T) {
 	t.Parallel()
 	p, err := readPorts("")
 	require.NoError(t, err)

@@ -3,9 +3,9 @@
 // started as a process.
 //
 // It owns the cache folder and, below a Function's state folder, the files that the Function reads. It guarantees that
-//   - what is in the cache is whole: it is made beside its path and moved there, by one process at a time, and made
-//     again when files of it are gone;
-//   - everything is made once for what it is made of, and shared by all Functions;
-//   - every failure is a *Failure, whose message has the advice;
+//   - cache entries are complete: each is made next to its path and moved there, by one process at a time, and made
+//     again when its files are missing;
+//   - each entry is made once per set of inputs, and shared by all Functions;
+//   - every failure is a *Failure, whose message contains the remedy;
 //   - no credentials reach an argument, a log or a message.
 package toolchain

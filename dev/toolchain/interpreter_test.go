@@ -21,19 +21,19 @@ import (
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
-// The tests of local mode run with the machine's programs, so these stand-ins only answer the question that finds them.
+// The tests of local mode run with the machine's programs, so these stand-ins only respond to the lookup.
 func TestARuntimePrefersTheInterpreterOfItsOwnVersion(t *testing.T) {
 	python, err := languages.Of("python312")
 	require.NoError(t, err)
 	for name, tc := range map[string]struct {
-		versioned string // what python3.12 does
+		versioned string // script of python3.12
 		want      string
 	}{
-		"it is there":                         {`echo '["/opt/python3.12", "3.12.4", "x"]'`, "/opt/python3.12"},
-		"it is none":                          {"", "/usr/bin/python3"},
-		"a version manager has only its name": {"echo not installed >&2; exit 127", "/usr/bin/python3"},
-		"it has no pip":                       {`case "$*" in *"import pip"*) exit 1;; esac; echo '["/opt/python3.12", "3.12.4", "x"]'`, "/usr/bin/python3"},
-		"it is another version":               {`echo '["/opt/python3.12", "3.14.1", "x"]'`, "/usr/bin/python3"},
+		"it exists":                      {`echo '["/opt/python3.12", "3.12.4", "x"]'`, "/opt/python3.12"},
+		"it does not exist":              {"", "/usr/bin/python3"},
+		"it is a version manager's shim": {"echo not installed >&2; exit 127", "/usr/bin/python3"},
+		"it has no pip":                  {`case "$*" in *"import pip"*) exit 1;; esac; echo '["/opt/python3.12", "3.12.4", "x"]'`, "/usr/bin/python3"},
+		"it is another version":          {`echo '["/opt/python3.12", "3.14.1", "x"]'`, "/usr/bin/python3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -52,7 +52,7 @@ func TestARuntimePrefersTheInterpreterOfItsOwnVersion(t *testing.T) {
 	}
 }
 
-func TestAnInterpreterThatIsNamedIsTakenForEveryRuntime(t *testing.T) {
+func TestConfiguredInterpreterIsUsedForEveryRuntime(t *testing.T) {
 	t.Parallel()
 	python, err := languages.Of("python314")
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestADebuggerOfNodeJSShowsTheUsersFile(t *testing.T) {
 	require.Contains(t, string(text), "Protocol-Version")
 }
 
-func TestADebuggerOfPythonAnswersWhileTheFunctionServes(t *testing.T) {
+func TestPythonDebuggerRespondsWhileTheFunctionServes(t *testing.T) {
 	t.Parallel()
 	w := newDebugged(t)
 	fn := inline("python312", "from __future__ import annotations\nimport bottle\ndef main(event, context):\n"+

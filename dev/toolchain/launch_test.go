@@ -35,7 +35,7 @@ func TestAFunctionOfEachRuntimeAnswers(t *testing.T) {
 	}
 }
 
-func TestPackagesOfTheRuntimesAreThereWithoutBeingNamed(t *testing.T) {
+func TestPackagesOfTheRuntimesAreAvailableByDefault(t *testing.T) {
 	t.Parallel()
 	for runtime, source := range map[string]string{
 		"nodejs22":  "const axios = require('axios'); require('@opentelemetry/api'); exports.main = () => typeof axios.get",
@@ -50,7 +50,7 @@ func TestPackagesOfTheRuntimesAreThereWithoutBeingNamed(t *testing.T) {
 	}
 }
 
-func TestDependenciesAreInstalledOnceForAllWhoNameThem(t *testing.T) {
+func TestEqualDependenciesAreInstalledOnce(t *testing.T) {
 	t.Parallel()
 	for runtime, tc := range map[string]struct{ source, dependencies, want string }{
 		"nodejs22": {
@@ -61,13 +61,13 @@ func TestDependenciesAreInstalledOnceForAllWhoNameThem(t *testing.T) {
 		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()
 			w := newFixture(t)
-			// No user, and no other run of this test, has installed them.
+			// Neither the user nor another run of this test has installed them.
 			tc.dependencies = strings.ReplaceAll(tc.dependencies, "UNIQUE", t.TempDir())
 			first := w.launch(t, inline(runtime, tc.source, depends(tc.dependencies)))
 			require.Regexp(t, `shop/price: installing the dependencies in spec.source.inline.dependencies\n(?:.*\n)*`+
 				`shop/price: done in \d+\.\d s: installing the dependencies in spec.source.inline.dependencies`, w.progress())
 			require.Contains(t, w.did(), "installing the dependencies in spec.source.inline.dependencies")
-			require.True(t, strings.HasSuffix(w.did(), "\nshop/price: "), "nothing is being done any more: %s", w.did())
+			require.True(t, strings.HasSuffix(w.did(), "\nshop/price: "), "the progress must end: %s", w.did())
 			require.Equal(t, tc.want, start(t, first).get(t))
 
 			again := newFixture(t)
@@ -77,7 +77,7 @@ func TestDependenciesAreInstalledOnceForAllWhoNameThem(t *testing.T) {
 	}
 }
 
-func TestALaunchChangesItsIdentityWithWhatRuns(t *testing.T) {
+func TestIdentityOfALaunchDependsOnItsInputs(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	launch := func(change ...func(*v1alpha2.Function)) string {
@@ -98,7 +98,7 @@ func TestALaunchChangesItsIdentityWithWhatRuns(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentIsThatOfAPod(t *testing.T) {
+func TestEnvironmentEqualsThatOfAPod(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "of this machine")
 	w := newFixture(t)
 	w.in.ConfigMaps = []*corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "prices"}, Data: map[string]string{"tax": "19"}}}
@@ -148,7 +148,7 @@ func TestMountedSecretsLieBelowAFolderThatTheEnvironmentNames(t *testing.T) {
 	require.Equal(t, 1, strings.Count(w.progress(), "read them from $ROUSE_MOUNTS/etc/keys"))
 	files, err := filepath.Glob(filepath.Join(w.in.State, "functions/shop/price/mounts/*/up"))
 	require.NoError(t, err)
-	require.Len(t, files, 1, "what a key names stays below the folder")
+	require.Len(t, files, 1, "the files of keys must stay below the folder")
 
 	w.in.Secrets[0].StringData["key"] = "def"
 	changed := w.launch(t, fn)
@@ -218,11 +218,11 @@ func TestFailureOfALaunchHasAReasonAndAdvice(t *testing.T) {
 			},
 			ReferenceMissing, "there is no Secret shop/s among the files",
 		},
-		"a package.json that is none": {depends("{"), "InvalidDependencies", "spec.source.inline.dependencies is not JSON"},
+		"a malformed package.json": {depends("{"), "InvalidDependencies", "spec.source.inline.dependencies is not JSON"},
 		"no such package": {
 			depends(`{"dependencies": {"@rouse-private/nothing": "1.0.0"}}`), "PackageNotFound", "there is no package @rouse-private/nothing",
 		},
-		"no such runtime": {func(fn *v1alpha2.Function) { fn.Spec.Runtime = "ruby3" }, "InstallFailed", "there is no runtime ruby3"},
+		"an unknown runtime": {func(fn *v1alpha2.Function) { fn.Spec.Runtime = "ruby3" }, "InstallFailed", "there is no runtime ruby3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -233,7 +233,7 @@ func TestFailureOfALaunchHasAReasonAndAdvice(t *testing.T) {
 	}
 }
 
-func TestAnInterpreterThatCannotBeUsedIsNamedWithWhatToInstall(t *testing.T) {
+func TestUnusableInterpreterIsReportedWithARemedy(t *testing.T) {
 	t.Parallel()
 	program := func(text string) string {
 		file := filepath.Join(t.TempDir(), "interpreter")
@@ -246,7 +246,7 @@ func TestAnInterpreterThatCannotBeUsedIsNamedWithWhatToInstall(t *testing.T) {
 		option  func(*Options)
 		says    []string
 	}{
-		"gone":    {"nodejs22", func(o *Options) { o.Programs = map[string]string{"nodejs": gone} }, []string{"there is no Node.js at /no/such/node", "install Node.js 20.19"}},
+		"missing": {"nodejs22", func(o *Options) { o.Programs = map[string]string{"nodejs": gone} }, []string{"there is no Node.js at /no/such/node", "install Node.js 20.19"}},
 		"too old": {"python312", func(o *Options) { o.Programs = map[string]string{"python": old} }, []string{old + " is Python 3.9.2, which is too old", "install Python 3.11"}},
 		"broken":  {"nodejs22", func(o *Options) { o.Programs = map[string]string{"nodejs": broken} }, []string{"does not run as Node.js: no display", "install Node.js"}},
 	} {
@@ -266,7 +266,7 @@ func TestMissingInterpreterIsReported(t *testing.T) {
 	require.Contains(t, newFixture(t).refused(t, inline("python312", "x")).Message, "there is no python3 on the PATH; install Python 3.11")
 }
 
-func TestACacheThatCannotBeWrittenIsNamed(t *testing.T) {
+func TestReadOnlyCacheIsReported(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a-file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -286,7 +286,7 @@ import (
 func Handle(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }
 `
 
-func TestASourceIsCompiledOnceForAllThatItIsMadeOf(t *testing.T) {
+func TestSourceIsCompiledOncePerSetOfInputs(t *testing.T) {
 	t.Parallel()
 	source := greets + "// " + t.TempDir() + "\n" // no other run of this test has compiled it
 	w := newFixture(t)
@@ -318,7 +318,7 @@ func TestASourceThatDoesNotCompileNamesTheLineAndTheFunction(t *testing.T) {
 	}
 }
 
-func TestAFunctionOfALanguageWithoutADebuggerSaysSo(t *testing.T) {
+func TestMissingDebuggerOfALanguageIsReported(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	w.in.Debug = true

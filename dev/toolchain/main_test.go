@@ -22,7 +22,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// cache is shared by all tests but those that break it: preparing the servers takes a while.
+// cache is shared by all tests except those that corrupt it: preparing the servers takes a while.
 var cache string
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fixture is a toolchain, and what it reported.
+// fixture is a toolchain with its reports.
 type fixture struct {
 	*Toolchain
 
@@ -44,7 +44,7 @@ type fixture struct {
 
 	mu            sync.Mutex
 	progressLines []string
-	done          []string // and the work that it reported
+	done          []string // and the reported work
 	out           bytes.Buffer
 }
 
@@ -125,7 +125,7 @@ func depends(on string) func(*v1alpha2.Function) {
 // started is a running Function.
 type started struct {
 	url    string
-	output *bytes.Buffer // after it ended
+	output *bytes.Buffer // complete after it ended
 }
 
 func start(t *testing.T, launch Launch) started {

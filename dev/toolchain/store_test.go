@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ignored reports no progress.
+// ignored ignores progress.
 func ignored() {}
 
 func newStore(dir string) *store { return &store{dir: dir, whole: map[string]bool{}} }
@@ -41,10 +41,10 @@ func TestConcurrentRequestsShareOneStoreEntry(t *testing.T) {
 	require.EqualValues(t, 1, made.Load())
 }
 
-func TestAnEntryThatIsNotWholeIsMadeAgain(t *testing.T) {
+func TestIncompleteEntryIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(t *testing.T, entry string){
-		"a file is gone": func(t *testing.T, entry string) {
+		"a file is missing": func(t *testing.T, entry string) {
 			t.Helper()
 			require.NoError(t, os.Remove(filepath.Join(entry, "a/file")))
 		},
@@ -52,8 +52,8 @@ func TestAnEntryThatIsNotWholeIsMadeAgain(t *testing.T) {
 			t.Helper()
 			require.NoError(t, os.Truncate(filepath.Join(entry, "a/file"), 1))
 		},
-		"all of it is gone": func(t *testing.T, entry string) { t.Helper(); require.NoError(t, os.RemoveAll(entry)) },
-		"it is unfinished":  func(t *testing.T, entry string) { t.Helper(); require.NoError(t, os.Remove(entry+listing)) },
+		"the entry is missing": func(t *testing.T, entry string) { t.Helper(); require.NoError(t, os.RemoveAll(entry)) },
+		"it is unfinished":     func(t *testing.T, entry string) { t.Helper(); require.NoError(t, os.Remove(entry+listing)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,7 +79,7 @@ func TestAnEntryThatIsNotWholeIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestAnEntryThatCannotBeMadeIsNotThere(t *testing.T) {
+func TestFailedEntryDoesNotExist(t *testing.T) {
 	t.Parallel()
 	s := newStore(t.TempDir())
 	fault := errors.New("no network")

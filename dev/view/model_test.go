@@ -18,7 +18,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-// begin is when the scripted run begins.
+// begin is the start of the scripted run.
 func begin(after time.Duration) time.Time {
 	return time.Date(2024, 3, 4, 14, 3, 24, 592e6, time.UTC).Add(after)
 }
@@ -30,8 +30,8 @@ func functionOf(namespace, name, phase, lastError string) Function {
 	}}
 }
 
-// orders is a run of the order chain: three Functions, one of them awake, one event through all of them, one
-// that is retried and one that died, and a Function that does not start.
+// orders is a run of the order chain: three Functions, one of them awake, one event through all of them, one event that
+// is retried and one that became a dead letter, and a Function that does not start.
 func orders() batch {
 	pricing := functionOf("orders", "pricing", runner.Ready, "")
 	pricing.URL, pricing.Ready, pricing.Desired, pricing.Wakes, pricing.LastWake = "http://127.0.0.1:8081", 1, 1, 3, 187*time.Millisecond
@@ -160,7 +160,7 @@ func TestKeysMoveThroughTheView(t *testing.T) {
 				require.Contains(t, m.view(), "19 percent")
 			},
 		},
-		"clearing the events keeps what was counted": {
+		"clearing the events keeps the counts": {
 			keys: []string{"c"},
 			want: func(t *testing.T, m *model) {
 				t.Helper()
@@ -176,7 +176,7 @@ func TestKeysMoveThroughTheView(t *testing.T) {
 				require.NotZero(t, m.flow.hops)
 			},
 		},
-		"help comes with a question mark and goes with any key": {
+		"a question mark opens the help and any key closes it": {
 			keys: []string{"?", "x"},
 			want: func(t *testing.T, m *model) {
 				t.Helper()
@@ -210,7 +210,7 @@ func TestKeysMoveThroughTheView(t *testing.T) {
 	}
 }
 
-func TestKeysAskForWhatTheModelCannotDo(t *testing.T) {
+func TestKeysReturnCommandsForTheCaller(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]action{"q": actionQuit, "ctrl+c": actionQuit, "p": actionPublish, "x": actionNone} {
 		require.Equal(t, want, modelOf(t, 80, 24, orders()).press(key), "key %s", key)
@@ -240,7 +240,7 @@ func TestTheScreenIsExactlyAsLargeAsTheTerminal(t *testing.T) {
 	}
 }
 
-func TestDeadLettersGoWhenTheyAreRedrivenOrPurged(t *testing.T) {
+func TestRedrivenOrPurgedDeadLettersDisappear(t *testing.T) {
 	t.Parallel()
 	of := types.NamespacedName{Namespace: "orders", Name: "pricing"}
 	record := func(kind journal.Kind, id string) journal.Record {
@@ -281,7 +281,7 @@ func TestTableShowsWhatAFunctionWaitsFor(t *testing.T) {
 	require.Regexp(t, `pricing +◌ preparing .*\n +installing the dependencies \(12 s\)`, screen)
 }
 
-func TestNothingThatIsShownControlsTheTerminal(t *testing.T) {
+func TestShownTextCannotControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	evil := "\x1b[2J\x1b]0;owned\x07\x1bP+q\x1b\\\x9b31m\u009b2J\rx\bx\x00\u202egnp\u2066\ufe0f\xff\x7f"
 	at := time.Unix(0, 0)
@@ -328,7 +328,7 @@ func TestKeptRecordsAndLinesAreBounded(t *testing.T) {
 	b := in.drain()
 	require.LessOrEqual(t, len(b.events), mostWaiting)
 	require.LessOrEqual(t, len(b.lines), mostWaiting)
-	require.Equal(t, 6*mostWaiting-len(b.events)-len(b.lines), b.skipped, "what is left out is counted")
+	require.Equal(t, 6*mostWaiting-len(b.events)-len(b.lines), b.skipped, "dropped lines must be counted")
 	for range 3 {
 		m.receive(b)
 	}
@@ -355,7 +355,7 @@ func TestScrolledLogsStayInPlace(t *testing.T) {
 	require.Contains(t, m.view(), "line 50.")
 }
 
-// body is a screen without the titles that show how much is below.
+// body returns a screen without the titles that show how much is below.
 func body(screen string) string {
 	var kept []string
 	for line := range strings.SplitSeq(screen, "\n") {
@@ -366,7 +366,7 @@ func body(screen string) string {
 	return strings.Join(kept, "\n")
 }
 
-// hopLines writes each kept hop as "depth id subscription kind".
+// hopLines returns each kept hop as "depth id subscription kind".
 func hopLines(f *flow) string {
 	var lines []string
 	f.each(func(h *hop) bool {
@@ -376,7 +376,7 @@ func hopLines(f *flow) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestEventsStandBeneathWhatCausedThem(t *testing.T) {
+func TestEventsAreShownBelowTheirCauses(t *testing.T) {
 	t.Parallel()
 	stored := func(id, cause string) journal.Record {
 		return journal.Record{Kind: journal.Stored, ID: id, Cause: cause}
@@ -400,7 +400,7 @@ func TestEventsStandBeneathWhatCausedThem(t *testing.T) {
 			records: []journal.Record{stored("a", ""), to("a", "x", journal.Retry), to("a", "x", journal.Retry), to("a", "x", journal.Delivered)},
 			want:    []string{"0 a x delivered"},
 		},
-		"chains that run at a time stay apart": {
+		"concurrent chains stay apart": {
 			records: []journal.Record{stored("a", ""), stored("b", ""), stored("a1", "a"), stored("b1", "b"), stored("a2", "a1")},
 			want:    []string{"0 a  stored", "1 a1  stored", "2 a2  stored", "0 b  stored", "1 b1  stored"},
 		},

@@ -16,13 +16,13 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
 
-func TestPlainPrintsALineForEachThingThatHappens(t *testing.T) {
+func TestPlainPrintsALineForEachChange(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	p := newPrinter(plain{out: &out, location: time.UTC, now: func() time.Time { return begin(0) }}, nil)
 	b := orders()
 	p.state(*b.state)
-	p.state(*b.state) // nothing new
+	p.state(*b.state) // unchanged
 	b.lines = slices.Insert(b.lines, 2, process.Line{
 		Time: begin(200 * time.Millisecond), Namespace: "orders", Function: "reports", Stream: process.Rouse, Problem: true,
 		Text: "SyntaxError: Unexpected token ')' at reports.yaml:12; it is started again in 1s",
@@ -68,7 +68,7 @@ func TestPlainPrintsALineForEachThingThatHappens(t *testing.T) {
 `, "\n"), out.String())
 }
 
-func TestPlainPrintsWhereAPIRulesAnswer(t *testing.T) {
+func TestPlainPrintsTheURLsOfAPIRules(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	p := newPrinter(plain{out: &out, location: time.UTC, now: func() time.Time { return begin(0) }}, nil)
@@ -87,7 +87,7 @@ func TestPlainPrintsWhereAPIRulesAnswer(t *testing.T) {
 `, "\n"), out.String())
 }
 
-// nobodys is an event that no Subscription takes.
+// nobodys returns an event that no Subscription matches.
 func nobodys() journal.Record {
 	return journal.Record{
 		Time: begin(0), Kind: journal.Stored, ID: "1", Source: "shop", Type: "order.receivd",
@@ -103,7 +103,7 @@ func TestPlainPrintsEventsWithoutSubscription(t *testing.T) {
 		"stored; no Subscription takes it; did you mean order.received from shop?\n", out.String())
 }
 
-func TestPlainEndsWithAnOutputThatTakesNoMore(t *testing.T) {
+func TestPlainEndsWhenItsOutputIsClosed(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no space left on device")
 	reader, writer := io.Pipe()

@@ -25,10 +25,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden screens")
 
-// testTimeout is how long a terminal may take to show something, on the slowest of machines.
+// testTimeout is the timeout for a terminal's output on a slow machine.
 const testTimeout = time.Minute
 
-// script is a Source that gives a batch and then waits.
+// script is a Source that returns a batch and then blocks.
 type script struct {
 	batch
 
@@ -61,7 +61,7 @@ func (s *script) Republish(context.Context) (string, error) {
 	return "published 3 events \x1b[31magain", nil
 }
 
-// shown runs the view in a terminal until the test ends, and gives what Terminal returned.
+// shown runs the view in a terminal until the end of the test, and returns Terminal's result.
 type shown struct {
 	*screen.Screen
 
@@ -128,12 +128,12 @@ func (s *shown) end(t *testing.T) error {
 	}
 }
 
-// golden waits until the screen is that of a file.
+// golden waits until the screen equals a file.
 func (s *shown) golden(t *testing.T, name string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".txt")
 	if *update {
-		time.Sleep(10 * frame) // only to write the files: what is drawn last is not known before
+		time.Sleep(10 * frame) // only to write the files: the last frame is not known in advance
 		require.NoError(t, os.MkdirAll("testdata", 0o750))
 		require.NoError(t, os.WriteFile(file, []byte(s.Text()), 0o600))
 	}
@@ -146,7 +146,7 @@ func (s *shown) golden(t *testing.T, name string) {
 	}
 }
 
-func TestTheViewLooksAsItShould(t *testing.T) {
+func TestViewMatchesTheGoldenScreens(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		columns, rows int
@@ -186,9 +186,9 @@ func TestKeysWorkInATerminal(t *testing.T) {
 	require.Len(t, source.published, 1)
 	s.press(t, "2")
 	s.awaitText(t, "Logs of invoicing", "19 percent of 1130 is 214.7")
-	require.NotContains(t, s.Text(), "published 3 events again", "the next key wipes what the one before led to")
+	require.NotContains(t, s.Text(), "published 3 events again", "a key must clear the previous note")
 	s.press(t, "\x1b[Z\x1b[Z") // back to the Functions
-	s.press(t, "c?")           // which have nothing to clear; keys may come together
+	s.press(t, "c?")           // no effect without events; keys may arrive together
 	s.awaitText(t, "Any key goes back")
 	s.press(t, "x")
 	s.awaitText(t, "order.invoiced")
@@ -198,7 +198,7 @@ func TestKeysWorkInATerminal(t *testing.T) {
 
 func TestTheViewFollowsTheSizeOfTheTerminal(t *testing.T) {
 	t.Parallel()
-	// The kernel signals the process whose terminal it is.
+	// The kernel signals the process that owns the terminal.
 	s, err := screen.Open(80, 24)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
@@ -214,7 +214,7 @@ func TestTheViewFollowsTheSizeOfTheTerminal(t *testing.T) {
 	require.NoError(t, child.Wait())
 }
 
-func TestTheTerminalIsAsBeforeAfterwards(t *testing.T) {
+func TestTerminalIsRestoredAtTheEnd(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(s *screen.Screen, child *exec.Cmd) error{
 		"the key to quit":     func(s *screen.Screen, _ *exec.Cmd) error { return s.Type("q") },
@@ -243,7 +243,7 @@ func TestTheTerminalIsAsBeforeAfterwards(t *testing.T) {
 	}
 }
 
-// childView runs the view in a process of its own, whose terminal it is: TestMain runs it.
+// childView runs the view in a separate process that owns the terminal: TestMain runs it.
 func childView(t *testing.T, s *screen.Screen) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -308,7 +308,7 @@ func TestColoursStandOutWhereTheTerminalHasThem(t *testing.T) {
 	require.Equal(t, map[int]bool{screen.Default: true}, colours(plain.Screen))
 }
 
-func TestADumbTerminalGetsPlainLines(t *testing.T) {
+func TestDumbTerminalGetsPlainLines(t *testing.T) {
 	t.Parallel()
 	s := show(t, 120, 40, scripted(orders()), "TERM=dumb")
 	s.awaitText(t, "14:03:24.794 event", "14:03:24.895 retry")
@@ -317,7 +317,7 @@ func TestADumbTerminalGetsPlainLines(t *testing.T) {
 	require.NoError(t, s.end(t))
 }
 
-func TestAFloodDoesNotHoldUpKeys(t *testing.T) {
+func TestFloodOfEventsDoesNotDelayKeys(t *testing.T) {
 	t.Parallel()
 	s := show(t, 80, 24, &flood{script: scripted(orders())})
 	s.awaitText(t, "flood", "not shown")
@@ -327,7 +327,7 @@ func TestAFloodDoesNotHoldUpKeys(t *testing.T) {
 	require.NoError(t, s.end(t))
 }
 
-// flood is a Source that never pauses.
+// flood is a Source without pauses.
 type flood struct{ *script }
 
 func (f *flood) FollowEvents(ctx context.Context, handle func(journal.Record)) {
@@ -336,7 +336,7 @@ func (f *flood) FollowEvents(ctx context.Context, handle func(journal.Record)) {
 	}
 }
 
-func TestAnOutputThatIsNoTerminalGetsPlainLines(t *testing.T) {
+func TestOutputOtherThanATerminalGetsPlainLines(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &signalled{text: "order.invoiced", found: cancel}
@@ -345,7 +345,7 @@ func TestAnOutputThatIsNoTerminalGetsPlainLines(t *testing.T) {
 	require.False(t, Capable(out))
 }
 
-// signalled calls found once it has been written a text.
+// signalled calls found once the text has been written to it.
 type signalled struct {
 	written bytes.Buffer
 	text    string

@@ -200,7 +200,7 @@ type Tuning struct {
 
 // AnnotationError describes an invalid value of an annotation.
 type AnnotationError struct {
-	// Key of the annotation.
+	// Key is the key of the annotation.
 	Key string
 	// Text is the whole message, including the key.
 	Text string
