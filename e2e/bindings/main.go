@@ -1,8 +1,8 @@
-// Command bindings is servicebinding.io's runtime for the end-to-end test: its own projector and resolver, from its Go
-// module, in a process beside the cluster that takes care of one namespace. The loop around them, and the webhook with
-// -webhook, do as the runtime's controllers do, whose packages need a module that not every proxy has.
+// Command bindings runs servicebinding.io's runtime for the end-to-end test: its own projector and resolver, from its
+// Go module, in a process outside of the cluster that handles one namespace. The reconciliation loop and, with
+// -webhook, the webhook behave like the runtime's controllers, whose packages need a module that not every proxy has.
 //
-// It is a module of its own, since the runtime's types need an older controller-runtime than Rouse's.
+// It is a separate module, since the runtime's types need an older controller-runtime than Rouse's.
 package main
 
 import (
@@ -59,7 +59,7 @@ func run(ctx context.Context, namespace string, hooked bool) error {
 	if err != nil {
 		return fmt.Errorf("read kubeconfig: %w", err)
 	}
-	// The API server makes the name of the field manager of it, as of the runtime's program.
+	// The API server derives the field manager's name from it, as for the runtime's program.
 	config.UserAgent = "runtime/v1.0.0"
 	scheme := clientgoscheme.Scheme
 	if err := servicebindingv1.AddToScheme(scheme); err != nil {
@@ -103,7 +103,7 @@ func (r *runtime) manage(ctx context.Context, config *rest.Config, namespace str
 	return nil
 }
 
-// serverFor listens where this machine reaches the API server from, which may be in a network of its own.
+// serverFor listens on the address from which this machine reaches the API server, which may be in a separate network.
 func serverFor(ctx context.Context, apiServer string, handler http.Handler) (*httptest.Server, error) {
 	where, err := url.Parse(apiServer)
 	if err != nil {

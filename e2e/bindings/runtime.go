@@ -34,7 +34,7 @@ type runtime struct {
 
 func (r *runtime) setup(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).For(&servicebindingv1.ServiceBinding{}).
-		// A changed workload is projected into again.
+		// A changed workload gets the projection again.
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.bindingsOf)).
 		Complete(r)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *runtime) bindingsOf(ctx context.Context, workload client.Object) []reco
 	return requests
 }
 
-// Reconcile makes the workloads of one ServiceBinding what it says.
+// Reconcile projects one ServiceBinding into its workloads.
 func (r *runtime) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	binding := &servicebindingv1.ServiceBinding{}
 	if err := r.Get(ctx, request.NamespacedName, binding); err != nil {
@@ -64,7 +64,7 @@ func (r *runtime) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	}
 	gone := !binding.DeletionTimestamp.IsZero()
 	if !gone && controllerutil.AddFinalizer(binding, finalizer) {
-		return ctrl.Result{}, r.Update(ctx, binding) // comes again by its change
+		return ctrl.Result{}, r.Update(ctx, binding) // the change triggers another reconciliation
 	}
 	if !gone {
 		resolved, err := r.resolve(ctx, binding)
@@ -81,7 +81,7 @@ func (r *runtime) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, nil
 }
 
-// resolve finds the Secret of the service. A change of it is stored first, where the webhook reads it.
+// resolve finds the Secret of the service. It stores a change first, because the webhook reads it from there.
 func (r *runtime) resolve(ctx context.Context, binding *servicebindingv1.ServiceBinding) (bool, error) {
 	secret, err := r.resolver.LookupBindingSecret(ctx, binding)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *runtime) resolve(ctx context.Context, binding *servicebindingv1.Service
 	return false, r.Status().Update(ctx, binding)
 }
 
-// project writes by Update what the projector has changed, as the runtime's controller does.
+// project writes the projector's changes by Update, as the runtime's controller does.
 func (r *runtime) project(ctx context.Context, binding *servicebindingv1.ServiceBinding) error {
 	workloads, err := r.resolver.LookupWorkloads(ctx, binding)
 	if err != nil {
@@ -126,7 +126,8 @@ func (r *runtime) project(ctx context.Context, binding *servicebindingv1.Service
 	return nil
 }
 
-// installCRDs installs those of the runtime's module, without the conversion between their versions. They stay.
+// installCRDs installs the CRDs of the runtime's module, without the conversion between their versions. They are not
+// removed.
 func installCRDs(ctx context.Context, config *rest.Config) error {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/servicebinding/runtime").Output()
 	if err != nil {

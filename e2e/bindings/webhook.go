@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// serveWebhook has the Deployments of the namespace projected into before they are stored. It reports on standard
-// output whether the API server reaches this process at all.
+// serveWebhook projects into the namespace's Deployments before they are stored. It reports on standard output whether
+// the API server reaches this process at all.
 func (r *runtime) serveWebhook(ctx context.Context, apiServer, namespace string) (stop func(), err error) {
 	var asked atomic.Int64
 	hook := &admission.Webhook{Handler: admission.HandlerFunc(func(ctx context.Context, request admission.Request) admission.Response {
@@ -41,10 +41,10 @@ func (r *runtime) serveWebhook(ctx context.Context, apiServer, namespace string)
 	stop = func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		_ = r.Delete(ctx, config) // one that stays is not reached, and ignored
+		_ = r.Delete(ctx, config) // a remaining one is unreachable and therefore ignored
 		server.Close()
 	}
-	// The API server learns of it a moment later.
+	// The API server needs a moment to load it.
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline) && asked.Load() == 0; time.Sleep(100 * time.Millisecond) {
 		if err := r.Create(ctx, probe(namespace), client.DryRunAll); err != nil {
 			stop()
@@ -55,7 +55,7 @@ func (r *runtime) serveWebhook(ctx context.Context, apiServer, namespace string)
 	return stop, nil
 }
 
-// admit projects all bindings of a workload into it, as the runtime's webhook does.
+// admit projects all bindings into a workload, as the runtime's webhook does.
 func (r *runtime) admit(ctx context.Context, request admission.Request) admission.Response {
 	workload := &unstructured.Unstructured{}
 	if err := json.Unmarshal(request.Object.Raw, workload); err != nil {

@@ -23,7 +23,7 @@ const (
 // deletion deletes a stream or a consumer in NATS, as an administrator might.
 type deletion struct {
 	stream, consumer string         // without a consumer the stream itself
-	affects          func(int) bool // which events of the stream are deleted with it
+	affects          func(int) bool // the events of the stream that are deleted with it
 }
 
 func (d deletion) String() string {
@@ -33,7 +33,7 @@ func (d deletion) String() string {
 	return "consumer " + d.consumer + " of " + d.stream
 }
 
-// deletions come one after the other.
+// deletions returns the deletions in their order.
 func (s *stage) deletions() []deletion {
 	ofSubscription := func(i int) deletion {
 		return deletion{broker.DefaultStream, s.fixture.Routes[i].Consumer, func(id int) bool { return id%len(scenario()) == i }}
@@ -54,7 +54,7 @@ func (s *stage) deletions() []deletion {
 	return list
 }
 
-// deleteByHand goes on until ctx ends.
+// deleteByHand performs deletions until ctx ends.
 func (s *stage) deleteByHand(ctx context.Context, logf func(string, ...any)) error {
 	pause(ctx, firstDeletion)
 	list := s.deletions()
@@ -68,9 +68,9 @@ func (s *stage) deleteByHand(ctx context.Context, logf func(string, ...any)) err
 	return nil
 }
 
-// delete deletes d and records which events it may have deleted. Publishers wait while it reads the streams, and until a consumer
-// takes the Subscription's events again: events that are confirmed before are lost, as the documentation says. Publishers go on
-// before a stream is back.
+// delete performs d and records the events that it may have deleted. Publishers are blocked while it reads the streams,
+// and until a consumer receives the Subscription's events again: events confirmed before are lost, as documented.
+// Publishers continue before a deleted stream is recreated.
 func (s *stage) delete(ctx context.Context, d deletion, logf func(string, ...any)) error {
 	ctx, cancel := context.WithTimeout(ctx, deletionBound)
 	defer cancel()
@@ -110,8 +110,8 @@ func (s *stage) remove(ctx context.Context, d deletion) error {
 	return nil
 }
 
-// note records the events that a deletion may have deleted: those that the stream held before, and those that may have come
-// there from another stream since that was read.
+// note records the events that a deletion may have deleted: the events in the stream before, and those that may have
+// moved there from another stream since.
 func (s *stage) note(d deletion, before, after held) {
 	for stream, ids := range before {
 		for id := range ids {
@@ -135,7 +135,7 @@ func (s *stage) awaitConsumer(ctx context.Context, d deletion) error {
 	return fmt.Errorf("the %s is not back after %s", d, deletionBound)
 }
 
-// persist tries again while servers are away.
+// persist retries while servers are unavailable.
 func persist[T any](ctx context.Context, try func(context.Context) (T, error)) (result T, err error) {
 	for ctx.Err() == nil {
 		if result, err = try(ctx); err == nil {

@@ -22,13 +22,13 @@ import (
 const (
 	hostileNamespace = "hostile"
 	hostileSource    = "hostile"
-	// deadSink is a Subscription whose Service has no endpoint.
+	// deadSink is a Subscription whose Service has no endpoints.
 	deadSink = "dead"
-	// lowestPriority of a process.
+	// lowestPriority is the lowest priority of a process.
 	lowestPriority = 19
 )
 
-// attack is one Subscription of the hostile tenant and the events that it publishes to it.
+// attack is a Subscription of the hostile tenant with the events published to it.
 type attack struct {
 	name      string
 	perSecond int
@@ -37,7 +37,7 @@ type attack struct {
 	delivery  routing.Delivery
 }
 
-// attacks are what one namespace can do with its own Subscriptions and events.
+// attacks returns attacks by Subscriptions and events of one namespace.
 func attacks() []attack {
 	long, list := strings.Repeat("x", 40_000), strings.TrimSuffix(strings.Repeat("1,", 17_000), ",")
 	return []attack{
@@ -76,7 +76,7 @@ func (s *stage) startHostile() error {
 	return nil
 }
 
-// attack begins when the bridges run.
+// attack starts the attack once the bridges run.
 func (s *stage) attack() (*rig.Process, error) {
 	ports := make([]string, len(s.bridges))
 	for i, b := range s.bridges {
@@ -85,7 +85,7 @@ func (s *stage) attack() (*rig.Process, error) {
 	return s.rig.Start("hostile", ports...)
 }
 
-// hostileSinkRole never takes an event, and answers with as many headers as a client may read.
+// hostileSinkRole rejects every event, with the maximum number of response headers.
 func hostileSinkRole(ctx context.Context, ready func(string), _ []string) error {
 	long := strings.Repeat("x", 8<<10)
 	return rig.Serve(ctx, 0, ready, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -126,8 +126,8 @@ func hostileRole(ctx context.Context, ready func(string), ports []string) error 
 	return nil
 }
 
-// lowerPriority keeps this process from taking processor time from the bridges on the same machine: it is to harm them by
-// what it sends. Threads inherit their priority, so it sets that of all that exist.
+// lowerPriority prevents this process from taking processor time from the bridges on the same machine: only its
+// requests should affect them. Threads inherit their priority, so it sets that of all existing ones.
 func lowerPriority() error {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -145,15 +145,15 @@ func lowerPriority() error {
 	return nil
 }
 
-// What connections of the hostile tenant send.
+// The requests of the hostile tenant's connections.
 const (
-	// silent announces an event and hardly sends it.
+	// silent announces an event but does not send it.
 	silent = "POST /publish HTTP/1.1\r\nHost: bridge\r\nContent-Type: application/cloudevents+json\r\nContent-Length: 60000\r\n\r\n{"
-	// deaf are requests of a client that reads no answer.
+	// deaf is a request of a client that reads no response.
 	deaf = "POST /publish HTTP/1.1\r\nHost: bridge\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 )
 
-// verbose are very many headers.
+// verbose is a request with a very large number of headers.
 var verbose = "POST /publish HTTP/1.1\r\nHost: bridge\r\n" + strings.Repeat("a:\r\n", 200_000)
 
 const (
@@ -162,13 +162,13 @@ const (
 	mostHeld       = 64 << 10 // on one connection
 )
 
-// hostile is the process of a tenant that wants to harm others.
+// hostile is the process of a tenant that tries to harm others.
 type hostile struct {
 	ports   []string
 	running sync.WaitGroup
 }
 
-// publish sends the events of an attack, as fast as it says and the bridges allow.
+// publish sends the events of an attack at its rate, as far as the bridges allow.
 func (h *hostile) publish(ctx context.Context, a attack) {
 	client := &http.Client{Timeout: hostileTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: hostileAtATime}}
 	defer client.CloseIdleConnections()
@@ -186,7 +186,7 @@ func (h *hostile) publish(ctx context.Context, a attack) {
 		select {
 		case slots <- struct{}{}:
 		default:
-			continue // the bridges are behind
+			continue // the bridges lag behind
 		}
 		sent.Go(func() {
 			defer func() { <-slots }()
@@ -197,11 +197,11 @@ func (h *hostile) publish(ctx context.Context, a attack) {
 
 func (h *hostile) send(ctx context.Context, client *http.Client, port, name string, number int, data string) {
 	event := rig.Event{ID: name + "-" + strconv.Itoa(number), Source: hostileSource, Type: name + ".v1", Data: data}
-	_, _, _ = event.Publish(ctx, client, "http://127.0.0.1:"+port+"/publish") // failed events do not matter to it
+	_, _, _ = event.Publish(ctx, client, "http://127.0.0.1:"+port+"/publish") // errors are expected
 }
 
-// hold sends a text on a connection, again and again up to mostHeld bytes, reads nothing, and begins again when the
-// bridge closes the connection.
+// hold sends a text on a connection repeatedly, up to mostHeld bytes, without reading, and reconnects when the bridge
+// closes the connection.
 func (h *hostile) hold(ctx context.Context, address, text string) {
 	for ctx.Err() == nil {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -222,7 +222,7 @@ func (h *hostile) hold(ctx context.Context, address, text string) {
 	}
 }
 
-// awaitClose waits until the bridge has closed the connection. It writes once a second to find out without a read.
+// awaitClose waits until the bridge has closed the connection. It detects this by a write per second, without reading.
 func awaitClose(ctx context.Context, conn net.Conn) {
 	for err := error(nil); err == nil && ctx.Err() == nil; {
 		pause(ctx, time.Second)

@@ -1,8 +1,8 @@
-// Command chaos publishes events while bridges are killed, nats-servers are stopped and started, streams and consumers are
-// deleted by hand, and sinks fail, hang and restart. Then it waits until nothing is pending and accounts for each event by its
-// id: delivered, dead-lettered, deleted with its stream or consumer, or lost. It runs three nats-servers, three bridges and
-// their sinks as processes on loopback, once alone and once beside a hostile tenant that does what one namespace can do to
-// others.
+// Command chaos publishes events while bridges are killed, nats-servers are stopped and started, streams and consumers
+// are deleted, and sinks fail, hang and restart. Then it waits until no event is pending and accounts for each event by
+// its id: delivered, dead-lettered, deleted with its stream or consumer, or lost. It runs three nats-servers, three
+// bridges and their sinks as processes on loopback, once alone and once together with a hostile tenant that does
+// everything a namespace can do to harm others.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	perSecond = 700 // published, so that there is time for faults
+	perSecond = 700 // published; leaves enough time for faults
 	shortest  = 20 * time.Second
 )
 
@@ -27,14 +27,14 @@ func main() {
 	rig.Main(run, map[string]rig.Role{"sink": sinkRole, "hostile": hostileRole, "hostile-sink": hostileSinkRole})
 }
 
-// outcome is what one performance came to.
+// outcome is the result of one run.
 type outcome struct {
 	account
 	latency
 }
 
 func run(ctx context.Context, r *rig.Rig) error {
-	events := rig.Setting("EVENTS", 100_000) / 2 // each time
+	events := rig.Setting("EVENTS", 100_000) / 2 // per run
 	alone, err := act(ctx, r, "alone", events, false)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func run(ctx context.Context, r *rig.Rig) error {
 	return nil
 }
 
-// act publishes all events during the faults and waits until nothing is pending.
+// act publishes all events during the faults and waits until no event is pending.
 func act(ctx context.Context, r *rig.Rig, name string, events int, hostile bool) (o outcome, err error) {
 	spread := max(time.Duration(events)*time.Second/perSecond, shortest)
 	begun := time.Now()
@@ -105,23 +105,23 @@ const (
 	namespace   = "chaos"
 	source      = "chaos"
 	maxInFlight = 20
-	// keyAttribute keeps the events of an ordered Subscription in order.
+	// keyAttribute is the attribute by which events of an ordered Subscription are ordered.
 	keyAttribute = "key"
 )
 
-// behaviour is what a sink does until it is healed.
+// behaviour is the behaviour of a sink until it is healed.
 type behaviour struct {
 	name        string
 	fail        int           // percent of the deliveries that get 500
-	hang        int           // percent of the deliveries that get no answer
-	refuseEvery int           // one in so many events gets 422, always
-	slow        time.Duration // what an answer takes at most
+	hang        int           // percent of the deliveries without a response
+	refuseEvery int           // one in this many events always gets 422
+	slow        time.Duration // maximum delay of a response
 	restarts    bool
-	keys        int              // values of the attribute that keeps events in order, 0 for no order
+	keys        int              // values of the ordering attribute, 0 for no order
 	delivery    routing.Delivery // of the Subscription
 }
 
-// scenario has one Subscription for each behaviour. The events go to them in turn.
+// scenario has one Subscription for each behaviour. The events are distributed among them in turn.
 func scenario() []behaviour {
 	return []behaviour{
 		{name: "well"},
@@ -149,7 +149,7 @@ func (b behaviour) arguments(port int, journal string) []string {
 	}
 }
 
-// bridgeFlags make a bridge that was killed and sinks that failed cost seconds instead of minutes.
+// bridgeFlags limit the cost of killed bridges and failing sinks to seconds instead of minutes.
 func bridgeFlags() []string {
 	return []string{fmt.Sprintf("--delivery-ack-wait=%s", ackWait), "--delivery-backoff=100ms", "--delivery-backoff-max=2s"}
 }
@@ -159,7 +159,8 @@ const ackWait = 5 * time.Second
 // orderedEvent is the position of an event among those of its key, which are published one after the other.
 type orderedEvent struct{ key, position, before int }
 
-// orderedEventOf is false for events of an unordered Subscription. The first event of a key has a negative id before it.
+// orderedEventOf returns false for events of an unordered Subscription. The first event of a key has a negative
+// predecessor.
 func orderedEventOf(id int) (orderedEvent, bool) {
 	all := scenario()
 	keys := all[id%len(all)].keys
@@ -170,13 +171,13 @@ func orderedEventOf(id int) (orderedEvent, bool) {
 	return orderedEvent{key: number % keys, position: number / keys, before: id - keys*len(all)}, true
 }
 
-// order is what a sink's journal says about the order of its events.
+// order evaluates the order of events in a sink's journal.
 type order struct {
 	last      map[int]int // position of the latest event of each key that was taken
-	overtaken int         // how many events were taken after a later one
+	overtaken int         // number of events delivered after a later one
 }
 
-// note adds the next id that the sink recorded, repeats left out.
+// note adds the next id of the journal, without repeats.
 func (o *order) note(id int) {
 	at, ordered := orderedEventOf(id)
 	if !ordered {
@@ -189,7 +190,7 @@ func (o *order) note(id int) {
 	o.last[at.key] = at.position
 }
 
-// fault ends one victim after the other and starts each again.
+// fault stops and restarts one victim after the other.
 type fault struct {
 	victims            []*victim
 	first, every, down time.Duration
@@ -214,7 +215,7 @@ func (s *stage) faults() []fault {
 	return all
 }
 
-// perform publishes all events within about the given time and injects faults until that is done.
+// perform publishes all events within about the given time, and injects faults in the meantime.
 func (s *stage) perform(ctx context.Context, spread time.Duration, logf func(string, ...any)) error {
 	group, ctx := errgroup.WithContext(ctx)
 	troubled, published := context.WithCancel(ctx)
@@ -239,7 +240,7 @@ func (s *stage) perform(ctx context.Context, spread time.Duration, logf func(str
 	return group.Wait()
 }
 
-// make returns when all victims run.
+// make injects the fault and returns when all victims run.
 func (t fault) make(ctx context.Context) error {
 	pause(ctx, t.first)
 	for i := 0; ctx.Err() == nil; i++ {
@@ -264,10 +265,10 @@ func ended(victims []*victim) (count int) {
 	return count
 }
 
-// delivered counts the entries of all journals, repeats included.
+// delivered counts the entries of all journals, including repeats.
 func (s *stage) delivered() (count int) {
 	for _, j := range s.journals {
-		if j.read() == nil { // else it is read the next time
+		if j.read() == nil { // otherwise it is read the next time
 			count += j.total
 		}
 	}

@@ -20,12 +20,13 @@ import (
 
 const (
 	publishers     = 32
-	publishTimeout = 10 * time.Second // of one attempt
-	publishBound   = 2 * time.Minute  // of all attempts with one event
+	publishTimeout = 10 * time.Second // for one attempt
+	publishBound   = 2 * time.Minute  // for all attempts with one event
 	publishPause   = 50 * time.Millisecond
 )
 
-// publish sends each event to one bridge after the other, until one has answered 204. It counts in progress.
+// publish sends each event to one bridge after the other, until one responds with 204. It counts the events in
+// progress.
 func (s *stage) publish(ctx context.Context, spread time.Duration, progress chan<- int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	next := make(chan int)
@@ -58,7 +59,7 @@ func (s *stage) publish(ctx context.Context, spread time.Duration, progress chan
 	return group.Wait()
 }
 
-// publishInOrder publishes an event of an ordered Subscription after the one before it is stored.
+// publishInOrder publishes an event of an ordered Subscription after its predecessor has been stored.
 func (s *stage) publishInOrder(ctx context.Context, client *http.Client, id int) error {
 	at, ordered := orderedEventOf(id)
 	if ordered && at.before >= 0 {
@@ -106,7 +107,7 @@ func (s *stage) attempt(ctx context.Context, client *http.Client, id, port int) 
 	return err
 }
 
-// sink records the id of each event in its journal before it answers 204, so that no kill makes it forget one.
+// sink records the id of each event in its journal before it responds with 204, so that a kill loses no record.
 type sink struct {
 	journal     *os.File
 	fail, hang  int
@@ -156,7 +157,7 @@ func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():
 				return
-			case <-s.healing: // it goes on: to return here would be an answer of 200
+			case <-s.healing: // continue: a return would send 200
 			}
 		}
 		if s.refuses(id) {
@@ -164,7 +165,7 @@ func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	// One write of a short line to a file that is appended to is never mixed with another.
+	// A single short write to a file in append mode is atomic.
 	if _, err := fmt.Fprintln(s.journal, id, time.Now().UnixNano()); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -181,8 +182,8 @@ func (s *sink) refuses(id string) bool {
 type journal struct {
 	path   string
 	offset int64
-	times  map[int]int       // how often each event was taken
-	first  map[int]time.Time // when each was taken first
+	times  map[int]int       // number of deliveries per event
+	first  map[int]time.Time // time of the first delivery
 	total  int
 	order  order
 }
@@ -191,7 +192,7 @@ func newJournal(path string) *journal {
 	return &journal{path: path, times: map[int]int{}, first: map[int]time.Time{}, order: order{last: map[int]int{}}}
 }
 
-// read reads the entries that were added since the last time.
+// read reads new entries.
 func (j *journal) read() error {
 	file, err := os.Open(j.path)
 	if err != nil {

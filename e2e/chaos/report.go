@@ -15,12 +15,12 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-const maxHeld = 200_000 // messages of a stream that are read, which is more than there are events
+const maxHeld = 200_000 // messages read of a stream; exceeds the number of events
 
-// held are the ids of our events that each stream holds.
+// held contains the ids of our events in each stream.
 type held map[string]map[string]bool
 
-// held reads the streams twice between which events move, so that it misses none that is on its way.
+// held reads the streams between which events move twice, so that it misses no event in transit.
 func (s *stage) held(ctx context.Context) (held, error) {
 	all := held{broker.DefaultStream: {}, broker.RetryStream: {}, broker.DeadLetterStream: {}}
 	for _, stream := range []string{
@@ -35,7 +35,7 @@ func (s *stage) held(ctx context.Context) (held, error) {
 	return all, nil
 }
 
-// subjects are those that our events have in a stream.
+// subjects returns the subjects of our events in a stream.
 func (s *stage) subjects(stream string) []string {
 	switch stream {
 	case broker.DefaultStream:
@@ -51,7 +51,7 @@ func (s *stage) subjects(stream string) []string {
 	}
 }
 
-// read adds the ids that a stream holds under a subject. One that does not exist holds nothing.
+// read adds the ids in a stream under a subject. A missing stream contains none.
 func (s *stage) read(ctx context.Context, name, subject string, ids map[string]bool) error {
 	stream, err := s.js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -77,10 +77,10 @@ func (s *stage) read(ctx context.Context, name, subject string, ids map[string]b
 
 const (
 	keeperRetry    = 250 * time.Millisecond
-	keeperInterval = 5 * time.Second // for deletions without an advisory, while a server was away
+	keeperInterval = 5 * time.Second // for deletions without an advisory, while a server was unavailable
 )
 
-// keep makes deleted streams and consumers again, as the controller does: at once after a server's advisory, and at regular
+// keep recreates deleted streams and consumers like the controller: at once after a server's advisory, and at regular
 // intervals.
 func (s *stage) keep(ctx context.Context) error {
 	conn, err := rig.Connect(ctx, s.fixture.NATS)
@@ -101,7 +101,7 @@ func (s *stage) keep(ctx context.Context) error {
 	defer stop()
 	for ctx.Err() == nil {
 		wait := keeperInterval
-		if s.fixture.Prepare(ctx, conn, s.streams(), ackWait) != nil { // a server is away
+		if s.fixture.Prepare(ctx, conn, s.streams(), ackWait) != nil { // a server is unavailable
 			wait = keeperRetry
 		}
 		select {
@@ -119,10 +119,10 @@ func (s *stage) streams() broker.StreamOptions {
 	return streams
 }
 
-// calm is the Subscription whose sink always works: what delays its events is not its own.
+// calm is the Subscription whose sink always works: delays of its events have other causes.
 const calm = 0
 
-// latency is from when a publisher began with an event until the sink had it, in milliseconds.
+// latency is the time in milliseconds from the first attempt to publish an event until the sink received it.
 type latency struct{ p50, p99 float64 }
 
 func (s *stage) latency() latency {
@@ -134,11 +134,11 @@ func (s *stage) latency() latency {
 	return latency{p50: rig.Milliseconds(took, 50), p99: rig.Milliseconds(took, 99)}
 }
 
-const maxNamed = 10 // lost events of a Subscription that are named
+const maxNamed = 10 // lost events that are listed per Subscription
 
-// account counts where the events of a Subscription are. Each is counted once: one that was delivered and dead-lettered too,
-// because its bridge was killed in between, as delivered. Deleted are those that are nowhere and that were in a stream or
-// a consumer when the run deleted it.
+// account counts the fates of a Subscription's events. Each is counted once: one that was both delivered and
+// dead-lettered, because its bridge was killed in between, as delivered. Deleted are missing events that were in a
+// stream or a consumer when the run deleted it.
 type account struct{ published, acked, deadLettered, pending, lost, deleted, duplicates int }
 
 func (a *account) add(b account) {
@@ -146,7 +146,7 @@ func (a *account) add(b account) {
 	a.pending, a.lost, a.deleted, a.duplicates = a.pending+b.pending, a.lost+b.lost, a.deleted+b.deleted, a.duplicates+b.duplicates
 }
 
-// report prints where the events of each Subscription are, and returns the sum.
+// report prints the account of each Subscription, and returns the sum.
 func (s *stage) report(ctx context.Context) (account, error) {
 	left, err := s.held(ctx)
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *stage) report(ctx context.Context) (account, error) {
 	return all, nil
 }
 
-// account follows each published event of a Subscription by its id.
+// account looks up each published event of a Subscription by its id.
 func (s *stage) account(subscription int, left held) account {
 	var a account
 	for number := subscription; number < len(s.events); number += len(s.journals) {

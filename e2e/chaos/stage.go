@@ -26,7 +26,7 @@ const (
 	startBound = time.Minute
 )
 
-// stage is everything that runs.
+// stage holds all processes of a run.
 type stage struct {
 	rig      *rig.Rig
 	name     string // of its files
@@ -40,19 +40,19 @@ type stage struct {
 	journals []*journal
 	events   []event
 
-	publishing    sync.RWMutex    // locked during deletions that publishers have to wait for
+	publishing    sync.RWMutex    // locked during deletions that block publishers
 	deletionsMade int             // by hand
 	deletedIDs    map[string]bool // of events that a deletion may have deleted
 }
 
-// event is the result of publishing one. Its index is its id.
+// event is the result of publishing one event. Its index is its id.
 type event struct {
-	begun     time.Time // of its first attempt
+	begun     time.Time // time of the first attempt
 	published bool
-	stored    chan struct{} // closed with published; only for events that are kept in order
+	stored    chan struct{} // closed with published; only for ordered events
 }
 
-// newStage starts all but the hostile tenant, whose Subscriptions are there if it is to come.
+// newStage starts all processes except the hostile tenant, whose Subscriptions are added if it will be started.
 func newStage(ctx context.Context, r *rig.Rig, name string, events int, hostile bool) (*stage, error) {
 	s := &stage{rig: r, name: name, events: make([]event, events), deletedIDs: map[string]bool{}}
 	for id := range s.events {
@@ -145,7 +145,7 @@ func (s *stage) startSinks(ports []int) error {
 	return nil
 }
 
-// prepare makes streams and consumers when the servers have elected a leader.
+// prepare creates streams and consumers after the servers have elected a leader.
 func (s *stage) prepare(ctx context.Context) error {
 	var err error
 	for deadline := time.Now().Add(startBound); time.Now().Before(deadline) && ctx.Err() == nil; {
@@ -166,7 +166,7 @@ func (s *stage) heal(ctx context.Context) error {
 	return nil
 }
 
-// close ends everything.
+// close stops all processes.
 func (s *stage) close() {
 	s.js.Conn().Close()
 	_ = s.conn.Close(context.Background())
@@ -178,7 +178,7 @@ func (s *stage) close() {
 	}
 }
 
-// victim is a process that is ended and started again, on the same port with the same store.
+// victim is a process that is stopped and restarted, on the same port with the same store.
 type victim struct {
 	name    string
 	port    int
@@ -187,7 +187,7 @@ type victim struct {
 	ended   int
 }
 
-// run starts it. It tries again where another process took its port in between.
+// run starts the process. It retries if another process took its port in between.
 func (v *victim) run() (err error) {
 	for range startTries {
 		if v.process, err = v.start(); err == nil {
@@ -207,10 +207,10 @@ func pause(ctx context.Context, d time.Duration) {
 
 const (
 	settleBound = 5 * time.Minute
-	quietPolls  = 3 // so that an event on its way between two streams is not missed
+	quietPolls  = 3 // so that an event in transit between two streams is not missed
 )
 
-// settle waits until nothing is pending, or for as long as is reasonable.
+// settle waits until no event is pending, up to a limit.
 func (s *stage) settle(ctx context.Context, logf func(string, ...any)) error {
 	deadline := time.Now().Add(settleBound)
 	for quiet := 0; quiet < quietPolls && time.Now().Before(deadline); {
@@ -234,13 +234,13 @@ func (s *stage) settle(ctx context.Context, logf func(string, ...any)) error {
 	return nil
 }
 
-// backlog counts the events of Subscriptions that are not settled.
+// backlog counts the pending events of Subscriptions.
 type backlog struct{ pending, inDelivery, retries uint64 }
 
 func (b backlog) total() uint64 { return b.pending + b.inDelivery + b.retries }
 
 func (s *stage) backlog(ctx context.Context) (b backlog, err error) {
-	for i := range s.journals { // of the hostile tenant something always waits
+	for i := range s.journals { // the hostile tenant always has pending events
 		own, err := s.backlogOf(ctx, i)
 		if err != nil {
 			return b, err

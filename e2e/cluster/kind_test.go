@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorder stands for docker, kind, kubectl, go and helm. It records its calls and prints what the next steps need; a file of its name,
-// "kind-load" for one, has its command fail.
+// recorder replaces docker, kind, kubectl, go and helm. It records its calls and prints the output that the next steps
+// need; a file named after a command, such as "kind-load", makes the command fail.
 const recorder = `#!/bin/sh
 name=${0##*/}
 echo "$name $*" >>"$RECORD/calls"
@@ -30,7 +30,7 @@ esac
 true
 `
 
-// kind runs e2e/kind.sh on a machine of recorders.
+// kind runs e2e/kind.sh on a machine with recorders.
 type kind struct {
 	t             *testing.T
 	record, state string
@@ -55,7 +55,7 @@ func (k *kind) run(args ...string) (printed string, err error) {
 	return string(out), err
 }
 
-// calls are those since the last time.
+// calls returns the calls since the last time.
 func (k *kind) calls() string {
 	k.t.Helper()
 	text, err := os.ReadFile(filepath.Join(k.record, "calls"))
@@ -110,7 +110,7 @@ func TestKindBuildsImagesMakesTheClusterAndInstallsRouse(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestAClusterOfKindThatCannotBeBroughtUpIsDeleted(t *testing.T) {
+func TestKindClusterThatFailsToStartIsDeleted(t *testing.T) {
 	t.Parallel()
 	k := newKind(t)
 	k.write("kind-load", "")
@@ -121,7 +121,7 @@ func TestAClusterOfKindThatCannotBeBroughtUpIsDeleted(t *testing.T) {
 	require.NoDirExists(t, k.state)
 }
 
-func TestKindNamesWhatTheMachineLacks(t *testing.T) {
+func TestKindReportsMissingRequirements(t *testing.T) {
 	t.Parallel()
 	k := newKind(t)
 	k.write("docker-version", "")

@@ -51,7 +51,7 @@ Flags:
 `
 
 func main() {
-	// A second signal during the clean-up does nothing: it is bounded in time and has to finish.
+	// A second signal during the cleanup is ignored: the cleanup is bounded in time and has to finish.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	adjust()
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -59,8 +59,8 @@ func main() {
 	os.Exit(code)
 }
 
-// adjust makes what the cluster does independent of the login it was started from: root's search path lacks the
-// administrator's programs after a plain su, and containers have to read what is written here.
+// adjust makes the cluster independent of the login that started it: root's search path lacks the administrator's
+// programs after a plain su, and containers have to read the files written here.
 func adjust() {
 	_ = os.Setenv("PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")
 	syscall.Umask(0o022)
@@ -128,7 +128,7 @@ func dispatch(ctx context.Context, args []string, out io.Writer, report *command
 
 type commands map[string]func(context.Context) error
 
-// operands are how many words follow a command.
+// operands is the number of arguments of a command.
 var operands = map[string]int{"cut": 1, "mend": 1}
 
 func commandsOf(cluster *local.Cluster, installed *rouse.Rouse, out io.Writer, operand string) commands {

@@ -9,7 +9,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 )
 
-func TestTheClusterOfKindIsNotRunByThisCommand(t *testing.T) {
+func TestCommandRejectsClustersOfKind(t *testing.T) {
 	t.Setenv("ROUSE_CLUSTER", "kind")
 	var out bytes.Buffer
 	require.ErrorContains(t, dispatch(t.Context(), []string{"up"}, &out, command.NewProgress(&out)), "that of kind is e2e/kind.sh")

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// tailLines is how much of a log an error shows: enough for a compiler's or a daemon's last words.
+// tailLines is the number of a log's last lines in an error: enough for a compiler's or a daemon's last messages.
 const tailLines = 25
 
 // Command is one run of a program.
@@ -24,12 +24,12 @@ type Command struct {
 	Name  string
 	Args  []string
 	Dir   string
-	Env   []string // added to the environment of this process
+	Env   []string // in addition to those of this process
 	Stdin io.Reader
-	Log   string // file that its output is appended to; empty: kept for the error only
+	Log   string // file to which the output is appended; empty: only kept for the error
 }
 
-// Error is a program that failed, with the end of its output.
+// Error is the error of a program that failed, with the end of its output.
 type Error struct {
 	Command string
 	Log     string
@@ -43,14 +43,15 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Run runs the program to its end and returns what it wrote to standard output.
+// Run runs the program and returns its standard output.
 func (c Command) Run(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, c.Name, c.Args...)
 	cmd.Dir = c.Dir
 	cmd.Env = append(os.Environ(), c.Env...)
 	cmd.Stdin = c.Stdin
-	// A group of its own: Ctrl-C reaches this process alone, which then ends the program and its children. If this
-	// process is killed, the kernel kills the program; it does so when the thread ends that started it, so that is held.
+	// The program runs in a process group of its own: Ctrl-C reaches only this process, which then terminates the
+	// program and its children. If this process is killed, the kernel kills the program; it does so when the starting
+	// thread ends, so the thread is locked.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -58,7 +59,7 @@ func (c Command) Run(ctx context.Context) (string, error) {
 	cmd.WaitDelay = 5 * time.Second
 	defer func() {
 		if ctx.Err() != nil && cmd.Process != nil {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what did not heed the request
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // processes that ignored the signal
 		}
 	}()
 
@@ -79,7 +80,7 @@ func (c Command) Run(ctx context.Context) (string, error) {
 	return stdout.String(), nil
 }
 
-// String is the command as a person would type it, shortened.
+// String returns the command as typed, shortened.
 func (c Command) String() string {
 	line := filepath.Base(c.Name) + " " + strings.Join(c.Args, " ")
 	if len(line) > 160 {
@@ -95,7 +96,7 @@ func (c Command) tail(all *sharedBuffer) string {
 	return lastLines(all.String())
 }
 
-// sharedBuffer is written by both outputs of a program at once.
+// sharedBuffer is written concurrently by both outputs of a program.
 type sharedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -113,7 +114,7 @@ func (b *sharedBuffer) String() string {
 	return b.text.String()
 }
 
-// Tail is the end of a log file, or nothing when it cannot be read.
+// Tail returns the end of a log file, or an empty text when it cannot be read.
 func Tail(log string) string {
 	content, err := os.ReadFile(log)
 	if err != nil {
@@ -137,7 +138,7 @@ func openLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 }
 
-// Await calls check until it returns nil, and gives up after limit with check's last error.
+// Await calls check until it returns nil. After limit it returns check's last error.
 func Await(ctx context.Context, limit, pause time.Duration, what string, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

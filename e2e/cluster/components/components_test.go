@@ -10,7 +10,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// repository makes a checkout with one module in it.
+// repository makes a checkout with one module.
 func repository(t *testing.T) (Builder, string) {
 	t.Helper()
 	root := t.TempDir()
@@ -21,7 +21,7 @@ func repository(t *testing.T) (Builder, string) {
 	return Builder{Repository: root, Cache: state.Cache(t.TempDir()), Logs: t.TempDir()}, module
 }
 
-func TestKeyChangesWithWhatDecidesTheBinary(t *testing.T) {
+func TestKeyChangesWithTheInputsOfTheBinary(t *testing.T) {
 	t.Parallel()
 	base := Component{Name: "hello", Module: "module", Package: "."}
 	cases := map[string]struct {

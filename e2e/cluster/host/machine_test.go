@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMissingDiskSaysWhereAndHowMuch(t *testing.T) {
+func TestMissingDiskSpaceIsReportedWithItsDirectory(t *testing.T) {
 	t.Parallel()
 	const gigabyte = 1 << 30
 	free := func(dir string) (uint64, error) {
@@ -26,14 +26,14 @@ func TestMissingDiskSaysWhereAndHowMuch(t *testing.T) {
 		missingDisk([]string{"/roomy", "/full", "/gone"}, free))
 }
 
-func TestFreeBytesAsksTheNearestDirectoryThatExists(t *testing.T) {
+func TestFreeBytesUsesTheNearestExistingDirectory(t *testing.T) {
 	t.Parallel()
 	free, err := freeBytes(t.TempDir() + "/not/yet/there")
 	require.NoError(t, err)
 	require.Positive(t, free)
 }
 
-func TestMissingPackagesAreThoseThatNothingShowsToBeThere(t *testing.T) {
+func TestMissingPackagesAreThoseWhoseChecksFail(t *testing.T) {
 	t.Parallel()
 	present := t.TempDir() + "/plugin"
 	require.NoError(t, os.WriteFile(present, nil, 0o600))

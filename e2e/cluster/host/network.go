@@ -13,11 +13,11 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/command"
 )
 
-// Addresses of the cluster. All are private; pods and Services are reached from this host only.
+// Addresses of the cluster. All are private; pods and Services are reachable only from this host.
 const (
 	HostAddress  = "10.200.255.1"    // the host's end of the veth pair
 	NodeAddress  = "10.200.255.2"    // the node's end, where the API server listens
-	LinkRange    = "10.200.255.0/24" // that pair's, and those from the first node to further ones
+	LinkRange    = "10.200.255.0/24" // of that pair, and of those from the first node to further ones
 	PodRange     = "10.201.0.0/16"
 	ServiceRange = "10.202.0.0/16"
 
@@ -72,7 +72,7 @@ func parseDestination(text string) (netip.Prefix, error) {
 	return address.Prefix(address.BitLen())
 }
 
-// Nameservers are the host's, without those on loopback, which pods cannot reach.
+// Nameservers returns the host's nameservers, without those on loopback, which pods cannot reach.
 func Nameservers() []string {
 	for _, path := range []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"} {
 		content, err := os.ReadFile(path)
@@ -100,10 +100,10 @@ func parseNameservers(resolvConf string) []string {
 	return servers
 }
 
-// MaxMembers is how many nodes a cluster may have.
+// MaxMembers is the maximum number of nodes of a cluster.
 const MaxMembers = 9
 
-// Member is a node as the network sees it.
+// Member is the network configuration of a node.
 type Member struct {
 	Name    string
 	Address string // the node's own
@@ -111,7 +111,8 @@ type Member struct {
 	Pods    string // the addresses of its pods
 }
 
-// Members are the nodes of a cluster of that many. One alone has all addresses of pods; of several each has a part.
+// Members returns the nodes of a cluster of the given size. A single node has all addresses of pods; several nodes
+// divide them.
 func Members(count int) []Member {
 	first := Member{Name: NodeName, Address: NodeAddress, Gateway: HostAddress, Pods: PodRange}
 	if count <= 1 {
@@ -173,7 +174,7 @@ func joinCommands(pid, mtu string) []string {
 	}
 }
 
-// ruleset lets pods out to where the host can go. Packets between the host and the cluster keep their addresses.
+// ruleset gives pods access to the host's networks. Packets between the host and the cluster keep their addresses.
 func ruleset() string {
 	return `table ip ` + Table + ` {
 	chain postrouting {
@@ -184,7 +185,7 @@ func ruleset() string {
 `
 }
 
-// mtu is the smallest of the host's devices that carry a default route, so that no packet is too large on its way out.
+// mtu returns the smallest MTU of the host's devices with a default route.
 func mtu() string {
 	const standard = "1500"
 	routes, err := os.ReadFile("/proc/net/route")
@@ -203,8 +204,8 @@ func mtu() string {
 	return standard
 }
 
-// LeaveNetwork removes what Join made on the host. The device goes with the namespace; it is removed here in case the
-// namespace never came to be.
+// LeaveNetwork removes the host's part of the network. The device disappears with the namespace; it is removed here in
+// case the namespace was never created.
 func LeaveNetwork(ctx context.Context, log string) error {
 	var problems []error
 	if hasTable(ctx) {
@@ -225,7 +226,7 @@ func LeaveNetwork(ctx context.Context, log string) error {
 	return errors.Join(problems...)
 }
 
-// HasDevice says whether the host's end of the veth pair exists.
+// HasDevice reports whether the host's end of the veth pair exists.
 func HasDevice() bool {
 	_, err := os.Stat("/sys/class/net/" + Device)
 	return err == nil
@@ -236,7 +237,7 @@ func hasTable(ctx context.Context) bool {
 	return err == nil && strings.Contains(tables, Table)
 }
 
-// NetworkLeftovers lists what of this package is on the host.
+// NetworkLeftovers lists the remains of this package on the host.
 func NetworkLeftovers(ctx context.Context) []string {
 	var found []string
 	if HasDevice() {
@@ -253,7 +254,7 @@ func shell(line, log, input string) command.Command {
 	return command.Command{Name: words[0], Args: words[1:], Log: log, Stdin: strings.NewReader(input)}
 }
 
-// LinkMember connects the namespace of the process pid, a further node, with that of the first node.
+// LinkMember connects the network namespace of the process pid, a further node, with the first node's.
 func LinkMember(ctx context.Context, member Member, first, pid int, log string) error {
 	for _, line := range linkCommands(member, strconv.Itoa(first), strconv.Itoa(pid), mtu()) {
 		if _, err := shell(line, log, "").Run(ctx); err != nil {
@@ -263,8 +264,8 @@ func LinkMember(ctx context.Context, member Member, first, pid int, log string) 
 	return errors.Join(forward(ctx, first, log), forward(ctx, pid, log))
 }
 
-// linkCommands: a cable from the first node to each further one. There is no bridge between them, whose packets would pass the packet
-// filters of the first node twice.
+// linkCommands connects the first node with each further node by a cable. There is no bridge, whose packets would pass
+// the packet filters of the first node twice.
 func linkCommands(member Member, first, pid, mtu string) []string {
 	at, there := "nsenter -n -t "+first+" ip ", "nsenter -n -t "+pid+" ip "
 	return []string{
@@ -279,26 +280,26 @@ func linkCommands(member Member, first, pid, mtu string) []string {
 	}
 }
 
-// JoinLinks lets the host reach the further nodes, through the first.
+// JoinLinks adds routes from the host to the further nodes, through the first.
 func JoinLinks(ctx context.Context, log string) error {
 	_, err := shell("ip route add "+LinkRange+" via "+NodeAddress+" dev "+Device, log, "").Run(ctx)
 	return err
 }
 
-// forward lets a namespace pass on packets that are not for it.
+// forward enables IP forwarding in a network namespace.
 func forward(ctx context.Context, pid int, log string) error {
 	allow := command.Command{Name: "nsenter", Log: log, Args: []string{"-n", "-t", strconv.Itoa(pid), "sh", "-c", "echo 1 >" + forwardSetting}}
 	_, err := allow.Run(ctx)
 	return err
 }
 
-// CutCable pulls the cable of a further node, at its end: the node has no network any more, and what others send to it vanishes.
+// CutCable takes down the link of a further node at its end: the node has no network, and packets to it are lost.
 func CutCable(ctx context.Context, pid int) error {
 	_, err := shell(fmt.Sprintf("nsenter -n -t %d ip link set eth0 down", pid), "", "").Run(ctx)
 	return err
 }
 
-// MendCable puts it in again.
+// MendCable brings the link up again.
 func MendCable(ctx context.Context, member Member, pid int) error {
 	for _, line := range []string{
 		fmt.Sprintf("nsenter -n -t %d ip link set eth0 up", pid),
@@ -311,7 +312,7 @@ func MendCable(ctx context.Context, member Member, pid int) error {
 	return nil
 }
 
-// letHostForward has the host pass on packets between pods and the world.
+// letHostForward enables forwarding between pods and other networks on the host.
 func letHostForward() error {
 	if err := os.WriteFile(forwardSetting, []byte("1"), 0o644); err != nil {
 		return fmt.Errorf("let the host forward packets: %w", err)

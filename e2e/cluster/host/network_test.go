@@ -13,13 +13,13 @@ func TestCollisions(t *testing.T) {
 		routes string
 		want   int
 	}{
-		"a plain machine has none": {routes: "default via 192.0.2.1 dev eth0 \n192.0.2.0/24 dev eth0 proto kernel scope link src 192.0.2.2 \n"},
-		"our own routes are none":  {routes: "10.201.0.0/16 via 10.200.255.2 dev rouse0 \n"},
+		"a plain machine": {routes: "default via 192.0.2.1 dev eth0 \n192.0.2.0/24 dev eth0 proto kernel scope link src 192.0.2.2 \n"},
+		"our own routes":  {routes: "10.201.0.0/16 via 10.200.255.2 dev rouse0 \n"},
 		"a network that holds all of ours": {
 			routes: "10.0.0.0/8 via 192.0.2.1 dev eth0 \n", want: 3,
 		},
 		"one address inside the pods' range": {routes: "10.201.3.4 dev tun0 scope link \n", want: 1},
-		"what is no address is skipped":      {routes: "blackhole\nunreachable 10.1.0.0/16\n\n"},
+		"malformed routes are skipped":       {routes: "blackhole\nunreachable 10.1.0.0/16\n\n"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -36,14 +36,14 @@ func TestNameserversOnLoopbackAreNotForPods(t *testing.T) {
 	require.Empty(t, parseNameservers("nameserver 127.0.0.53\n"))
 }
 
-func TestJoinCommandsTouchTheNamespaceOnly(t *testing.T) {
+func TestJoinCommandsChangeOnlyTheNamespace(t *testing.T) {
 	t.Parallel()
 	commands := joinCommands("4711", "1400")
 	require.Contains(t, commands, "ip link add rouse0 mtu 1400 type veth peer name rouse1 mtu 1400 netns 4711")
 	require.Contains(t, commands, "nsenter -n -t 4711 ip route add default via 10.200.255.1")
 }
 
-func TestOneNodeHasAllAddressesOfPods(t *testing.T) {
+func TestSingleNodeHasAllAddressesOfPods(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []Member{{Name: "rouse", Address: NodeAddress, Gateway: HostAddress, Pods: PodRange}}, Members(1))
 }

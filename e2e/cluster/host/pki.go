@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// lifetime of all certificates: far longer than a test cluster lives.
+// lifetime is the lifetime of all certificates: far longer than that of a test cluster.
 const lifetime = 10 * 365 * 24 * time.Hour
 
 // Authority signs certificates.
@@ -27,17 +27,17 @@ type Authority struct {
 	pem         string
 }
 
-// KeyPair is a certificate and its key, both as PEM.
+// KeyPair is a certificate with its key, both in PEM.
 type KeyPair struct{ Certificate, Key string }
 
-// CertificateRequest says whom a certificate is for.
+// CertificateRequest describes a certificate.
 type CertificateRequest struct {
 	Name   string   // common name; of a client, its user name
 	Groups []string // of a client
 	Hosts  []string // names and addresses of a server
 }
 
-// NewAuthority makes a certificate authority that signs itself.
+// NewAuthority makes a self-signed certificate authority.
 func NewAuthority(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -60,10 +60,10 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{certificate: certificate, key: key, pem: encode("CERTIFICATE", der)}, nil
 }
 
-// PEM is the authority's own certificate.
+// PEM returns the authority's certificate.
 func (a *Authority) PEM() string { return a.pem }
 
-// Sign makes a key and a certificate for it.
+// Sign makes a key with a certificate.
 func (a *Authority) Sign(request CertificateRequest) (KeyPair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *Authority) Sign(request CertificateRequest) (KeyPair, error) {
 	return KeyPair{Certificate: encode("CERTIFICATE", der), Key: private}, err
 }
 
-// NewKeyPair makes a bare key pair, as service account tokens are signed with.
+// NewKeyPair makes a key pair without a certificate, for signing service account tokens.
 func NewKeyPair() (public, private string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -131,10 +131,10 @@ func encode(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// Policies is the user and the kubeconfig of what enforces NetworkPolicies.
+// Policies is the user and the kubeconfig of the enforcement of NetworkPolicies.
 const Policies = "network-policies"
 
-// KubeletOf is the name of the certificate and the kubeconfig of a node's kubelet.
+// KubeletOf returns the name of the certificate and the kubeconfig of a node's kubelet.
 func KubeletOf(member Member) string {
 	if member.Name == NodeName {
 		return "kubelet"
@@ -146,7 +146,7 @@ func asNode(member Member) CertificateRequest {
 	return CertificateRequest{Name: "system:node:" + member.Name, Groups: []string{"system:nodes"}, Hosts: []string{member.Name, member.Address}}
 }
 
-// clients are the components that log in with a certificate, by the name of their kubeconfig.
+// clients returns the certificates of the components, by the name of their kubeconfig.
 func clients(members []Member) map[string]CertificateRequest {
 	all := map[string]CertificateRequest{
 		"admin":              {Name: "rouse-cluster-admin", Groups: []string{"system:masters"}},
@@ -163,7 +163,7 @@ func clients(members []Member) map[string]CertificateRequest {
 	return all
 }
 
-// WritePKI makes all certificates, keys and kubeconfigs of a cluster with these nodes and writes them into its state directory.
+// WritePKI writes all certificates, keys and kubeconfigs of a cluster with these nodes into its state directory.
 func WritePKI(dir state.Dir, members []Member) error {
 	authority, err := NewAuthority("rouse-cluster")
 	if err != nil {
@@ -232,7 +232,7 @@ func writeAll(files map[string]string) error {
 	return nil
 }
 
-// Kubeconfig is a kubeconfig for one client, with everything inside it.
+// Kubeconfig returns a self-contained kubeconfig for one client.
 func Kubeconfig(server, authority string, client KeyPair) string {
 	data := base64.StdEncoding.EncodeToString
 	return strings.TrimLeft(fmt.Sprintf(`

@@ -64,5 +64,5 @@ func TestFrontProxyHasAnAuthorityOfItsOwn(t *testing.T) {
 	_, err := certificate(t, dir.PKI("front-proxy-client.crt")).Verify(x509.VerifyOptions{
 		Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
-	require.Error(t, err, "who can log in as a user must not be able to speak for all users")
+	require.Error(t, err, "a client certificate must not be accepted for the front proxy")
 }

@@ -30,11 +30,11 @@ type Program struct {
 	Args []string `json:"args"`
 	Env  []string `json:"env,omitempty"`
 	Log  string   `json:"log"`
-	// Init is true of the init of a further node, in namespaces of its own within those of the first.
+	// Init is true for the init of a further node, in namespaces of its own within those of the first.
 	Init bool `json:"init,omitempty"`
 }
 
-// ProgramStatus is what became of a program.
+// ProgramStatus is the status of a program.
 type ProgramStatus struct {
 	Name    string    `json:"name"`
 	PID     int       `json:"pid"` // in the PID namespace of the cluster
@@ -44,10 +44,10 @@ type ProgramStatus struct {
 	Started time.Time `json:"started"`
 }
 
-// InitSettings is what the init needs to know before it serves.
+// InitSettings are the settings of the init at its start.
 type InitSettings struct {
 	State    string   `json:"state"`
-	Keep     []string `json:"keep"` // directories that stay visible, though one above them is hidden
+	Keep     []string `json:"keep"` // directories that stay visible within hidden ones
 	Hostname string   `json:"hostname"`
 }
 
@@ -57,16 +57,16 @@ const (
 	programsPath = "/programs"
 )
 
-// ErrDied means that a program ended that should run on.
+// ErrDied means that a program ended unexpectedly.
 var ErrDied = errors.New("program ended")
 
-// InitClient talks to the init of one cluster.
+// InitClient is a client of a cluster's init.
 type InitClient struct {
 	dir  state.Dir
 	http *http.Client
 }
 
-// NewInitClient works also while there is no init; its calls fail then.
+// NewInitClient returns a client. Its calls fail while there is no init.
 func NewInitClient(dir state.Dir) *InitClient {
 	var dialer net.Dialer
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -75,7 +75,7 @@ func NewInitClient(dir state.Dir) *InitClient {
 	return &InitClient{dir: dir, http: &http.Client{Transport: transport, Timeout: 30 * time.Second}}
 }
 
-// StartInit makes the namespaces and waits until their init serves. It returns the init's process number on the host.
+// StartInit creates the namespaces and waits until their init serves. It returns the init's process ID on the host.
 func (c *InitClient) StartInit(ctx context.Context, self string, settings InitSettings) (int, error) {
 	if err := c.dir.Save(settingsName, settings); err != nil {
 		return 0, err
@@ -85,7 +85,7 @@ func (c *InitClient) StartInit(ctx context.Context, self string, settings InitSe
 		return 0, err
 	}
 	defer func() { _ = log.Close() }()
-	// Not bound to ctx: the init outlives this command, and Kill ends it.
+	// Not bound to ctx: the init outlives this command, and is ended by Kill.
 	cmd := exec.Command(self, InitCommand, string(c.dir)) //nolint:noctx // it must outlive the context
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = "/"
@@ -103,8 +103,8 @@ func (c *InitClient) StartInit(ctx context.Context, self string, settings InitSe
 	return pid, c.awaitInit(ctx)
 }
 
-// StartInner makes the namespaces of a further node within those of the init that first talks to, with which they end. It returns the
-// process number of their init on the host.
+// StartInner creates the namespaces of a further node within those of first's init, with which they end. It returns the
+// process ID of their init on the host.
 func (c *InitClient) StartInner(ctx context.Context, first *InitClient, settings InitSettings) (int, error) {
 	if err := c.dir.Save(settingsName, settings); err != nil {
 		return 0, err
@@ -136,7 +136,7 @@ func (c *InitClient) awaitInit(ctx context.Context) error {
 	return nil
 }
 
-// Start starts programs. One that runs already is left alone.
+// Start starts programs that are not running.
 func (c *InitClient) Start(ctx context.Context, programs ...Program) error {
 	for _, program := range programs {
 		body, err := json.Marshal(program)
@@ -150,7 +150,7 @@ func (c *InitClient) Start(ctx context.Context, programs ...Program) error {
 	return nil
 }
 
-// Stop asks a program to end and waits until it has.
+// Stop terminates a program and waits for its end.
 func (c *InitClient) Stop(ctx context.Context, name string) error {
 	if err := c.do(ctx, http.MethodDelete, "/"+name, http.NoBody, nil); err != nil {
 		return fmt.Errorf("stop %s: %w", name, err)
@@ -177,7 +177,7 @@ func (c *InitClient) List(ctx context.Context) ([]ProgramStatus, error) {
 	return all, err
 }
 
-// CheckAlive fails with the first program that has ended, and the end of its log.
+// CheckAlive returns an error for the first program that has ended, with the end of its log.
 func (c *InitClient) CheckAlive(ctx context.Context) error {
 	all, err := c.List(ctx)
 	if err != nil {
@@ -214,14 +214,15 @@ func (c *InitClient) do(ctx context.Context, method, path string, body io.Reader
 	return json.NewDecoder(response.Body).Decode(answer)
 }
 
-// CommandCopy is the copy of the orchestrator that runs as the init: it outlives the temporary file of `go run`.
+// CommandCopy returns the path of the orchestrator's copy that runs as the init: it outlives the temporary file of `go
+// run`.
 func CommandCopy(dir state.Dir) string { return dir.Path("bin", "rouse-cluster") }
 
-// InitPID is the init's process number on the host, or 0 when it does not run. It is looked up among the processes, not
-// in a file: an orchestrator that was killed may not have come to write one.
+// InitPID returns the init's process ID on the host, or 0 when it does not run. It searches the processes rather than a
+// file, which a killed orchestrator may not have written.
 func InitPID(dir state.Dir) int { return InnerPID(dir, dir) }
 
-// InnerPID is that of the init of a further node, whose files are in inner.
+// InnerPID returns the process ID of a further node's init, whose files are in inner.
 func InnerPID(dir, inner state.Dir) int {
 	for pid, args := range processes() {
 		if len(args) == 3 && args[0] == CommandCopy(dir) && args[1] == InitCommand && args[2] == string(inner) {
@@ -231,8 +232,8 @@ func InnerPID(dir, inner state.Dir) int {
 	return 0
 }
 
-// OtherClusters are the state directories of clusters that run on this machine beside the one of dir. There is one network
-// device and one cgroup for a cluster, so there can be but one.
+// OtherClusters returns the state directories of other clusters on this machine. A network device and a cgroup with
+// fixed names allow only one cluster.
 func OtherClusters(dir state.Dir) []string {
 	var others []string
 	for _, args := range processes() {
@@ -243,8 +244,8 @@ func OtherClusters(dir state.Dir) []string {
 	return others
 }
 
-// StrayProcesses lists processes of the cluster as the host sees them: those that were started from the state directory or
-// with it among their arguments.
+// StrayProcesses lists processes of the cluster on the host: those that were started from the state directory or with
+// it among their arguments.
 func StrayProcesses(dir state.Dir) []string {
 	var found []string
 	for pid, args := range processes() {
@@ -261,13 +262,13 @@ func StrayProcesses(dir state.Dir) []string {
 	return found
 }
 
-// processes are the arguments of every process that is not dead.
+// processes returns the arguments of every live process.
 func processes() map[int][]string {
 	found := map[int][]string{}
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is valid
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
-		if err != nil || len(content) == 0 { // ended meanwhile, a zombie, or the kernel's own
+		if err != nil || len(content) == 0 { // ended meanwhile, a zombie, or a kernel thread
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
@@ -278,7 +279,7 @@ func processes() map[int][]string {
 	return found
 }
 
-// KillProcesses kills the init, and with it everything in its namespaces, and waits until it is gone.
+// KillProcesses kills the init, and with it everything in its namespaces, and waits for its end.
 func KillProcesses(ctx context.Context, dir state.Dir) error {
 	pid := InitPID(dir)
 	if pid == 0 {
@@ -295,14 +296,14 @@ func KillProcesses(ctx context.Context, dir state.Dir) error {
 	})
 }
 
-// ended says whether a process is gone or only waits for its parent to notice. The kernel lets an init come to that
-// only after everything in its PID namespace; that its arguments can no longer be read is not enough.
+// ended reports whether a process is gone or a zombie. The kernel lets an init become a zombie only after everything in
+// its PID namespace has ended; unreadable arguments alone do not prove it.
 func ended(pid int) bool {
 	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return true
 	}
-	// The second field is the name in parentheses, which may hold anything.
+	// The second field is the name in parentheses, which may contain any character.
 	text := string(content)
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	return len(fields) > 0 && (fields[0] == "Z" || fields[0] == "X")

@@ -17,18 +17,18 @@ import (
 // CgroupRoot is the cgroup that holds the pods' cgroups, and those of further nodes.
 const CgroupRoot = "/rouse-cluster"
 
-// neededControllers are those without which the kubelet does not start.
+// neededControllers are the controllers that the kubelet requires.
 func neededControllers() []string { return []string{"cpu", "memory", "pids"} }
 
 const cgroups = "/sys/fs/cgroup"
 
-// CreateCgroup makes a cgroup that a kubelet uses, CgroupRoot or one right in it: on v1 one in each hierarchy, on v2 one with the
-// controllers switched on.
+// CreateCgroup makes a cgroup for a kubelet, CgroupRoot or a direct child of it: on v1 one in each hierarchy, on v2 one
+// with the controllers enabled.
 func CreateCgroup(group string) error {
 	above := filepath.Join(cgroups, filepath.Dir(group))
 	if v2, err := os.ReadFile(filepath.Join(above, "cgroup.controllers")); err == nil {
-		// The group above has to pass its controllers on before the new group has them. Some cannot be passed on everywhere, and
-		// only these three are needed.
+		// The parent has to delegate its controllers first. Some cannot be delegated everywhere, and only these three
+		// are needed.
 		for name := range strings.FieldsSeq(string(v2)) {
 			err := os.WriteFile(filepath.Join(above, "cgroup.subtree_control"), []byte("+"+name), 0o644)
 			if err != nil && slices.Contains(neededControllers(), name) {
@@ -48,12 +48,13 @@ func CreateCgroup(group string) error {
 	return nil
 }
 
-// inheritCPUs fills in what cgroup v1 leaves empty in a new cpuset, where then no process may live.
+// inheritCPUs fills in the values that cgroup v1 leaves empty in a new cpuset, which cannot contain processes without
+// them.
 func inheritCPUs(dir string) error {
 	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(filepath.Dir(dir), name))
 		if err != nil {
-			continue // not the cpuset hierarchy, or v2's root, which passes them on by itself
+			continue // not the cpuset hierarchy, or v2's root, which delegates them automatically
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), value, 0o644); err != nil {
 			return err
@@ -62,7 +63,7 @@ func inheritCPUs(dir string) error {
 	return nil
 }
 
-// cgroupParents are the mounted hierarchies.
+// cgroupParents returns the mounted hierarchies.
 func cgroupParents() []string {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -79,7 +80,7 @@ func cgroupParents() []string {
 	return slices.Compact(parents)
 }
 
-// Cgroups are the directories of the cluster's cgroups, the deepest first.
+// Cgroups returns the directories of the cluster's cgroups, the deepest first.
 func Cgroups() []string {
 	var found []string
 	for _, parent := range cgroupParents() {
@@ -87,14 +88,15 @@ func Cgroups() []string {
 			if err == nil && entry.IsDir() {
 				found = append(found, path)
 			}
-			return nil // what vanishes while it is looked at needs no mention
+			return nil // directories may vanish during the walk
 		})
 	}
 	slices.SortFunc(found, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
 	return found
 }
 
-// RemoveCgroups removes them. The kernel may take a moment to let go of those whose processes have just died.
+// RemoveCgroups removes the cluster's cgroups. The kernel may need a moment to release those whose processes have just
+// died.
 func RemoveCgroups(ctx context.Context) error {
 	return command.Await(ctx, time.Minute, 50*time.Millisecond, "the cgroups are gone", func(context.Context) error {
 		var first error
@@ -107,12 +109,12 @@ func RemoveCgroups(ctx context.Context) error {
 	})
 }
 
-// CgroupRoots are the topmost of them, one for each hierarchy.
+// CgroupRoots returns the topmost cgroups, one for each hierarchy.
 func CgroupRoots() []string {
 	return slices.DeleteFunc(Cgroups(), func(dir string) bool { return filepath.Base(dir) != filepath.Base(CgroupRoot) })
 }
 
-// settings are those of the whole machine that the kubelet or the orchestrator changes.
+// settings are settings of the whole machine that the kubelet or the orchestrator changes.
 func settings() []string {
 	return []string{
 		"net/ipv4/ip_forward", "vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
@@ -123,7 +125,7 @@ func settings() []string {
 // Sysctls are kernel settings by name.
 type Sysctls map[string]string
 
-// ReadSysctls remembers the settings as they are.
+// ReadSysctls returns the current settings.
 func ReadSysctls() Sysctls {
 	saved := Sysctls{}
 	for _, name := range settings() {
@@ -134,7 +136,7 @@ func ReadSysctls() Sysctls {
 	return saved
 }
 
-// Restore sets what has changed since.
+// Restore resets changed settings.
 func (s Sysctls) Restore() error {
 	var problems []error
 	for name, now := range ReadSysctls() {
@@ -149,8 +151,8 @@ func (s Sysctls) Restore() error {
 	return errors.Join(problems...)
 }
 
-// CABundle is the authorities that this machine trusts, as PEM: on a network with a TLS proxy the proxy's is among them.
-// It is empty on a machine that keeps them elsewhere.
+// CABundle returns the authorities that this machine trusts, in PEM, including that of a network's TLS proxy. It is
+// empty on a machine that stores them elsewhere.
 func CABundle() string {
 	content, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
 	if err != nil {

@@ -20,14 +20,13 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// Containerd is the containerd that images are loaded into.
+// Containerd is the containerd into which images are loaded.
 type Containerd struct {
 	Socket string
 	Log    string
 }
 
-// Load gives containerd the images that it does not have, and returns how many those were. Layers that several images
-// share are sent once.
+// Load loads missing images into containerd, and returns their number. Layers that several images share are sent once.
 func (c Containerd) Load(ctx context.Context, images ...Image) (int, error) {
 	present, err := c.ctr("images", "list", "-q").Run(ctx)
 	if err != nil {
@@ -65,7 +64,7 @@ func (c Containerd) send(ctx context.Context, images map[name.Reference]v1.Image
 	load := c.ctr("images", "import", "-")
 	load.Stdin = reader
 	_, err := load.Run(ctx)
-	// Unblocks the writer when ctr stopped reading early.
+	// Unblocks the writer when ctr stops reading early.
 	_ = reader.CloseWithError(io.ErrClosedPipe)
 	if writeErr := <-written; err == nil {
 		err = writeErr
@@ -73,7 +72,7 @@ func (c Containerd) send(ctx context.Context, images map[name.Reference]v1.Image
 	return err
 }
 
-// Keep takes all images but these away, and waits until their files are gone.
+// Keep removes all images except these, and waits until their files are deleted.
 func (c Containerd) Keep(ctx context.Context, images ...Image) error {
 	listed, err := c.ctr("images", "list").Run(ctx)
 	if err != nil {
@@ -87,8 +86,8 @@ func (c Containerd) Keep(ctx context.Context, images ...Image) error {
 	return err
 }
 
-// unwanted are the names in ctr's table that lead to none of the images. The kubelet's names for images are their hashes,
-// which are wanted where they lead to the same as a wanted name.
+// unwanted returns the names in ctr's table that refer to none of the images. The kubelet names images by their hashes,
+// which are kept if they refer to a wanted image.
 func unwanted(table string, images []Image) []string {
 	wanted := map[string]bool{}
 	for _, image := range images {
@@ -115,7 +114,7 @@ func unwanted(table string, images []Image) []string {
 	return found
 }
 
-// Ready fails until containerd answers.
+// Ready returns an error until containerd responds.
 func (c Containerd) Ready(ctx context.Context) error {
 	quiet := c
 	quiet.Log = ""
@@ -127,8 +126,8 @@ func (c Containerd) ctr(args ...string) command.Command {
 	return command.Command{Name: "ctr", Args: append([]string{"--address", c.Socket, "--namespace", "k8s.io"}, args...), Log: c.Log}
 }
 
-// Template is containerd's directory as it is when a set of images has just been unpacked. It is kept in the cache as
-// hard links, since an unpacked image is only ever read; the databases in it are copied.
+// Template is the content of containerd's directory right after a set of images was unpacked. It is cached as hard
+// links, since unpacked images are only read; its databases are copied.
 //
 // A cluster that starts from a template has its images within a second instead of half a minute.
 type Template struct {
@@ -142,7 +141,7 @@ const templates = "containerd"
 // errNoLinks means that the cache and the state directory are on different file systems.
 var errNoLinks = errors.New("no hard links between the cache and the state directory")
 
-// Key names the template of a set of images, as this version of containerd unpacks them.
+// Key returns the name of the template of a set of images for this version of containerd.
 func (t Template) Key(ctx context.Context, images []Image) (string, error) {
 	version, err := command.Command{Name: "containerd", Args: []string{"--version"}}.Run(ctx)
 	if err != nil {
@@ -156,18 +155,18 @@ func (t Template) Key(ctx context.Context, images []Image) (string, error) {
 	return state.Key(version, strings.Join(references, " ")), nil
 }
 
-// Restored says what Restore found.
+// Restored is the result of Restore.
 type Restored string
 
-// What Restore may find.
+// The results of Restore.
 const (
 	Nothing Restored = "there is none yet"
 	Similar Restored = "that of other images"
 	Exact   Restored = "restored"
 )
 
-// Restore fills containerd's root directory from the template, or from that of another set of images, most of which
-// are the same. containerd must not run.
+// Restore fills containerd's root directory from the template, or from that of another set of images, most of which are
+// equal. containerd must not run.
 func (t Template) Restore(ctx context.Context, key string) (Restored, error) {
 	saved, found := t.Cache.Path(templates, "root-"+key), Exact
 	if _, err := os.Stat(saved); err != nil {
@@ -183,13 +182,13 @@ func (t Template) Restore(ctx context.Context, key string) (Restored, error) {
 	return found, nil
 }
 
-// Save keeps containerd's root directory as the template. containerd must not run. Older templates are dropped.
+// Save stores containerd's root directory as the template and deletes older ones. containerd must not run.
 func (t Template) Save(ctx context.Context, key string) error {
 	_, _, err := t.Cache.Entry(templates, "root", key, func(temporary string) error {
 		if err := t.copy(ctx, t.Root, temporary); err != nil {
 			return err
 		}
-		now := time.Now() // the copy is as old as what it was restored from
+		now := time.Now() // the copy would have the age of its source
 		return os.Chtimes(temporary, now, now)
 	})
 	if errors.Is(err, errNoLinks) {
@@ -233,7 +232,7 @@ func sameFilesystem(one, two string) bool {
 	return device(one) == device(two)
 }
 
-// device is that of the nearest directory that exists.
+// device returns the device of the nearest existing directory.
 func device(dir string) uint64 {
 	for {
 		var stat syscall.Stat_t

@@ -18,18 +18,19 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// Prefix is the registry part of names without a Registry. Nothing answers there: those images are only ever in containerd.
+// Prefix is the registry in names of images without a Registry. No such registry exists: these images are only in
+// containerd.
 const Prefix = "rouse.local/"
 
-// Image is layers and how to run them.
+// Image consists of layers and a configuration.
 type Image struct {
 	Name     string // without registry and tag
-	Registry string // that has the image too; empty: none
+	Registry string // that stores the image too; empty: none
 	Layers   []Layer
 	Config   v1.Config
 }
 
-// Repository is the name without the tag.
+// Repository returns the name without the tag.
 func (i Image) Repository() string {
 	if i.Registry != "" {
 		return i.Registry + "/" + i.Name
@@ -37,7 +38,7 @@ func (i Image) Repository() string {
 	return Prefix + i.Name
 }
 
-// Tag is a hash of the content.
+// Tag returns a hash of the content.
 func (i Image) Tag() string {
 	parts := make([]string, 0, len(i.Layers)+1)
 	for _, layer := range i.Layers {
@@ -50,10 +51,10 @@ func (i Image) Tag() string {
 	return state.Key(append(parts, string(config))...)
 }
 
-// Reference is the full name.
+// Reference returns the full name.
 func (i Image) Reference() string { return i.Repository() + ":" + i.Tag() }
 
-// Pinned is the full name with the digest, which names no other image.
+// Pinned returns the full name with the digest.
 func (i Image) Pinned() (string, error) {
 	_, built, err := i.build()
 	if err != nil {
@@ -72,7 +73,7 @@ func (i Image) build() (name.Reference, v1.Image, error) {
 	for n, layer := range i.Layers {
 		layers[n] = layer
 	}
-	// One family of media types throughout: registries refuse a mixture.
+	// All media types are of one family: registries reject a mixture.
 	oci := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	built, err := mutate.AppendLayers(oci, layers...)
 	if err != nil {
@@ -102,31 +103,31 @@ type Layer struct {
 
 var _ v1.Layer = Layer{}
 
-// Digest and DiffID are the same, since the layer is not compressed.
+// Digest equals DiffID, since the layer is not compressed.
 func (l Layer) Digest() (v1.Hash, error) { return l.digest, nil }
 
-// DiffID is the digest of the content.
+// DiffID returns the digest of the content.
 func (l Layer) DiffID() (v1.Hash, error) { return l.digest, nil }
 
-// Compressed is the content as it is.
+// Compressed returns the uncompressed content.
 func (l Layer) Compressed() (io.ReadCloser, error) { return os.Open(l.path) }
 
-// Uncompressed is the content as it is.
+// Uncompressed returns the content.
 func (l Layer) Uncompressed() (io.ReadCloser, error) { return os.Open(l.path) }
 
-// Size of the content.
+// Size returns the size of the content.
 func (l Layer) Size() (int64, error) { return l.size, nil }
 
-// MediaType says that the layer is not compressed.
+// MediaType returns the media type of uncompressed layers.
 func (l Layer) MediaType() (types.MediaType, error) { return types.OCIUncompressedLayer, nil }
 
-// File is the tar file.
+// File returns the path of the tar file.
 func (l Layer) File() string { return l.path }
 
-// Store keeps layers in the cache.
+// Store caches layers.
 type Store struct{ Cache state.Cache }
 
-// Layer returns the layer of this name and key, and lets write make its tar file when it is not in the cache.
+// Layer returns the layer of this name and key, and calls write to make its tar file when it is not in the cache.
 func (s Store) Layer(name, key string, write func(file string) error) (Layer, error) {
 	dir, _, err := s.Cache.Entry("layers", name, key, func(temporary string) error {
 		if err := os.MkdirAll(temporary, 0o755); err != nil {
@@ -160,12 +161,12 @@ func open(dir string) (Layer, error) {
 	return Layer{path: filepath.Join(dir, tarName), digest: v1.Hash{Algorithm: "sha256", Hex: string(digest)}, size: info.Size()}, nil
 }
 
-// Debian makes a layer of a suite's essential packages and others. Its purpose tells it from others of the suite; the log is written
-// into a directory.
+// Debian makes a layer of a suite's essential packages and others. Its purpose distinguishes it from others of the
+// suite; the log is written into a directory.
 func (s Store) Debian(ctx context.Context, logs, purpose, suite, packages string, options ...string) (Layer, error) {
 	args := []string{
 		"--variant=essential", "--include=" + packages, "--format=tar",
-		// A mirror that lags behind is no reason not to start.
+		// A mirror that lags behind must not prevent a start.
 		`--aptopt=Acquire::Check-Valid-Until "false"`,
 		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
 	}

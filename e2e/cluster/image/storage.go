@@ -14,11 +14,11 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// Storage is the directory where a registry of CNCF distribution keeps its images. Layers come in as hard links, within
-// milliseconds and without space, where a push would copy them with each new cluster.
+// Storage is the storage directory of a CNCF distribution registry. Layers are added as hard links, within milliseconds
+// and without disk space, where a push would copy them for each new cluster.
 type Storage string
 
-// Put gives the registry the images that it does not have, and returns how many those were. The registry may run.
+// Put adds missing images to the registry, and returns their number. The registry may run.
 func (s Storage) Put(images ...Image) (int, error) {
 	added := 0
 	for _, image := range images {
@@ -34,7 +34,7 @@ func (s Storage) Put(images ...Image) (int, error) {
 	return added, nil
 }
 
-// put writes the tag last, by which the image can be found.
+// put writes the tag last, which makes the image visible.
 func (s Storage) put(image Image, tag string) error {
 	_, built, err := image.build()
 	if err != nil {

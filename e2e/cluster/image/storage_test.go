@@ -69,7 +69,7 @@ func TestARegistryServesWhatIsPutIntoItsStorage(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, file, text)
 
-	// What builds do: a layer on top, in another repository, with nothing of the base uploaded.
+	// Like a build: a layer on top, in another repository, without uploading the base.
 	onTop, err := mutate.AppendLayers(empty.Image, layers...)
 	require.NoError(t, err)
 	target, err := name.ParseReference(host+"/built:1", name.Insecure)
@@ -77,7 +77,7 @@ func TestARegistryServesWhatIsPutIntoItsStorage(t *testing.T) {
 	require.NoError(t, remote.Write(target, onTop, remote.WithContext(t.Context())))
 }
 
-// serve runs a registry until the end of the test and returns its host:port. The registry chooses the port, and says it.
+// serve runs a registry until the end of the test and returns its host:port. The registry chooses and prints the port.
 func serve(t *testing.T, registry, storage string) string {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "config.yml")

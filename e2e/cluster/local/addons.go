@@ -19,7 +19,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// baseImages are those of the cluster itself.
+// baseImages are the images of the cluster itself.
 type baseImages struct {
 	pause, coredns, registry, kedaOperator, kedaAdapter image.Image
 }
@@ -46,8 +46,8 @@ func (c *Cluster) baseImages(ctx context.Context) (images baseImages, err error)
 	return images, err
 }
 
-// seedRegistry gives the cluster's registry the images that builds start from: in a container they can only be read from
-// a registry.
+// seedRegistry adds the base images of builds to the cluster's registry: a container can only read them from a
+// registry.
 func (c *Cluster) seedRegistry(ctx context.Context, images []image.Image) error {
 	images = slices.DeleteFunc(slices.Clone(images), func(one image.Image) bool { return one.Registry == "" })
 	return c.progress.Step(ctx, "images in the registry", func(_ context.Context, detail command.Detail) error {
@@ -103,7 +103,7 @@ func (c *Cluster) installAddons(ctx context.Context, images baseImages) error {
 //go:embed manifests
 var manifests embed.FS
 
-// render fills the manifests that match a pattern, as one YAML text.
+// render renders the manifests that match a pattern as one YAML text.
 func render(pattern string, values any) (string, error) {
 	parsed, err := template.ParseFS(manifests, "manifests/"+pattern)
 	if err != nil {
@@ -121,13 +121,13 @@ func render(pattern string, values any) (string, error) {
 	return all.String(), nil
 }
 
-// volumes is how many volumes claims can be bound to before the cluster has to be made again.
+// volumes is the number of volumes for claims during the cluster's lifetime.
 const volumes = 20
 
-// volume is a directory that a claim may get.
+// volume is a directory for a claim.
 type volume struct{ Name, Path string }
 
-// addonSettings fill the manifests.
+// addonSettings are the parameters of the manifests.
 type addonSettings struct {
 	CoreDNS, Registry    string
 	DNS, RegistryAddress string
@@ -138,10 +138,10 @@ type addonSettings struct {
 	Volumes              []volume
 }
 
-// registryData is where the cluster's registry keeps its images.
+// registryData returns the storage directory of the cluster's registry.
 func registryData(dir state.Dir) string { return dir.Path("registry") }
 
-// addonManifests renders all addons as one YAML text and makes the directories of the volumes.
+// addonManifests renders all addons as one YAML text and creates the directories of the volumes.
 func addonManifests(dir state.Dir, coredns, registry image.Image) (string, error) {
 	values := addonSettings{
 		CoreDNS: coredns.Reference(), Registry: registry.Reference(),
@@ -156,7 +156,7 @@ func addonManifests(dir state.Dir, coredns, registry image.Image) (string, error
 		if err := os.MkdirAll(v.Path, 0o755); err != nil {
 			return "", err
 		}
-		// Pods that are not root write here, each with a user of its own.
+		// Pods of various users other than root write here.
 		if err := os.Chmod(v.Path, 0o777); err != nil {
 			return "", err
 		}
@@ -164,14 +164,14 @@ func addonManifests(dir state.Dir, coredns, registry image.Image) (string, error
 	return render("addons/*.yaml", values)
 }
 
-// kedaSettings fill the manifests.
+// kedaSettings are the parameters of the manifests.
 type kedaSettings struct {
 	Operator, Adapter          image.Image
 	CABundle, Certificate, Key string
 }
 
-// writeKustomization writes a kustomization into the state directory, over a copy of KEDA's own manifests, and returns
-// its directory.
+// writeKustomization writes a kustomization over a copy of KEDA's manifests into the state directory, and returns its
+// directory.
 func writeKustomization(dir state.Dir, config string, operator, adapter image.Image) (string, error) {
 	values := kedaSettings{Operator: operator, Adapter: adapter}
 	for file, target := range map[string]*string{"ca.crt": &values.CABundle, "keda.crt": &values.Certificate, "keda.key": &values.Key} {

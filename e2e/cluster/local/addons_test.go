@@ -30,7 +30,7 @@ func objects(t *testing.T, text string) map[string]map[string]any {
 	return found
 }
 
-func TestManifestsAreWholeObjects(t *testing.T) {
+func TestManifestsAreCompleteObjects(t *testing.T) {
 	t.Parallel()
 	dir := state.Dir(t.TempDir())
 	text, err := addonManifests(dir, image.Image{Name: "coredns"}, image.Image{Name: "registry"})

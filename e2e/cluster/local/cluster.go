@@ -23,7 +23,7 @@ type Cluster struct {
 	built    map[string]components.Built
 }
 
-// machine is a node with what starts its programs.
+// machine is a node with the client that starts its programs.
 type machine struct {
 	Node
 
@@ -42,7 +42,7 @@ func (m machine) containerd() image.Containerd {
 	return image.Containerd{Socket: m.Dir.ContainerdSocket(), Log: m.Dir.Log("images")}
 }
 
-// label tells the steps of one node from those of another.
+// label distinguishes the steps of several nodes.
 func (m machine) label(step string) string {
 	if m.Alone {
 		return step
@@ -50,7 +50,7 @@ func (m machine) label(step string) string {
 	return step + " of " + m.Name
 }
 
-// New prepares a cluster without touching anything.
+// New returns a cluster without changing the machine.
 func New(options Options, workload Workload, progress *command.Progress) *Cluster {
 	return &Cluster{
 		options: options, workload: workload, progress: progress,
@@ -70,7 +70,7 @@ func (c *Cluster) Assets(ctx context.Context) (string, error) {
 	return components.LinkAssets(ctx, c.builder)
 }
 
-// build builds components one after the other: each keeps all cores busy by itself.
+// build builds components one after the other: each build uses all cores.
 func (c *Cluster) build(ctx context.Context, components ...components.Component) error {
 	for _, wanted := range components {
 		name := "build " + wanted.Name
@@ -102,12 +102,12 @@ func (c *Cluster) buildOne(ctx context.Context, name string, wanted components.C
 	return built, err
 }
 
-// status asks the running cluster with the kubectl that it was made with.
+// status returns the kubectl of the running cluster.
 func (c *Cluster) status() command.Kubectl {
 	return command.Kubectl{Binary: c.options.Dir.Path("tools", "kubectl"), Kubeconfig: c.options.Dir.Kubeconfig()}
 }
 
-// Running says whether the namespaces of the cluster exist.
+// Running reports whether the namespaces of the cluster exist.
 func (c *Cluster) Running() bool { return host.InitPID(c.options.Dir) != 0 }
 
 func (c *Cluster) logs(name string) string { return c.options.Dir.Log(name) }
@@ -116,8 +116,8 @@ func (c *Cluster) describe() string {
 	return fmt.Sprintf("state %s, cache %s", c.options.Dir, c.options.Cache)
 }
 
-// Preflight looks whether this machine can run the cluster and changes nothing. A cluster of the user's own needs nothing
-// of the machine.
+// Preflight checks whether this machine can run the cluster, without changing it. A user's own cluster has no
+// requirements on the machine.
 func (c *Cluster) Preflight(ctx context.Context) error {
 	if c.options.Kubeconfig != "" {
 		return nil
@@ -128,7 +128,7 @@ func (c *Cluster) Preflight(ctx context.Context) error {
 	})
 }
 
-// Packages installs the Debian packages that the tests need beside the cluster's.
+// Packages installs the Debian packages that the tests need in addition to the cluster's.
 func (c *Cluster) Packages(ctx context.Context) error {
 	if len(host.MissingPackages(ctx, host.TestPackages())) == 0 {
 		return nil
@@ -138,7 +138,7 @@ func (c *Cluster) Packages(ctx context.Context) error {
 	})
 }
 
-// InstallPackages installs the Debian packages that the cluster, and what is made of images for it, is built with.
+// InstallPackages installs the Debian packages for building the cluster and its images.
 func (c *Cluster) InstallPackages(ctx context.Context) error {
 	return c.progress.Step(ctx, "packages", func(ctx context.Context, detail command.Detail) error {
 		return c.install(ctx, detail, host.Packages())

@@ -16,7 +16,8 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// startContainerds starts those of all nodes, the first one's first: it leaves the template from which the others have their images.
+// startContainerds starts containerd on all nodes, on the first node first: it saves the template that provides the
+// others' images.
 func (c *Cluster) startContainerds(ctx context.Context, ran bool, images images) error {
 	if err := c.startContainerd(ctx, c.nodes[0], ran, images); err != nil {
 		return err
@@ -28,8 +29,8 @@ func (c *Cluster) startContainerds(ctx context.Context, ran bool, images images)
 	return group.Wait()
 }
 
-// startContainerd starts a node's containerd with the images in it: from the template of this set of images where there is one,
-// else it loads them and keeps a template for the next time.
+// startContainerd starts a node's containerd with its images: from the template of this set of images if there is one;
+// otherwise it loads them and saves a template.
 func (c *Cluster) startContainerd(ctx context.Context, on machine, ran bool, images images) error {
 	program, err := writeContainerd(on.Node, images.base.pause.Reference(), c.options.Registries)
 	if err != nil {
@@ -71,7 +72,7 @@ func (c *Cluster) startContainerd(ctx context.Context, on machine, ran bool, ima
 	return c.saveTemplate(ctx, on, template, key, program)
 }
 
-// saveTemplate stops containerd for the copy, so that its databases are at rest. No container runs yet.
+// saveTemplate stops containerd for the copy, so that its databases are consistent. No container runs yet.
 func (c *Cluster) saveTemplate(ctx context.Context, on machine, template image.Template, key string, program host.Program) error {
 	return c.progress.Step(ctx, "keep image template", func(ctx context.Context, _ command.Detail) error {
 		if err := on.process.Stop(ctx, program.Name); err != nil {
@@ -84,13 +85,13 @@ func (c *Cluster) saveTemplate(ctx context.Context, on machine, template image.T
 	})
 }
 
-// RegistryHost is the name of the cluster's own registry, in place of public ones.
+// RegistryHost is the host of the cluster's own registry, which is used instead of public ones.
 const RegistryHost = "registry.kube-system.svc.cluster.local:5000"
 
-// ContainerdRoot is where containerd keeps images.
+// ContainerdRoot returns the directory of containerd's images.
 func (n Node) ContainerdRoot() string { return n.Dir.Path("containerd", "root") }
 
-// writeContainerd writes containerd's configuration and returns how to start it.
+// writeContainerd writes containerd's configuration and returns the program.
 func writeContainerd(n Node, pauseImage string, registries map[string]string) (host.Program, error) {
 	dir := n.Dir
 	containerd, err := exec.LookPath("containerd")
@@ -121,7 +122,7 @@ func writeContainerd(n Node, pauseImage string, registries map[string]string) (h
 	}, nil
 }
 
-// pluginDir is where Debian puts the CNI plugins, or where others do.
+// pluginDir returns the directory of the CNI plugins: Debian's, or the common one.
 func pluginDir() string {
 	const debian, common = "/usr/lib/cni", "/opt/cni/bin"
 	if _, err := os.Stat(filepath.Join(debian, "ptp")); err == nil {
@@ -130,7 +131,8 @@ func pluginDir() string {
 	return common
 }
 
-// containerdConfig: restrict_oom_score_adj, since without CAP_SYS_RESOURCE runc fails to lower it and dies.
+// containerdConfig sets restrict_oom_score_adj because runc fails to lower the score without CAP_SYS_RESOURCE, and
+// exits.
 func containerdConfig(n Node, pauseImage, runc, plugins string) string {
 	dir := n.Dir
 	return fmt.Sprintf(`version = 2
@@ -178,7 +180,7 @@ func hostsFile(dir state.Dir, host string) string {
 	return dir.Config(filepath.Join("hosts", host, "hosts.toml"))
 }
 
-// registryHosts lets containerd, which does not ask the cluster's DNS, find a registry.
+// registryHosts returns the configuration by which containerd, which does not use the cluster's DNS, finds a registry.
 func registryHosts(url, ca string) string {
 	text := fmt.Sprintf("server = %[1]q\n\n[host.%[1]q]\n  capabilities = [\"pull\", \"resolve\", \"push\"]\n", url)
 	if ca != "" {
@@ -187,9 +189,9 @@ func registryHosts(url, ca string) string {
 	return text
 }
 
-// cniConfig connects each pod with a veth pair of its own to the node, which routes. There is no bridge, so packets
-// between pods always pass the node's packet filter, and Services work without br_netfilter. Of several nodes each keeps the addresses of
-// its pods in what these send, by which NetworkPolicies know them; the host hides them from the world.
+// cniConfig connects each pod by its own veth pair to the node, which routes. There is no bridge, so packets between
+// pods always pass the node's packet filter, and Services work without br_netfilter. With several nodes, nodes preserve
+// the pods' source addresses, by which NetworkPolicies identify them; the host masquerades them towards other networks.
 func cniConfig(n Node) string {
 	return fmt.Sprintf(`{
   "cniVersion": "0.4.0",

@@ -1,7 +1,7 @@
-// Package local brings a Kubernetes of one or several nodes up on this machine, with CoreDNS, a registry, volumes, KEDA and, where it is
-// asked for, Envoy Gateway, and takes it down again. What the cluster is for is a Workload, which is built while the cluster is and
-// installed when it runs.
+// Package local starts a Kubernetes of one or several nodes on this machine, with CoreDNS, a registry, volumes, KEDA
+// and optionally Envoy Gateway, and removes it. The software under test is a Workload, which is built while the cluster
+// starts and installed once it runs.
 //
-// Up changes nothing that runs already but what is missing or differs; a cluster that could not be brought up is taken down. Down
-// removes everything and then looks for leftovers.
+// Up changes only missing or different parts of a running cluster; a cluster that fails to start is removed. Down
+// removes everything and then checks for leftovers.
 package local

@@ -13,10 +13,10 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// ErrLeftovers means that something of the cluster is still on the host.
+// ErrLeftovers means that parts of the cluster remain on the host.
 var ErrLeftovers = errors.New("left behind")
 
-// Down takes the cluster down, in whatever state it is, and checks that nothing of it is left.
+// Down removes the cluster in any state, and checks that nothing of it is left.
 func (c *Cluster) Down(ctx context.Context) error {
 	release, err := state.Lock(state.LockFile)
 	if err != nil {
@@ -26,7 +26,7 @@ func (c *Cluster) Down(ctx context.Context) error {
 	return c.takeDown(ctx)
 }
 
-// ErrOther means that a cluster of another state directory runs, whose network and cgroups would be in the way.
+// ErrOther means that a cluster of another state directory runs, whose network and cgroups would conflict.
 var ErrOther = errors.New("another cluster runs on this machine")
 
 func (c *Cluster) checkAlone() error {
@@ -37,7 +37,7 @@ func (c *Cluster) checkAlone() error {
 	return fmt.Errorf("%w: take it down first, with ROUSE_STATE=%s", ErrOther, others[0])
 }
 
-// takeDown goes on after a failure: what can be removed is removed.
+// takeDown continues after a failure, to remove as much as possible.
 func (c *Cluster) takeDown(ctx context.Context) error {
 	if err := c.checkAlone(); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (c *Cluster) takeDown(ctx context.Context) error {
 	step := func(name string, run func(context.Context, command.Detail) error) {
 		problems = append(problems, c.progress.Step(ctx, name, run))
 	}
-	// The logs go away with the state directory, so commands keep their output for the error.
+	// The logs are deleted with the state directory, so commands keep their output for the error.
 	step("stop all processes", func(ctx context.Context, _ command.Detail) error {
 		return host.KillProcesses(ctx, c.options.Dir)
 	})
@@ -78,7 +78,7 @@ func (c *Cluster) takeDown(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// Leftovers lists everything of the cluster that is on the host.
+// Leftovers lists all remains of the cluster on the host.
 func (c *Cluster) Leftovers(ctx context.Context) []string {
 	found := host.StrayProcesses(c.options.Dir)
 	found = append(found, host.NetworkLeftovers(ctx)...)

@@ -18,7 +18,7 @@ import (
 
 func (c *Cluster) gatewayImages(ctx context.Context) (images gatewayImages, err error) {
 	err = c.progress.Step(ctx, "Envoy Gateway's images", func(ctx context.Context, _ command.Detail) error {
-		glibc, err := c.store.Debian(ctx, c.builder.Logs, "golang", "bookworm", "ca-certificates") // that of programs in Go, which is there anyway
+		glibc, err := c.store.Debian(ctx, c.builder.Logs, "golang", "bookworm", "ca-certificates") // the layer of programs in Go, which exists anyway
 		if err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func (c *Cluster) gatewayImages(ctx context.Context) (images gatewayImages, err 
 	return images, err
 }
 
-// installGateway brings Gateway API into the cluster, and a Gateway that takes requests.
+// installGateway installs Gateway API with a Gateway that accepts requests.
 func (c *Cluster) installGateway(ctx context.Context, images gatewayImages) error {
 	err := c.progress.Step(ctx, "load Envoy Gateway's images", func(ctx context.Context, _ command.Detail) error {
 		return c.Load(ctx, images.All()...)
@@ -82,21 +82,21 @@ func (c *Cluster) installEnvoyGateway(ctx context.Context, images gatewayImages)
 const (
 	// gatewayRelease is the name of the Helm release.
 	gatewayRelease = "envoy-gateway"
-	// gatewaySystem of the release, and of the proxies.
+	// gatewaySystem is the namespace of the release and of the proxies.
 	gatewaySystem = "envoy-gateway-system"
-	// gatewayName is that of the Gateway that APIRules name.
+	// gatewayName is the name of the Gateway that APIRules use.
 	gatewayName = "kyma-gateway"
-	// gatewayNamespace is where it is.
+	// gatewayNamespace is the namespace of that Gateway.
 	gatewayNamespace = "kyma-system"
 )
 
-// gatewayCRDs are the directories of those of Gateway API, standard channel, and of Envoy Gateway.
+// gatewayCRDs returns the directories of the CRDs of Gateway API, standard channel, and of Envoy Gateway.
 func gatewayCRDs(built components.Built) []string {
 	return []string{built.Path("config", "crd", "standard"), built.Path("charts", "gateway-helm", "charts", "crds", "crds", "generated")}
 }
 
-// writeGatewayChart writes the chart into the state directory and returns its directory. In the module the values are a template, which
-// a release of Envoy Gateway fills with its images.
+// writeGatewayChart writes the chart into the state directory and returns its directory. In the module the values are a
+// template, in which a release of Envoy Gateway inserts its images.
 func writeGatewayChart(dir state.Dir, built components.Built, images gatewayImages) (string, error) {
 	chart, source := dir.Path("envoy-gateway"), built.Path("charts", "gateway-helm")
 	if err := os.RemoveAll(chart); err != nil {
@@ -113,21 +113,21 @@ func writeGatewayChart(dir state.Dir, built components.Built, images gatewayImag
 	return chart, state.Write(filepath.Join(chart, "values.yaml"), filled.Replace(string(values)))
 }
 
-// gatewayValues are what the chart is installed with.
+// gatewayValues returns the chart's values.
 func gatewayValues() (string, error) { return render("envoy-gateway/values.yaml", gatewayImages{}) }
 
-// gatewayManifests are the GatewayClass, how its proxies run, and the Gateway.
+// gatewayManifests returns the GatewayClass, the settings of its proxies, and the Gateway.
 func gatewayManifests(images gatewayImages) (string, error) {
 	return render("envoy-gateway/gateway.yaml", images)
 }
 
-// gatewayImages are those of the controller and of the proxies that it starts.
+// gatewayImages are the images of the controller and of its proxies.
 type gatewayImages struct{ Gateway, Proxy image.Image }
 
-// All is the list of them.
+// All returns both images.
 func (i gatewayImages) All() []image.Image { return []image.Image{i.Gateway, i.Proxy} }
 
-// makeGatewayImages puts the programs where the official images have them, since pods name them without a path. Envoy stands on a
+// makeGatewayImages places the programs as in the official images, since pods call them without a path. Envoy needs a
 // layer with a C library.
 func makeGatewayImages(store image.Store, glibc image.Layer, gateway, envoy components.Built) (gatewayImages, error) {
 	controller, err := layer(store, gateway)
@@ -151,7 +151,7 @@ func layer(store image.Store, built components.Built) (image.Layer, error) {
 	return store.Layer(built.Name, built.Key, func(file string) error {
 		return pack.Files(file, []pack.File{
 			{Path: path.Join(programs, built.Name), Source: built.Path(built.Name)},
-			{Path: "/tmp", Mode: 0o1777}, // a proxy that ends says so by a file in it
+			{Path: "/tmp", Mode: 0o1777}, // a proxy signals its end by a file there
 		})
 	})
 }

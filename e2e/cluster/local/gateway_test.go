@@ -23,7 +23,7 @@ func TestTheChartIsWrittenWithOurImageInItsValues(t *testing.T) {
 	require.NoError(t, state.Write(built.Path("charts", "gateway-helm", "Chart.yaml"), "name: gateway-helm\n"))
 	images := gatewayImages{Gateway: image.Image{Name: "envoy-gateway"}}
 	dir := state.Dir(t.TempDir())
-	for range 2 { // a second time over what is there
+	for range 2 { // the second time over existing files
 		chart, err := writeGatewayChart(dir, built, images)
 		require.NoError(t, err)
 		values, err := os.ReadFile(filepath.Join(chart, "values.yaml"))

@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// startNodes makes the namespaces and joins them to the host's network.
+// startNodes creates the namespaces and joins them to the host's network.
 func (c *Cluster) startNodes(ctx context.Context) error {
 	dir := c.options.Dir
 	name := "node"
@@ -62,7 +62,8 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	})
 }
 
-// startFurther makes the namespaces of all nodes but the first, before there is anything in those of the first that they would inherit.
+// startFurther creates the namespaces of all other nodes, while those of the first are still empty, since they would
+// inherit their content.
 func (c *Cluster) startFurther(ctx context.Context, first int) error {
 	if len(c.nodes) == 1 {
 		return nil
@@ -95,7 +96,7 @@ const (
 	versionsName = "versions"
 )
 
-// versions are the keys of the programs that a running cluster cannot exchange.
+// versions returns the keys of the programs that cannot be replaced in a running cluster.
 func (c *Cluster) versions() map[string]string {
 	keys := map[string]string{}
 	for _, program := range []components.Component{components.Kubernetes(), components.Etcd(), components.Pause()} {
@@ -109,7 +110,7 @@ func (c *Cluster) versions() map[string]string {
 	return keys
 }
 
-// sameVersions says whether the running cluster was made of the programs that are wanted now.
+// sameVersions reports whether the running cluster has the current versions of these programs.
 func (c *Cluster) sameVersions() bool {
 	var saved map[string]string
 	return c.options.Dir.Load(versionsName, &saved) == nil && maps.Equal(saved, c.versions())
@@ -170,7 +171,7 @@ func (c *Cluster) startUntil(
 	return c.await(ctx, limit, program.Name+" is ready", ready)
 }
 
-// checkAlive fails with the first program of any node that has ended.
+// checkAlive returns an error for the first program of any node that has ended.
 func (c *Cluster) checkAlive(ctx context.Context) error {
 	for _, one := range c.nodes {
 		if err := one.process.CheckAlive(ctx); err != nil {
@@ -180,7 +181,7 @@ func (c *Cluster) checkAlive(ctx context.Context) error {
 	return nil
 }
 
-// await waits for something in the cluster, and gives up early when one of its programs has died.
+// await waits for a condition of the cluster, and fails early when one of its programs has died.
 func (c *Cluster) await(ctx context.Context, limit time.Duration, what string, ready func(context.Context) error) error {
 	var died error
 	err := command.Await(ctx, limit, 100*time.Millisecond, what, func(ctx context.Context) error {
@@ -195,7 +196,8 @@ func (c *Cluster) await(ctx context.Context, limit time.Duration, what string, r
 	return err
 }
 
-// joinFurther has all nodes but the first take pods. By then the cluster's own pods, as DNS and KEDA, are on the first.
+// joinFurther makes all other nodes schedulable. By then the cluster's own pods, such as DNS and KEDA, run on the
+// first.
 func (c *Cluster) joinFurther(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, one := range c.nodes[1:] {
@@ -209,7 +211,7 @@ func (c *Cluster) joinFurther(ctx context.Context) error {
 	return group.Wait()
 }
 
-// startPolicies has NetworkPolicies enforced on a node, where there are several.
+// startPolicies enforces NetworkPolicies on a node of several.
 func (c *Cluster) startPolicies(ctx context.Context, on machine) error {
 	if on.Alone {
 		return nil
@@ -246,21 +248,22 @@ func healthy(ctx context.Context, url string) error {
 	return nil
 }
 
-// running are the nodes of the cluster that runs, whatever this command was told of their number.
+// running returns the nodes of the running cluster, regardless of the options of this command.
 func (c *Cluster) running() []machine {
 	further, _ := filepath.Glob(c.options.Dir.Path("nodes", "*")) // the pattern is valid
 	return machines(c.options.Dir, 1+len(further))
 }
 
-// ErrNoNode means that no further node has that name. The first cannot be cut off: the API server and all links are on it.
+// ErrNoNode means that no further node has that name. The first cannot be disconnected: it runs the API server and all
+// links.
 var ErrNoNode = errors.New("there is no such node besides the first")
 
-// Cut pulls the cable of a node, and Mend puts it in again.
+// Cut disconnects a node.
 func (c *Cluster) Cut(ctx context.Context, name string) error {
 	return c.cable(ctx, name, func(_ host.Member, pid int) error { return host.CutCable(ctx, pid) })
 }
 
-// Mend undoes Cut.
+// Mend reconnects a node.
 func (c *Cluster) Mend(ctx context.Context, name string) error {
 	return c.cable(ctx, name, func(member host.Member, pid int) error { return host.MendCable(ctx, member, pid) })
 }

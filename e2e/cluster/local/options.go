@@ -12,23 +12,24 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// Options are what a user may set.
+// Options are the user's options.
 type Options struct {
 	Repository   string
 	Cache        state.Cache
 	Dir          state.Dir
 	EnvoyGateway bool // an implementation of Gateway API too
-	KeepFailed   bool // leave a failed cluster for a look
+	KeepFailed   bool // leave a failed cluster for inspection
 	Nodes        int
-	// Registries are where containerd finds those in the cluster, which it does not ask the cluster's DNS for, by their hosts.
+	// Registries maps the hosts of the cluster's registries to their URLs for containerd, which does not use the
+	// cluster's DNS.
 	Registries map[string]string
-	// OwnCluster is printed of a cluster of the user's own: what it needs.
+	// OwnCluster is the text about the requirements of a user's own cluster.
 	OwnCluster   string
-	Kubeconfig   string // of a cluster of the user's own; empty: the local cluster
+	Kubeconfig   string // of a user's own cluster; empty: the local cluster
 	ControlPlane ControlPlane
 }
 
-// DefaultOptions are those of a user who sets nothing, but for what the environment says.
+// DefaultOptions returns the defaults and the options in the environment.
 func DefaultOptions(getenv func(string) string) (Options, error) {
 	options := Options{Dir: state.FromEnv(getenv), ControlPlane: defaultControlPlane(), Nodes: 1}
 	var err error
@@ -37,7 +38,7 @@ func DefaultOptions(getenv func(string) string) (Options, error) {
 			return options, fmt.Errorf("NODES: %w", err)
 		}
 	}
-	// The local cluster's own kubeconfig, as env prints it, is no cluster of the user's.
+	// The local cluster's kubeconfig, as printed by env, is not a user's own cluster.
 	if own := getenv("KUBECONFIG"); own != options.Dir.Kubeconfig() {
 		options.Kubeconfig = own
 	}
@@ -45,7 +46,7 @@ func DefaultOptions(getenv func(string) string) (Options, error) {
 	return options, err
 }
 
-// Validate lists what cannot be.
+// Validate reports every invalid option.
 func (o *Options) Validate() error {
 	var problems []error
 	if o.Nodes < 1 || o.Nodes > host.MaxMembers {

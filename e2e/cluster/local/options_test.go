@@ -12,12 +12,12 @@ func TestDefaultOptionsReadTheEnvironment(t *testing.T) {
 		env  map[string]string
 		want func(*testing.T, Options)
 	}{
-		"nothing is set": {want: func(t *testing.T, got Options) {
+		"the defaults": {want: func(t *testing.T, got Options) {
 			t.Helper()
 			require.Equal(t, 1, got.Nodes)
 			require.Empty(t, got.Kubeconfig)
 		}},
-		"a cluster of the user's own": {
+		"a user's own cluster": {
 			env: map[string]string{"KUBECONFIG": "/home/me/.kube/config"},
 			want: func(t *testing.T, got Options) {
 				t.Helper()

@@ -17,11 +17,11 @@ type Node struct {
 
 	Alone   bool      // the only node
 	Dir     state.Dir // its own files
-	Cluster state.Dir // those of the cluster; for the first node the same
-	Cgroup  string    // in which its pods are
+	Cluster state.Dir // the cluster's files; equal to Dir for the first node
+	Cgroup  string    // of its pods
 }
 
-// nodesOf are the nodes of a cluster of that many.
+// nodesOf returns the nodes of a cluster of the given size.
 func nodesOf(cluster state.Dir, count int) []Node {
 	var all []Node
 	for i, member := range host.Members(count) {
@@ -35,7 +35,7 @@ func nodesOf(cluster state.Dir, count int) []Node {
 	return all
 }
 
-// writeKubelet writes the kubelet's configuration and returns how to start it.
+// writeKubelet writes the kubelet's configuration and returns the program.
 func writeKubelet(n Node, binary string) (host.Program, error) {
 	dir := n.Dir
 	files := map[string]string{
@@ -56,7 +56,7 @@ func writeKubelet(n Node, binary string) (host.Program, error) {
 	}, nil
 }
 
-// resolvConf is what pods get that do not use the cluster's DNS, CoreDNS itself above all.
+// resolvConf returns the resolver configuration of pods that do not use the cluster's DNS, above all of CoreDNS.
 func resolvConf(servers []string) string {
 	var text strings.Builder
 	for _, server := range servers {
@@ -65,7 +65,7 @@ func resolvConf(servers []string) string {
 	return text.String()
 }
 
-// kubeletConfig runs on cgroup v1 and on machines with swap too, evicts nothing, and does not slow itself down.
+// kubeletConfig supports cgroup v1 and machines with swap, evicts no pods, and does not throttle the kubelet.
 func kubeletConfig(n Node) string {
 	dir, kubelet := n.Dir, host.KubeletOf(n.Member)
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
@@ -103,7 +103,7 @@ shutdownGracePeriod: 0s
 		dir.Config("resolv.conf"), dir.ContainerdSocket(), dir.Path("kubelet-plugins"))
 }
 
-// kubeProxy says how to start kube-proxy. It leaves the limits of connection tracking alone, which are the host's.
+// kubeProxy returns the program kube-proxy. It does not change the limits of connection tracking, which are the host's.
 func kubeProxy(n Node, binary string) host.Program {
 	return host.Program{
 		Name: "kube-proxy", Path: binary, Log: n.Dir.Log("kube-proxy"),
@@ -116,10 +116,10 @@ func kubeProxy(n Node, binary string) host.Program {
 	}
 }
 
-// PoliciesHealth is where what enforces NetworkPolicies on a node says whether it does.
+// PoliciesHealth returns the URL of the health check of the enforcement of NetworkPolicies.
 func (n Node) PoliciesHealth() string { return "http://" + n.Address + ":20244/healthz" }
 
-// policies says how to start what enforces NetworkPolicies.
+// policies returns the program that enforces NetworkPolicies.
 func policies(n Node, binary string) host.Program {
 	return host.Program{
 		Name: "network-policies", Path: binary, Log: n.Dir.Log("network-policies"),
@@ -127,22 +127,22 @@ func policies(n Node, binary string) host.Program {
 	}
 }
 
-// ControlPlane are what a user may set.
+// ControlPlane are the user's options of the control plane.
 type ControlPlane struct {
-	// HPASync is how often the controller manager looks at the autoscalers. Kubernetes' default is 15 s.
+	// HPASync is the interval of the autoscalers. Kubernetes' default is 15 s.
 	HPASync time.Duration
-	// HPADownscaleStabilization is for how long the highest recommendation counts. Kubernetes' default is 5 min.
+	// HPADownscaleStabilization is the stabilization window of scaling down. Kubernetes' default is 5 min.
 	HPADownscaleStabilization time.Duration
 }
 
-// defaultControlPlane are quick where only the waiting time of a test is at stake and Kubernetes' own elsewhere.
+// defaultControlPlane returns short times where they only delay tests, and Kubernetes' defaults elsewhere.
 func defaultControlPlane() ControlPlane {
 	return ControlPlane{HPASync: time.Second, HPADownscaleStabilization: 5 * time.Minute}
 }
 
 const etcdURL = "http://127.0.0.1:2379" // the loopback of the cluster's network namespace
 
-// etcd keeps its data on the disk but does not wait for the disk: a machine that dies takes the cluster along anyway.
+// etcd stores its data on the disk without fsync: a machine that dies destroys the cluster anyway.
 func etcd(dir state.Dir, binary string) host.Program {
 	return host.Program{
 		Name: "etcd", Path: binary, Log: dir.Log("etcd"),
@@ -181,7 +181,7 @@ func apiServer(dir state.Dir, binary string) host.Program {
 	}
 }
 
-// controllerManager runs the controllers, one of them the autoscaler.
+// controllerManager runs the controllers, including the autoscaler.
 func controllerManager(dir state.Dir, binary string, options ControlPlane) host.Program {
 	kubeconfig := dir.KubeconfigOf("controller-manager")
 	return host.Program{
@@ -197,7 +197,7 @@ func controllerManager(dir state.Dir, binary string, options ControlPlane) host.
 	}
 }
 
-// scheduler puts pods on the one node.
+// scheduler assigns pods to nodes.
 func scheduler(dir state.Dir, binary string) host.Program {
 	kubeconfig := dir.KubeconfigOf("scheduler")
 	return host.Program{

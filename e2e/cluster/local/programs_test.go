@@ -14,7 +14,7 @@ const dir = state.Dir("/state")
 
 var alone = nodesOf(dir, 1)[0]
 
-func TestKubeletRunsWhereOthersRefuse(t *testing.T) {
+func TestKubeletRunsOnUnusualMachines(t *testing.T) {
 	t.Parallel()
 	var config map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(kubeletConfig(alone)), &config))
@@ -26,7 +26,7 @@ func TestKubeletRunsWhereOthersRefuse(t *testing.T) {
 	require.Equal(t, "/state/config/resolv.conf", config["resolvConf"])
 }
 
-func TestContainerdKeepsToItsDirectories(t *testing.T) {
+func TestContainerdUsesOnlyItsDirectories(t *testing.T) {
 	t.Parallel()
 	config := containerdConfig(alone, "rouse.local/pause:1", "/usr/sbin/runc", "/usr/lib/cni")
 	for _, want := range []string{
@@ -66,7 +66,7 @@ func TestResolvConf(t *testing.T) {
 	require.Empty(t, resolvConf(nil))
 }
 
-func TestAFurtherNodeHasFilesAddressesAndCgroupsOfItsOwn(t *testing.T) {
+func TestFurtherNodeHasItsOwnFilesAddressesAndCgroups(t *testing.T) {
 	t.Parallel()
 	all := nodesOf(dir, 3)
 	require.Len(t, all, 3)

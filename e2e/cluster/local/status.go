@@ -16,10 +16,10 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/host"
 )
 
-// ErrNotRunning means that there is no local cluster, or not all of it runs.
+// ErrNotRunning means that there is no local cluster, or that parts of it do not run.
 var ErrNotRunning = errors.New("the local cluster does not run")
 
-// Status prints what runs. It fails when the cluster does not run as a whole.
+// Status prints the running parts. It returns an error unless the whole cluster runs.
 func (c *Cluster) Status(ctx context.Context, out io.Writer) error {
 	if c.options.Kubeconfig != "" {
 		return c.CheckOwn(ctx)
@@ -74,7 +74,7 @@ func (c *Cluster) Env(out io.Writer) error {
 	return err
 }
 
-// linkTools puts the programs that a person uses into one directory.
+// linkTools links the programs for users into one directory.
 func (c *Cluster) linkTools() error {
 	tools := c.options.Dir.Path("tools")
 	if err := os.MkdirAll(tools, 0o755); err != nil {
@@ -94,7 +94,7 @@ func (c *Cluster) linkTools() error {
 	return nil
 }
 
-// CheckOwn checks whether the user's own cluster answers and has what is needed, and changes nothing.
+// CheckOwn checks whether the user's own cluster responds and meets the requirements, without changing it.
 func (c *Cluster) CheckOwn(ctx context.Context) error {
 	c.progress.Printf("%s", c.options.OwnCluster)
 	return c.progress.Step(ctx, "cluster of your own", func(ctx context.Context, detail command.Detail) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// Up brings the cluster up, or what is missing of it. A cluster that it could not bring up it takes down again; one
-// that ran before is left running.
+// Up starts the cluster, or its missing parts. It removes a cluster that it fails to start; one that ran before is left
+// running.
 func (c *Cluster) Up(ctx context.Context) error {
 	if c.options.Kubeconfig != "" {
 		return c.CheckOwn(ctx)
@@ -46,14 +46,14 @@ func (c *Cluster) Up(ctx context.Context) error {
 		}
 		c.progress.Explain(err)
 		c.progress.Printf("\n")
-		// The context may be over, which must not keep the cluster from being taken down.
+		// The context may have ended, which must not prevent the cleanup.
 		return errors.Join(ErrTakenDown, c.takeDown(context.WithoutCancel(ctx)))
 	}
 	return nil
 }
 
-// Programs builds and fetches what the cluster runs, which Up then finds in the cache. A cluster of the user's own runs
-// nothing of it.
+// Programs builds and fetches the cluster's programs, which Up then finds in the cache. A user's own cluster needs
+// none.
 func (c *Cluster) Programs(ctx context.Context) error {
 	if c.options.Kubeconfig != "" {
 		return nil
@@ -71,10 +71,10 @@ func (c *Cluster) needs() host.Needs {
 	return needs
 }
 
-// ErrTakenDown means that the start failed for the reason printed, and that nothing of it is left.
+// ErrTakenDown means that the start failed for the printed reason, and that the cluster was removed.
 var ErrTakenDown = errors.New("the start failed, see above")
 
-// prepare installs packages and builds, which changes nothing but packages and the cache.
+// prepare installs packages and builds, which changes only packages and the cache.
 func (c *Cluster) prepare(ctx context.Context) (images, error) {
 	if err := c.InstallPackages(ctx); err != nil {
 		return images{}, err
@@ -97,7 +97,7 @@ func (c *Cluster) prepare(ctx context.Context) (images, error) {
 	return made, err
 }
 
-// components are those of the local cluster, the longest build first.
+// components returns the components of the local cluster, the longest build first.
 func (c *Cluster) components() []components.Component {
 	all := []components.Component{
 		components.Kubernetes(), components.KEDAOperator(), components.KEDAAdapter(), components.CoreDNS(), components.Registry(),
@@ -113,14 +113,14 @@ func (c *Cluster) components() []components.Component {
 	return all
 }
 
-// images are all that the cluster starts with.
+// images are the images of the cluster at its start.
 type images struct {
 	base     baseImages
 	workload []image.Image
 	gateway  gatewayImages
 }
 
-// all but those of the gateway, which few clusters run: the template that the next one starts from has none of them.
+// all returns all images except the gateway's, which few clusters run: they are not part of the template.
 func (i images) all() []image.Image {
 	return append(i.base.all(), i.workload...)
 }
@@ -131,7 +131,7 @@ func (c *Cluster) bringUp(ctx context.Context, ran bool, images images) error {
 			return err
 		}
 	}
-	// Compiling keeps the cores busy while the cluster waits for itself.
+	// Compilation uses the cores while the cluster starts.
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.workload.Build(groupCtx, c) })
 	group.Go(func() error { return c.bringUpKubernetes(groupCtx, ran, images) })
@@ -147,7 +147,7 @@ func (c *Cluster) bringUpKubernetes(ctx context.Context, ran bool, images images
 			return err
 		}
 	}
-	// Images go in while the control plane starts.
+	// Images are loaded while the control plane starts.
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.startContainerds(groupCtx, ran, images) })
 	group.Go(func() error { return c.startControlPlane(groupCtx) })

@@ -15,18 +15,18 @@ import (
 	"github.com/rouse-run/rouse/tools/pack"
 )
 
-// Workload is what a cluster is brought up for. The methods are called in this order.
+// Workload is the software that a cluster runs. The methods are called in this order.
 type Workload interface {
-	// Tools lists the programs of this machine that it is built with.
+	// Tools lists the programs of this machine that the build needs.
 	Tools() []host.Tool
-	// Components lists the programs that the cluster builds for it beside its own.
+	// Components lists the additional programs that the cluster builds for it.
 	Components() []components.Component
-	// Prepare makes what seldom changes and waits for downloads, while the components are compiled.
+	// Prepare makes parts that seldom change and waits for downloads, while the components are compiled.
 	Prepare(ctx context.Context, cluster *Cluster) error
-	// Images returns the images that seldom change, which the cluster keeps for its next start. Those with a registry are put into the
-	// cluster's as well.
+	// Images returns the images that seldom change, which the cluster caches for its next start. Images with a registry
+	// are also added to the cluster's.
 	Images(cluster *Cluster) ([]image.Image, error)
-	// Build makes what changes with each edit, while Kubernetes starts.
+	// Build makes the parts that change with each edit, while Kubernetes starts.
 	Build(ctx context.Context, cluster *Cluster) error
 	// Install installs the workload when Kubernetes runs, and waits until it is ready.
 	Install(ctx context.Context, cluster *Cluster) error
@@ -53,18 +53,18 @@ func (Nothing) Build(context.Context, *Cluster) error { return nil }
 // Install implements Workload.
 func (Nothing) Install(context.Context, *Cluster) error { return nil }
 
-// Step reports a step of the start, as those of the cluster itself.
+// Step reports a step of the start, like the cluster's own.
 func (c *Cluster) Step(ctx context.Context, name string, run func(context.Context, command.Detail) error) error {
 	return c.progress.Step(ctx, name, run)
 }
 
-// Builder builds components into the cluster's cache.
+// Builder returns the builder that uses the cluster's cache.
 func (c *Cluster) Builder() components.Builder { return c.builder }
 
-// Store keeps the layers of images.
+// Store returns the cache of layers.
 func (c *Cluster) Store() image.Store { return c.store }
 
-// BinaryImage makes an image of a component that was built, by its name. It has to be one static binary.
+// BinaryImage makes an image of a built component, by its name. It has to be one static binary.
 func (c *Cluster) BinaryImage(name string) (image.Image, error) {
 	built := c.built[name]
 	layer, err := c.store.Layer(built.Name, built.Key, func(file string) error {
@@ -75,14 +75,14 @@ func (c *Cluster) BinaryImage(name string) (image.Image, error) {
 	}, err
 }
 
-// Kubectl is the kubectl of the cluster that runs.
+// Kubectl returns the kubectl of the running cluster.
 func (c *Cluster) Kubectl() command.Kubectl {
 	return command.Kubectl{
 		Binary: c.built[components.Kubernetes().Name].Path("kubectl"), Kubeconfig: c.options.Dir.Kubeconfig(), Log: c.options.Dir.Log("kubectl"),
 	}
 }
 
-// Load gives every node the images that it does not have.
+// Load loads missing images on every node.
 func (c *Cluster) Load(ctx context.Context, images ...image.Image) error {
 	for _, one := range c.nodes {
 		if _, err := one.containerd().Load(ctx, images...); err != nil {
@@ -92,14 +92,14 @@ func (c *Cluster) Load(ctx context.Context, images ...image.Image) error {
 	return nil
 }
 
-// Authorities returns those that pods have to trust, as PEM: the authority of the cluster's registry, and those of the host, which may
-// be behind a TLS proxy.
+// Authorities returns the authorities that pods have to trust, in PEM: the cluster's registry's, and those of the host,
+// which may be behind a TLS proxy.
 func (c *Cluster) Authorities() (string, error) {
 	authority, err := os.ReadFile(c.options.Dir.PKI("ca.crt"))
 	return string(authority) + host.CABundle(), err
 }
 
-// Links is the range of the nodes' addresses; empty where there is one node.
+// Links returns the range of the nodes' addresses; it is empty for a single node.
 func (c *Cluster) Links() string {
 	if len(c.nodes) == 1 {
 		return ""
@@ -108,14 +108,15 @@ func (c *Cluster) Links() string {
 }
 
 const (
-	// RolloutLimit is how long a workload may take until it is ready.
+	// RolloutLimit is the timeout for a workload to become ready.
 	RolloutLimit = 6 * time.Minute
 	installLimit = 8 * time.Minute
 )
 
 // InstallChart installs or upgrades a release of a chart and waits until it is ready.
 func (c *Cluster) InstallChart(ctx context.Context, namespace, release, chart, values string) error {
-	// A helm that was killed leaves its operation pending, and later ones refuse to start. The lock says that none runs.
+	// A killed helm leaves its operation pending, and later ones refuse to start. The lock guarantees that no helm
+	// runs.
 	_, err := c.Kubectl().Run(ctx, "--namespace", namespace, "delete", "secrets", "--selector",
 		"owner=helm,name="+release+",status in (pending-install,pending-upgrade,pending-rollback)")
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 	"github.com/rouse-run/rouse/tools/pack"
 )
 
-// refName is under which an OCI layout names what is in it.
+// refName is the annotation with the name of an image in an OCI layout.
 const refName = "org.opencontainers.image.ref.name"
 
-// native is the architecture of the local cluster; foreign is the other one of a release's images. Only what runs here is configured,
-// and can be tried.
+// native is the architecture of the local cluster; foreign is the other architecture of a release's images, whose files
+// cannot be run or configured here.
 const (
 	native  = "amd64"
 	foreign = "arm64"
 )
 
-// Bases writes what the images of runtimes stand on into a directory, as an OCI layout with an index for each runtime, called after it.
-// Releases that cannot reach the languages' official images are made upon them.
+// Bases writes the base images of the runtimes into a directory, as an OCI layout with an index named after each
+// runtime. Releases use them if they cannot access the languages' official images.
 func (s Source) Bases(ctx context.Context, runtimes []Runtime, dir string) error {
 	written, err := layout.Write(dir, empty.Index)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s Source) baseLayers(ctx context.Context, runtime Runtime, architecture st
 	if err != nil || architecture == native {
 		return layers, err
 	}
-	// Package managers are scripts and stay.
+	// Package managers are scripts and do not depend on the architecture.
 	if layers[0], err = s.foreignDebian(ctx, runtime, base); err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func (s Source) baseLayers(ctx context.Context, runtime Runtime, architecture st
 	return layers, err
 }
 
-// foreignDebian has packages that are unpacked and not configured, which would run their programs; what configuring them writes into /etc is
-// taken from the native one.
+// foreignDebian unpacks packages without configuring them, which would run their programs; the files that the
+// configuration writes into /etc are copied from the native layer.
 func (s Source) foreignDebian(ctx context.Context, runtime Runtime, base image.Layer) (image.Layer, error) {
 	unpacked, err := s.Store.Debian(ctx, s.Logs, runtime.Kind+"-"+foreign, runtime.Suite, basePackages(runtime),
 		"--include=?essential", "--variant=extract", "--architectures="+foreign)
@@ -98,11 +98,11 @@ func (s Source) foreignDebian(ctx context.Context, runtime Runtime, base image.L
 				return err
 			}
 		}
-		return os.RemoveAll(filepath.Join(work, "etc", "ld.so.cache")) // the native one's
+		return os.RemoveAll(filepath.Join(work, "etc", "ld.so.cache")) // belongs to the native architecture
 	})
 }
 
-// made is a layer of the files that write puts into a directory. What it is made of is its key.
+// made returns a layer of the files that write puts into a directory. Its key consists of its inputs.
 func (s Source) made(name string, of []image.Layer, write func(dir string) error) (image.Layer, error) {
 	var key []string
 	for _, layer := range of {
@@ -128,7 +128,7 @@ func (s Source) made(name string, of []image.Layer, write func(dir string) error
 func (s Source) foreignNode(ctx context.Context, version string) (image.Layer, error) {
 	const name = "node-linux-" + foreign
 	dir, _, err := s.Store.Cache.Named("node-"+foreign, version, func(temporary string) error {
-		return s.fromNPM(ctx, temporary, name+"@"+version, "--force") // it is for another CPU
+		return s.fromNPM(ctx, temporary, name+"@"+version, "--force") // for another CPU
 	})
 	if err != nil {
 		return image.Layer{}, err
@@ -136,7 +136,7 @@ func (s Source) foreignNode(ctx context.Context, version string) (image.Layer, e
 	return s.nodeLayer(version, foreign, filepath.Join(dir, "node_modules", name, "bin", "node"))
 }
 
-// foreignGo is the toolchain of the module proxy, which has one for each platform.
+// foreignGo returns the toolchain from the module proxy, which has one for each platform.
 func (s Source) foreignGo(ctx context.Context, version string) (image.Layer, error) {
 	download := command.Command{
 		Name: "go", Args: []string{"mod", "download", "-json", "golang.org/toolchain@v0.0.1-go" + version + ".linux-" + foreign},
@@ -153,7 +153,8 @@ func (s Source) foreignGo(ctx context.Context, version string) (image.Layer, err
 	return s.goTree(version, foreign, found.Dir)
 }
 
-// foreignPython has the programs and libraries of its own archive, and bytecode and pip of the native one, which are the same.
+// foreignPython combines the programs and libraries of its own archive with bytecode and pip of the native one, which
+// are equal.
 func (s Source) foreignPython(ctx context.Context, runtime Runtime) (image.Layer, error) {
 	builder := components.Builder{Repository: s.Repository, Cache: s.Store.Cache, Logs: s.Logs}
 	built, err := builder.Build(ctx, components.Component{Name: "python" + runtime.Python.Minor, CPython: runtime.Python})

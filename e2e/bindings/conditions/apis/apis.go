@@ -1,10 +1,10 @@
-// Package apis has as much of reconciler.io/runtime/apis as the types of servicebinding.io's API need to compile. It
-// keeps no conditions: the projector and the resolver, which the end-to-end test is about, read none.
+// Package apis contains only those parts of reconciler.io/runtime/apis that the types of servicebinding.io's API need
+// to compile. It stores no conditions: the projector and the resolver, which the end-to-end test exercises, read none.
 package apis
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ConditionReady is the type of the condition that sums up the others.
+// ConditionReady is the type of the condition that summarizes the others.
 const ConditionReady = "Ready"
 
 // ConditionsAccessor is a status with conditions.
@@ -13,19 +13,19 @@ type ConditionsAccessor interface {
 	SetConditions(conditions []metav1.Condition)
 }
 
-// ConditionSet would be the conditions that a resource has.
+// ConditionSet replaces the set of a resource's conditions.
 type ConditionSet struct{}
 
-// ConditionManager would change them.
+// ConditionManager replaces the manager of conditions.
 type ConditionManager interface {
 	InitializeConditions()
 	MarkUnknown(condition, reason, format string, args ...any)
 }
 
-// NewLivingConditionSetWithHappyReason would be the set of a resource that goes on living.
+// NewLivingConditionSetWithHappyReason returns an empty set.
 func NewLivingConditionSetWithHappyReason(string, ...string) ConditionSet { return ConditionSet{} }
 
-// Manage gives a manager that does nothing.
+// Manage returns a manager without an effect.
 func (ConditionSet) Manage(ConditionsAccessor) ConditionManager { return idle{} }
 
 type idle struct{}

@@ -1,6 +1,6 @@
-// Command kubernetes is every Kubernetes program that the local cluster runs, in one binary: the name it
-// is called by (a link) picks the program. One binary is linked once and shares its packages, which saves
-// ten minutes of a cold build.
+// Command kubernetes contains all Kubernetes programs of the local cluster in one binary: the name by which it is
+// called (a link) selects the program. A single binary is linked once and shares its packages, which saves ten minutes
+// of a cold build.
 package main
 
 import (
@@ -30,7 +30,7 @@ var programs = map[string]func() *cobra.Command{
 	"kube-controller-manager": controllermanager.NewControllerManagerCommand,
 	"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 	"kube-proxy":              proxy.NewProxyCommand,
-	// The kubelet's command installs its own signal handler; a context that has one already makes it panic.
+	// The kubelet's command installs its own signal handler; a context with a handler makes it panic.
 	"kubelet": func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 }
 

@@ -1,6 +1,6 @@
-// Command network-policies enforces NetworkPolicies on one node of the local cluster. The kernel gives it the first packet of each
-// connection from or to a pod of the node (NFQUEUE); what policies say of it the matcher of Cyclonus decides, by which implementations of
-// NetworkPolicies are tested. Without an answer the kernel drops the packet.
+// Command network-policies enforces NetworkPolicies on one node of the local cluster. It receives the first packet of
+// each connection from or to a pod of the node from the kernel (NFQUEUE). The matcher of Cyclonus, a test tool for
+// implementations of NetworkPolicies, evaluates the policies. Without a verdict the kernel drops the packet.
 package main
 
 import (
@@ -45,7 +45,7 @@ func run(ctx context.Context, kubeconfig, pods, health string) error {
 	if err != nil {
 		return err
 	}
-	// Only now is there somebody to answer.
+	// The queue is served from here on.
 	if err := writeRules(ctx, pods); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func serveHealth(address string) error {
 	return (&http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: time.Second}).ListenAndServe()
 }
 
-// knowledge is the latest snapshot, made of what informers have.
+// knowledge is the latest snapshot of the informers' caches.
 type knowledge struct {
 	factory informers.SharedInformerFactory
 	changed chan struct{}
@@ -76,7 +76,7 @@ type knowledge struct {
 
 func (k *knowledge) allows(first packet) bool { return k.latest.Load().allows(first) }
 
-// watch follows the cluster from its first complete snapshot on.
+// watch follows the cluster, and returns after its first complete snapshot.
 func watch(ctx context.Context, kubeconfig string) (*knowledge, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -94,7 +94,7 @@ func watch(ctx context.Context, kubeconfig string) (*knowledge, error) {
 	return known, nil
 }
 
-// begin returns when all is there.
+// begin returns when the caches are in sync.
 func (k *knowledge) begin(ctx context.Context) error {
 	handler := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { k.notify() }, UpdateFunc: func(any, any) { k.notify() }, DeleteFunc: func(any) { k.notify() },
@@ -120,7 +120,7 @@ func (k *knowledge) begin(ctx context.Context) error {
 func (k *knowledge) notify() {
 	select {
 	case k.changed <- struct{}{}:
-	default: // one waits already
+	default: // one is pending
 	}
 }
 
@@ -130,7 +130,7 @@ func (k *knowledge) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-k.changed:
-			_ = k.refresh() // a cache answers always
+			_ = k.refresh() // reading a cache does not fail
 		}
 	}
 }

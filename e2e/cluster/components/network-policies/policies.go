@@ -17,8 +17,9 @@ const (
 	queueNumber = 100
 )
 
-// rules are iptables' arguments. Answers and further packets of a connection that was allowed pass; the first packets are asked about
-// after Services have become pods, and where pods call the node itself. The node may call its pods, as its probes do.
+// rules returns iptables' arguments. Replies and further packets of allowed connections pass; the first packets are
+// queued after Service addresses have been translated to pods, and where pods call the node itself. The node may call
+// its pods, for probes.
 func rules(pods string) []string {
 	return []string{
 		"-N " + chain,
@@ -40,7 +41,7 @@ func writeRules(ctx context.Context, pods string) error {
 	return nil
 }
 
-// snapshot is what is known of the cluster at one moment.
+// snapshot is the state of the cluster at one moment.
 type snapshot struct {
 	pods       map[netip.Addr]*corev1.Pod
 	namespaces map[string]map[string]string // labels
@@ -54,7 +55,7 @@ func newSnapshot(pods []*corev1.Pod, namespaces []*corev1.Namespace, policies []
 	}
 	for _, pod := range pods {
 		address, err := netip.ParseAddr(pod.Status.PodIP)
-		over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed // its address may be another's already
+		over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed // its address may already belong to another pod
 		if err == nil && !over && !pod.Spec.HostNetwork {
 			made.pods[address] = pod
 		}
@@ -65,7 +66,8 @@ func newSnapshot(pods []*corev1.Pod, namespaces []*corev1.Namespace, policies []
 	return made
 }
 
-// allows says whether the connection that begins with a packet may be. What is neither TCP, UDP nor SCTP no policy is about.
+// allows reports whether policies allow a connection, given its first packet. Policies do not apply to protocols other
+// than TCP, UDP and SCTP.
 func (s *snapshot) allows(first packet) bool {
 	if first.protocol == "" {
 		return true
@@ -86,7 +88,7 @@ func (s *snapshot) peer(address netip.Addr) *matcher.TrafficPeer {
 	return found
 }
 
-// portName is what the called pod calls its port.
+// portName returns the name of the destination pod's port.
 func (s *snapshot) portName(first packet) string {
 	pod := s.pods[first.to]
 	if pod == nil {

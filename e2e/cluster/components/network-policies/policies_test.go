@@ -44,15 +44,15 @@ func TestPoliciesDecideByPodsNamespacesAndNamesOfPorts(t *testing.T) {
 		port     int
 		want     bool
 	}{
-		"a peer at the named port":                     {"10.0.0.2", "10.0.0.1", corev1.ProtocolTCP, 8080, true},
-		"a peer at another port":                       {"10.0.0.2", "10.0.0.1", corev1.ProtocolTCP, 9090, false},
-		"another protocol":                             {"10.0.0.2", "10.0.0.1", corev1.ProtocolUDP, 8080, false},
-		"the same labels in another namespace":         {"10.0.0.3", "10.0.0.1", corev1.ProtocolTCP, 8080, false},
-		"somebody outside":                             {"192.0.2.1", "10.0.0.1", corev1.ProtocolTCP, 8080, false},
-		"out of a pod that may call nobody":            {"10.0.0.1", "10.0.0.2", corev1.ProtocolTCP, 8080, false},
-		"a pod that no policy is about":                {"10.0.0.1", "10.0.0.1", "", 0, true},
-		"between pods that no policy is about":         {"10.0.0.3", "10.0.0.2", corev1.ProtocolTCP, 1, true},
-		"a pod that has ended has no address any more": {"10.0.0.4", "10.0.0.2", corev1.ProtocolTCP, 1, true},
+		"a peer at the named port":                {"10.0.0.2", "10.0.0.1", corev1.ProtocolTCP, 8080, true},
+		"a peer at another port":                  {"10.0.0.2", "10.0.0.1", corev1.ProtocolTCP, 9090, false},
+		"another protocol":                        {"10.0.0.2", "10.0.0.1", corev1.ProtocolUDP, 8080, false},
+		"the same labels in another namespace":    {"10.0.0.3", "10.0.0.1", corev1.ProtocolTCP, 8080, false},
+		"a peer outside of the cluster":           {"192.0.2.1", "10.0.0.1", corev1.ProtocolTCP, 8080, false},
+		"from a pod without allowed destinations": {"10.0.0.1", "10.0.0.2", corev1.ProtocolTCP, 8080, false},
+		"a protocol without policies":             {"10.0.0.1", "10.0.0.1", "", 0, true},
+		"between pods without policies":           {"10.0.0.3", "10.0.0.2", corev1.ProtocolTCP, 1, true},
+		"the former address of an ended pod":      {"10.0.0.4", "10.0.0.2", corev1.ProtocolTCP, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +63,7 @@ func TestPoliciesDecideByPodsNamespacesAndNamesOfPorts(t *testing.T) {
 	}
 }
 
-func TestTheHeadOfAPacketIsRead(t *testing.T) {
+func TestHeadOfAPacketIsParsed(t *testing.T) {
 	t.Parallel()
 	head := []byte{
 		0x46, 0, 0, 60, 0, 0, 0, 0, 64, 6, 0, 0, 10, 201, 2, 7, 10, 201, 3, 9, // 24 bytes long

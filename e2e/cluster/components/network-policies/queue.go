@@ -24,13 +24,13 @@ const (
 	commandBind    = 1
 	copyPacket     = 2
 	drop, accept   = 0, 1
-	headLength     = 128 // bytes of a packet that are asked for: its addresses and ports
+	headLength     = 128 // bytes of a packet that are copied: its addresses and ports
 	netlinkHeader  = 16
 	familyHeader   = 4
 	receiveBuffers = 4 << 20
 )
 
-// queue is where the kernel asks.
+// queue is the netlink socket of the kernel's queue.
 type queue struct{ socket int }
 
 type decider interface{ allows(first packet) bool }
@@ -55,7 +55,7 @@ func openQueue() (*queue, error) {
 	return opened, nil
 }
 
-// configure sends one attribute and waits for the kernel's word on it.
+// configure sends one attribute and waits for the kernel's acknowledgement.
 func (q *queue) configure(content []byte) error {
 	if err := q.send(messageConfig, unix.NLM_F_ACK, content); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (q *queue) configure(content []byte) error {
 	return errors.New("the kernel did not answer")
 }
 
-// serve answers until the socket fails. A full buffer is none of that: its packets are sent again.
+// serve decides packets until the socket fails. A full buffer is not a failure: the packets are sent again.
 func (q *queue) serve(by decider) error {
 	buffer := make([]byte, 1<<16)
 	for {
@@ -161,10 +161,10 @@ func attributes(content []byte) map[uint16][]byte {
 
 func align(length int) int { return (length + 3) &^ 3 }
 
-// packet is what policies ask about one.
+// packet holds the fields of a packet that policies match.
 type packet struct {
 	from, to netip.Addr
-	protocol corev1.Protocol // empty: one that policies do not know, such as ICMP
+	protocol corev1.Protocol // empty: a protocol without policies, such as ICMP
 	port     int
 }
 
@@ -172,7 +172,7 @@ var errNoPacket = errors.New("not the beginning of an IPv4 packet")
 
 var protocols = map[byte]corev1.Protocol{6: corev1.ProtocolTCP, 17: corev1.ProtocolUDP, 132: corev1.ProtocolSCTP}
 
-// parse reads the head of an IPv4 packet.
+// parse parses the head of an IPv4 packet.
 func parse(head []byte) (packet, error) {
 	const shortest = 20
 	if len(head) < shortest || head[0]>>4 != 4 {

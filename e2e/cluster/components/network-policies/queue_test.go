@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestAttributesAreReadAsTheyAreWritten(t *testing.T) {
+func TestAttributesRoundTrip(t *testing.T) {
 	t.Parallel()
 	content := append(attribute(packetHeader, []byte{0, 0, 0, 7, 8}), attribute(packetPayload, []byte("head"))...)
 	require.Zero(t, len(content)%4, "the kernel aligns")
@@ -21,7 +21,7 @@ func TestAttributesAreReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-func TestMessagesOfOneBufferAreTakenApart(t *testing.T) {
+func TestMessagesOfOneBufferAreSplit(t *testing.T) {
 	t.Parallel()
 	message := func(kind uint16, content string) []byte {
 		made := binary.NativeEndian.AppendUint32(nil, uint32(netlinkHeader+len(content)))
@@ -35,10 +35,10 @@ func TestMessagesOfOneBufferAreTakenApart(t *testing.T) {
 	require.Len(t, found, 2)
 	require.Equal(t, "first", string(found[0].content))
 	require.Equal(t, uint16(unix.NLMSG_ERROR), found[1].kind)
-	require.Len(t, messages(buffer[:len(buffer)-4]), 1, "half a message is none")
+	require.Len(t, messages(buffer[:len(buffer)-4]), 1, "an incomplete message must be ignored")
 }
 
-func TestWithoutAnAnswerThePacketIsDropped(t *testing.T) {
+func TestPacketWithoutAVerdictIsDropped(t *testing.T) {
 	t.Parallel()
 	written := rules("10.0.0.0/24")
 	established, asked := -1, 0
@@ -50,7 +50,7 @@ func TestWithoutAnAnswerThePacketIsDropped(t *testing.T) {
 		if strings.Contains(rule, "NFQUEUE") {
 			asked++
 			require.Contains(t, rule, "10.0.0.0/24")
-			require.GreaterOrEqual(t, established, 0, "answers pass first: only a connection's first packet is asked about")
+			require.GreaterOrEqual(t, established, 0, "replies must pass first: only a connection's first packet is queued")
 		}
 	}
 	require.Equal(t, 2, asked, "from and to the pods of the node")

@@ -20,7 +20,7 @@ func main() {
 	}
 }
 
-// reap takes one dead child, and says whether there may be another.
+// reap reaps one dead child, and reports whether there may be another.
 func reap() bool {
 	pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 	return pid > 0 || errors.Is(err, syscall.EINTR)
