@@ -1,5 +1,5 @@
 // Command demo plays samples/orders on the cluster that KUBECONFIG names: it publishes an order while all three
-// Functions sleep, follows it through the chain, and prints when each thing happened on each hop.
+// Functions sleep, follows it through the chain, and prints the time of each step of each hop.
 package main
 
 import (
@@ -79,7 +79,7 @@ func run(ctx context.Context, orders int, folder string, keep bool) error {
 	return nil
 }
 
-// play publishes one order and returns its hops when everything sleeps again.
+// play publishes one order and returns its hops when all Functions sleep again.
 func play(ctx context.Context, cluster *framework.Cluster, chain framework.Chain, o *observer, order string) ([]hop, error) {
 	o.begin()
 	if err := chain.PublishOrder(ctx, cluster, order); err != nil {
@@ -102,8 +102,8 @@ func play(ctx context.Context, cluster *framework.Cluster, chain framework.Chain
 	return hops, nil
 }
 
-// observer collects what the cluster says of the chain: the logs of the bridges, the scalers and the handlers, and
-// the watches of Deployments and pods. All clocks are the one of this machine when the cluster is local.
+// observer collects the events of the chain: the logs of the bridges, the scalers and the handlers, and the watches of
+// Deployments and pods. With a local cluster all times are from this machine's clock.
 type observer struct {
 	mu       sync.Mutex
 	hops     map[string]*hop   // by Function
@@ -112,7 +112,7 @@ type observer struct {
 	started  time.Time
 }
 
-// eventOf names, per Function of samples/orders, the ending of the id of the event that wakes it.
+// eventOf maps each Function of samples/orders to the suffix of the id of the event that wakes it.
 var eventOf = map[string]string{"pricing": ".received", "invoicing": ".priced", "recorder": ".invoiced"}
 
 func observe(ctx context.Context, cluster *framework.Cluster, chain framework.Chain) (*observer, error) {
@@ -142,7 +142,7 @@ func observe(ctx context.Context, cluster *framework.Cluster, chain framework.Ch
 	return o, err
 }
 
-// begin forgets the last order.
+// begin discards the last order.
 func (o *observer) begin() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,7 +152,7 @@ func (o *observer) begin() {
 	}
 }
 
-// hop has the times of a Function's hop that are known so far.
+// hop returns the known times of a Function's hop.
 func (o *observer) hop(function string) hop {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -211,7 +211,7 @@ func (o *observer) handlerLine(r record) {
 	}
 }
 
-// note keeps the first time since begin.
+// note records the first time since begin.
 func (o *observer) note(function string, at time.Time, field func(*hop) *time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -224,19 +224,19 @@ func (o *observer) note(function string, at time.Time, field func(*hop) *time.Ti
 	}
 }
 
-// hop is what happened to one event of the chain, and when.
+// hop contains the times of the steps of one event of the chain.
 type hop struct {
 	function  string
 	published time.Time // stored in JetStream
 	pushed    time.Time // the scaler sent true to KEDA
-	scaled    time.Time // the Deployment wants 1 replica
+	scaled    time.Time // 1 desired replica of the Deployment
 	addressed time.Time // the pod has an address
 	firstByte time.Time // the handler runs
 	acked     time.Time // the bridge has acked the event
-	asleep    time.Time // the Deployment wants 0 replicas again
+	asleep    time.Time // 0 desired replicas again
 }
 
-// printTimeline prints a row per hop; the times count from the hop's own publish.
+// printTimeline prints a row per hop; times are relative to the hop's own publish.
 func printTimeline(out io.Writer, order string, hops []hop) {
 	_, _ = fmt.Fprintf(out, "\n%s\n", order)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

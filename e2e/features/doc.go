@@ -1,3 +1,3 @@
-// Package features holds the end-to-end features: what Rouse promises, shown on a real cluster. Build tag e2e;
-// KUBECONFIG names the cluster. Run them with "make test-e2e".
+// Package features contains the end-to-end features: the guarantees of Rouse, verified on a real cluster. Build tag
+// e2e; KUBECONFIG names the cluster. Run them with "make test-e2e".
 package features

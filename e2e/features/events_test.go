@@ -43,7 +43,7 @@ func TestAPushedEventWakesAFunctionThatIsPolledEveryFiveMinutes(t *testing.T) {
 	require.NoError(t, err)
 	woken := time.UnixMilli(int64(entries[keys[0]].At)).Sub(published)
 	t.Logf("first byte %s after publish", woken.Round(time.Millisecond))
-	require.Less(t, woken, 20*time.Second, "the push path did not wake the Function") // how soon it does is for the benchmark
+	require.Less(t, woken, 20*time.Second, "the push path did not wake the Function") // a benchmark measures the latency
 }
 
 func TestAThousandEventsAtZeroAreAllDeliveredWithoutFlapping(t *testing.T) {
@@ -74,11 +74,11 @@ func TestAThousandEventsAtZeroAreAllDeliveredWithoutFlapping(t *testing.T) {
 	require.Equal(t, 1, framework.DirectionChanges(moves), "replicas went up and down more than once: %v", moves)
 }
 
-func TestAFunctionThatFailsIsTriedAgainUntilItSucceeds(t *testing.T) {
+func TestEventIsRetriedUntilItsFunctionSucceeds(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"throws": `globalThis.n = (globalThis.n ?? 0) + 1; if (globalThis.n < 3) throw new Error('not yet')`,
-		// /tmp outlives the container's crash, because a read-only root gives it a volume.
+		// /tmp outlives the container's crash, because it is a volume with a read-only root.
 		"crashes": `const fs = require('fs'); if (!fs.existsSync('/tmp/crashed')) { fs.writeFileSync('/tmp/crashed', ''); process.exit(1) }`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestAFunctionThatFailsIsTriedAgainUntilItSucceeds(t *testing.T) {
 	}
 }
 
-const publishers = 16 // connections that publish at the same time
+const publishers = 16 // concurrent publishing connections
 
 func publishAll(ctx context.Context, cluster *framework.Cluster, eventType string, keys []string) error {
 	group, ctx := errgroup.WithContext(ctx)
@@ -126,7 +126,7 @@ func TestABadEventIsRefusedWithAReason(t *testing.T) {
 		body   string
 		want   string
 	}{
-		"no event at all":            {header: http.Header{"Content-Type": {"application/json"}}, body: "{}", want: "unknown Message encoding"},
+		"not an event":               {header: http.Header{"Content-Type": {"application/json"}}, body: "{}", want: "unknown Message encoding"},
 		"an event without a type":    {header: with("Ce-Type", ""), body: "{}", want: "type"},
 		"a type with empty segments": {header: with("Ce-Type", "order..v1"), body: "{}", want: "event type cannot have empty segments after cleaning"},
 		"more than 64 KiB":           {header: ok, body: `"` + strings.Repeat("x", 70_000) + `"`, want: "request body too large"},
@@ -147,7 +147,7 @@ func TestAnEventWithoutASubscriptionIsAccepted(t *testing.T) {
 	require.NoError(t, cluster.Publish(t.Context(), event), event.Type)
 }
 
-func TestABuildThatFailsSaysWhyAndIsNotTriedInVain(t *testing.T) {
+func TestFailedBuildReportsItsCauseAndIsNotRetriedInVain(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	jobs, err := cluster.RecordJobs(t.Context())
@@ -209,8 +209,8 @@ var bad = map[string]struct {
 	},
 }
 
-// The registry is down for a moment: running Functions go on. Builds wait, say for what, and run by themselves when the
-// registry is back. No other feature may build at that time.
+// Running Functions keep running while the registry is briefly unavailable. Builds wait, report the cause, and continue
+// when the registry is back. No other feature may build at that time.
 func TestBuildsWaitForARegistryThatIsDown(t *testing.T) {
 	cluster, namespace := connect(t)
 	runs := framework.Function{
@@ -262,8 +262,8 @@ func setRegistry(ctx context.Context, cluster *framework.Cluster, replicas int32
 	return err
 }
 
-// requireTries fails when a Function was built more often than it had reason to: for each of its specs, and after each
-// failure that passes by itself, such as a network that was away.
+// requireTries fails when a Function was built more often than expected: once for each of its specs, and once after
+// each transient failure, such as a network outage.
 func requireTries(t *testing.T, cluster *framework.Cluster, jobs *framework.Jobs, namespace, name string, specs int) {
 	t.Helper()
 	events, err := cluster.Events(t.Context(), namespace, name)
@@ -277,7 +277,7 @@ func requireTries(t *testing.T, cluster *framework.Cluster, jobs *framework.Jobs
 	require.LessOrEqual(t, jobs.Of(namespace, name), specs+passed, "%s was built again although nothing changed", name)
 }
 
-// requireFailure waits until a condition is False and names its cause, with an event that says the same.
+// requireFailure waits until a condition is False with a cause, and for an event with the same message.
 func requireFailure(t *testing.T, cluster *framework.Cluster, namespace, name, condition string, says ...string) {
 	t.Helper()
 	got, err := cluster.AwaitMessage(t.Context(), namespace, name, condition, "False", built, says...)
@@ -291,7 +291,7 @@ func requireFailure(t *testing.T, cluster *framework.Cluster, namespace, name, c
 	}))
 }
 
-func TestNothingIsLostWhenABridgeAndTheScalersAreKilledInABurst(t *testing.T) {
+func TestNoEventIsLostWhenABridgeAndTheScalersAreKilledInABurst(t *testing.T) {
 	const events = 600
 	cluster, namespace := connect(t)
 	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
@@ -349,7 +349,7 @@ func TestNATSMayRestartWhileFunctionsSleepAndWhileTheyWork(t *testing.T) {
 	require.NoError(t, err)
 	requireConserved(t, cluster, namespace, "working", working)
 	requireConserved(t, cluster, namespace, "sleeping", sleeping)
-	require.Less(t, len(before), events, "all work was done before NATS restarted: the feature shows nothing")
+	require.Less(t, len(before), events, "all events were handled before NATS restarted: the test has no effect")
 	lastWork := lastEntry(entries, working)
 	for _, move := range record.Moves() {
 		require.False(t, move.Replicas == 0 && move.At.After(restarted) && move.At.Before(lastWork),
@@ -366,9 +366,9 @@ func TestPublishersAreRefusedAtOnceWhileNATSIsDown(t *testing.T) {
 		started := time.Now()
 		status, _, err := cluster.TryPublish(ctx, event)
 		refused := status == http.StatusBadGateway || status == http.StatusServiceUnavailable
-		return refused && time.Since(started) < 4*time.Second, err // until the bridge knows that NATS is down, publishers wait
+		return refused && time.Since(started) < 4*time.Second, err // publishers wait until the bridge detects the outage
 	}))
-	require.NoError(t, cluster.Publish(t.Context(), event), "publishing did not recover by itself")
+	require.NoError(t, cluster.Publish(t.Context(), event), "publishing must recover")
 }
 
 func lastEntry(entries map[string]framework.Entry, keys []string) time.Time {
@@ -379,8 +379,8 @@ func lastEntry(entries map[string]framework.Entry, keys []string) time.Time {
 	return time.UnixMilli(int64(last))
 }
 
-// requireConserved checks published = acked + dead-lettered + pending once the backlog is settled, and says how many
-// deliveries were repeated.
+// requireConserved checks that published = acked + dead-lettered + pending once the backlog is settled, and logs the
+// number of repeated deliveries.
 func requireConserved(t *testing.T, cluster *framework.Cluster, namespace, subscription string, keys []string) {
 	t.Helper()
 	var balance framework.Balance
@@ -405,8 +405,8 @@ func requireConserved(t *testing.T, cluster *framework.Cluster, namespace, subsc
 	require.Zero(t, lost)
 }
 
-// The chart makes such a Service in kyma-system (kyma.publisherAlias). The ids have the namespace's name, because an event whose
-// id was seen lately is stored once.
+// The chart makes such a Service in kyma-system (kyma.publisherAlias). The ids contain the namespace's name, because
+// events with equal ids are deduplicated for some time.
 func TestAPublisherReachesTheEventbridgeByAnAliasInAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)

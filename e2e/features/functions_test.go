@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// One handler per style. It answers the version of its interpreter, so that the log has the versions that really ran.
+// One handler per style. It returns the version of its interpreter, so that the log contains the versions that ran.
 var handlers = map[string]string{
 	"nodejs22":  "module.exports.main = function (event, context) { return 'node ' + process.version }",
 	"nodejs26":  "module.exports.main = function (req, res) { res.send('node ' + process.version) }",
@@ -30,7 +30,7 @@ var handlers = map[string]string{
 		"func Handle(context.Context, function.Event) (any, error) { return function.Runtime() + \" \" + runtime.Version(), nil }\n",
 }
 
-func TestEveryRuntimeAnswers(t *testing.T) {
+func TestEveryRuntimeServes(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	for runtime, source := range handlers {
@@ -56,7 +56,7 @@ func TestEveryRuntimeAnswers(t *testing.T) {
 	}
 }
 
-// digits are all that a runtime's name has of a version: 312 of 3.12.1.
+// digits returns the digits of a version, as in a runtime's name: 312 of 3.12.1.
 func digits(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {
@@ -124,7 +124,7 @@ module.exports.main = () => [process.env.PLAIN, process.env.COLOUR, process.env.
 	}
 }
 
-// scale sets the number of replicas as kubectl scale does.
+// scale sets the number of replicas like kubectl scale.
 func scale(t *testing.T, cluster *framework.Cluster, namespace, name string, replicas int32) {
 	t.Helper()
 	function, err := cluster.Function(t.Context(), namespace, name)
@@ -133,7 +133,7 @@ func scale(t *testing.T, cluster *framework.Cluster, namespace, name string, rep
 	require.NoError(t, cluster.SubResource("scale").Update(t.Context(), function, client.WithSubResourceBody(body)))
 }
 
-// One Function goes from version one to two, to a broken three, and back to two and one, while it is asked all the time.
+// One Function changes from version one to two, to a broken three, and back to two and one, under a constant load.
 func TestVersionsChangeUnderLoadWithoutAFailedRequest(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
@@ -211,7 +211,7 @@ func TestARegistryCanBeSwitchedUnderLoadAndBack(t *testing.T) {
 	require.Zero(t, report.Failed, "%v", report.Failures)
 }
 
-// awaitServedFrom waits until all pods of a Function run an image that begins so.
+// awaitServedFrom waits until all pods of a Function run an image with a prefix.
 func awaitServedFrom(t *testing.T, cluster *framework.Cluster, namespace, name, image string) {
 	t.Helper()
 	require.NoError(t, framework.Await(t.Context(), built, name+" to run "+image, func(ctx context.Context) (bool, error) {
@@ -263,7 +263,7 @@ func TestACompiledFunctionSleepsAtZeroWakesOnAnEventAndEmits(t *testing.T) {
 	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "compiled", 0, asleep))
 }
 
-func TestACompiledFunctionAnswersWithItsModules(t *testing.T) {
+func TestCompiledFunctionRunsWithItsModules(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	function := framework.Function{
@@ -299,12 +299,12 @@ func TestASourceThatDoesNotCompileIsReportedWithItsLine(t *testing.T) {
 	requireFailure(t, cluster, namespace, "no-handle", "BuildReady", "there is no func Handle in handler.go")
 }
 
-// built is how long a build and the start of its pods may take while others are built on the same two cores.
+// built is the timeout for a build and the start of its pods while other builds run on the same two cores.
 const built = 3 * time.Minute
 
 const lodash = `{"dependencies":{"lodash":"4.17.21"}}`
 
-// What each answers comes out of its package; the compiled ones would not load without their binary.
+// Each response comes from the Function's package; compiled Functions would not load without their binary.
 var packaged = map[string]struct{ runtime, dependencies, source, answer string }{
 	"lodash": {
 		runtime: "nodejs22", dependencies: lodash, answer: "lodash 4.17.21",
@@ -325,7 +325,7 @@ module.exports.main = (req, res) => res.send('bcrypt ' + bcrypt.compareSync('rou
 	},
 }
 
-func TestFunctionsAnswerWithTheirPackages(t *testing.T) {
+func TestFunctionsRunWithTheirPackages(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	for name, tc := range packaged {
@@ -392,11 +392,11 @@ func TestBuildsAboveTheLimitWaitInTheQueue(t *testing.T) {
 	require.LessOrEqual(t, jobs.Highest(), slots)
 	said := positions.Messages()
 	require.NotEmpty(t, said, "no Function said that it waits, although there are %d for %d slots", functions, slots)
-	require.Regexp(t, `\b[1-9]\d*\b`, said[0], "the message has no position")
+	require.Regexp(t, `\b[1-9]\d*\b`, said[0], "the message must contain a position")
 	t.Logf("%d builds at once at most; %s", jobs.Highest(), strings.Join(said, "; "))
 }
 
-// awaitBuilt waits until a Function runs with the image that its spec asks for.
+// awaitBuilt waits until a Function runs the image of its spec.
 func awaitBuilt(ctx context.Context, cluster *framework.Cluster, namespace, name string) error {
 	if err := cluster.AwaitCondition(ctx, namespace, framework.FunctionGVK, name, "BuildReady", "True", built); err != nil {
 		return err
@@ -404,7 +404,7 @@ func awaitBuilt(ctx context.Context, cluster *framework.Cluster, namespace, name
 	return cluster.AwaitCondition(ctx, namespace, framework.FunctionGVK, name, "Running", "True", time.Minute)
 }
 
-// imageOf is the image that a Function was built as.
+// imageOf returns the image that was built for a Function.
 func imageOf(t *testing.T, cluster *framework.Cluster, namespace, name string) string {
 	t.Helper()
 	function, err := cluster.Function(t.Context(), namespace, name)

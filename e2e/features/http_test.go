@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// echoes answer with the body that they get, or hello.
+// echoes respond with the request body, or hello.
 var echoes = map[string]string{
 	"nodejs22": `
 module.exports.main = async function (event) {
@@ -34,7 +34,7 @@ def main(event, context):
 `,
 }
 
-// httpSleepers applies Functions that no Subscription leads to, and waits until they sleep.
+// httpSleepers applies Functions without Subscriptions, and waits until they sleep.
 func httpSleepers(t *testing.T, cluster *framework.Cluster, namespace string, functions ...framework.Function) {
 	t.Helper()
 	for i := range functions {
@@ -51,7 +51,7 @@ func httpSleepers(t *testing.T, cluster *framework.Cluster, namespace string, fu
 	for i := range functions {
 		require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, functions[i].Name, 0, asleep))
 	}
-	for i := range functions { // one that ends still answers
+	for i := range functions { // a terminating pod still responds
 		require.NoError(t, cluster.AwaitNoPods(t.Context(), namespace, functions[i].Name, asleep))
 	}
 }
@@ -124,7 +124,7 @@ func TestTwoHundredCallersAtOnceAreAllAnsweredFromZero(t *testing.T) {
 	}
 }
 
-func TestAnActivatorThatStopsWhileCallersWaitCostsNobodyAnAnswer(t *testing.T) {
+func TestStoppingAnActivatorLosesNoWaitingRequest(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	caller := startCaller(t, cluster, namespace)
@@ -136,7 +136,7 @@ func TestAnActivatorThatStopsWhileCallersWaitCostsNobodyAnAnswer(t *testing.T) {
 	}
 	stopped := make(chan error, 1)
 	go func() {
-		time.Sleep(time.Second) // they wait by then; later is no error
+		time.Sleep(time.Second) // callers wait by then; later ones do no harm
 		stopped <- stopOneGateway(t.Context(), cluster)
 	}()
 	answers, err := caller.Do(t.Context(), calls...)
@@ -173,7 +173,7 @@ func TestEventsAndHTTPWakeOneFunction(t *testing.T) {
 	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "both", 0, asleep))
 }
 
-// chatty answers what it is told, over a WebSocket.
+// chatty echoes messages over a WebSocket.
 const chatty = `package handler
 
 import (
@@ -213,7 +213,7 @@ func TestAWebSocketWakesASleepingFunction(t *testing.T) {
 	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "chatty", 0, asleep), "it sleeps again")
 }
 
-func TestAFunctionThatDoesNotWantToBeWokenByHTTPIsNot(t *testing.T) {
+func TestHTTPDoesNotWakeAFunctionThatOptsOut(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	caller := startCaller(t, cluster, namespace)
@@ -222,13 +222,13 @@ func TestAFunctionThatDoesNotWantToBeWokenByHTTPIsNot(t *testing.T) {
 	httpSleepers(t, cluster, namespace, framework.Function{
 		Name: "shut", Runtime: "nodejs22", Source: echoes["nodejs22"], Annotations: annotations,
 	})
-	// A node that does not know yet that the last pod is gone sends a caller nowhere, which no answer tells him.
+	// A node that still has the rule of the ended pod sends the request nowhere, which no response shows.
 	answers, err := caller.Do(t.Context(), framework.Call{URL: "http://shut/", Timeout: 5000})
 	require.NoError(t, err)
-	require.NotEmpty(t, answers[0].Error, "nobody listens: %+v", answers[0])
+	require.NotEmpty(t, answers[0].Error, "no server must respond: %+v", answers[0])
 }
 
-func TestAFunctionThatDoesNotStartTellsItsCallerAtOnce(t *testing.T) {
+func TestRequestToAFunctionThatDoesNotStartFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	caller := startCaller(t, cluster, namespace)
@@ -248,10 +248,10 @@ func TestAFunctionThatDoesNotStartTellsItsCallerAtOnce(t *testing.T) {
 	require.Contains(t, answer.Text, "does not run: HandlerFailed; its status says why")
 }
 
-// It runs alone: a client that is kept from its processor uses a connection that the ended pod has closed already, which no server can
-// prevent, and a POST is not repeated then.
-func TestASteadyLoadLosesNothingWhileItsFunctionSleepsAndWakes(t *testing.T) {
-	const rounds = 3 // as many as fit; make soak-http does a hundred
+// Not parallel: a client that is starved of CPU uses a connection that the ended pod has already closed, which no
+// server can prevent, and a POST is not retried.
+func TestSteadyLoadLosesNoRequestWhileItsFunctionSleepsAndWakes(t *testing.T) {
+	const rounds = 3 // as many as the time allows; make soak-http runs a hundred
 	cluster, namespace := connect(t)
 	report, err := framework.SleepAndWake(t.Context(), cluster, namespace, rounds, t.Logf)
 	require.NoError(t, err)
@@ -260,7 +260,7 @@ func TestASteadyLoadLosesNothingWhileItsFunctionSleepsAndWakes(t *testing.T) {
 	require.Equal(t, rounds, report.Rounds)
 }
 
-// exposed calls a host at the entrance.
+// exposed returns a call of a host at the entrance.
 func exposed(host, path, token string) framework.Call {
 	call := framework.Call{URL: framework.Entrance + path, Headers: map[string]string{"host": host}}
 	if token != "" {
@@ -269,7 +269,7 @@ func exposed(host, path, token string) framework.Call {
 	return call
 }
 
-func TestAnAPIRuleLetsTheWorldWakeAFunctionWithAToken(t *testing.T) {
+func TestAPIRuleLetsCallersWithATokenWakeAFunction(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	caller := startCaller(t, cluster, namespace)
@@ -345,7 +345,7 @@ func answerTo(t *testing.T, caller *framework.Caller, call framework.Call) frame
 	return answers[0]
 }
 
-const held = 8 * time.Second // longer than a Function with fast settings takes to wake or to be polled
+const held = 8 * time.Second // longer than the time to wake or poll a Function with fast settings
 
 func TestFunctionsWakeAndSleepWithoutTheController(t *testing.T) {
 	cluster, namespace := connect(t)
@@ -370,7 +370,7 @@ func TestEventsOfASleepingFunctionWaitWithoutScalerOrKEDA(t *testing.T) {
 		var moves []framework.Move
 		require.NoError(t, cluster.Without(t.Context(), absent.namespace, absent.deployment, func() error {
 			keys = publishMany(t, cluster, "absent.scaling.v1", absent.deployment, 3)
-			time.Sleep(held) // nothing is to happen
+			time.Sleep(held) // no event to await
 			moves = record.Moves()
 			return nil
 		}))

@@ -28,9 +28,9 @@ import (
 	"github.com/rouse-run/rouse/e2e/verbs"
 )
 
-const asleep = 90 * time.Second // how long a Function with fast settings may take to fall asleep
+const asleep = 90 * time.Second // timeout for a Function with fast settings to fall asleep
 
-// connect opens the cluster, makes a namespace for the feature, and dumps both when it fails.
+// connect connects to the cluster, makes a namespace for the feature, and dumps both on a failure.
 func connect(t *testing.T) (*framework.Cluster, string) {
 	t.Helper()
 	cluster, err := framework.Connect()
@@ -38,8 +38,8 @@ func connect(t *testing.T) (*framework.Cluster, string) {
 	return cluster, cluster.TestNamespace(t, "e2e")
 }
 
-// sleeper applies a Function that sleeps at zero with its Subscription, and waits until both are ready and
-// the Function sleeps.
+// sleeper applies a Function that scales to zero with its Subscription, and waits until both are ready and the Function
+// sleeps.
 func sleeper(t *testing.T, cluster *framework.Cluster, namespace, eventType string, function framework.Function) {
 	t.Helper()
 	function.Asleep = true
@@ -67,7 +67,7 @@ func publishMany(t *testing.T, cluster *framework.Cluster, eventType, prefix str
 	return keys
 }
 
-// It changes what all Functions of the cluster have in common, so it does not run beside other tests.
+// Not parallel: it changes settings of all Functions of the cluster.
 func TestSettingsChangeWhileEverythingRuns(t *testing.T) { //nolint:paralleltest // as above
 	cluster, namespace := connect(t)
 	ctx := t.Context()
@@ -84,7 +84,7 @@ func TestSettingsChangeWhileEverythingRuns(t *testing.T) { //nolint:paralleltest
 	change(t, cluster, framework.LogConfig, framework.LogConfigKey, func(string) string { return "logLevel: info\nlogFormat: json\n" },
 		"controller", "eventbridge", "scaler", "gateway")
 
-	// One Function alone is debugged. The bridge learns it by its Service.
+	// Debugging of a single Function. The bridge gets the annotation from its Service.
 	require.NoError(t, cluster.Annotate(ctx, namespace, "sleeper", map[string]string{
 		"rouse.run/debug-until": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
 	}))
@@ -96,7 +96,7 @@ func TestSettingsChangeWhileEverythingRuns(t *testing.T) { //nolint:paralleltest
 		return logged(ctx, cluster, "eventbridge", settled)
 	}))
 
-	// Where Functions publish, under load. The other address leads to the same place.
+	// The publisher's address, under load. The new address refers to the same server.
 	load, err := cluster.StartLoad(ctx, namespace, "published")
 	require.NoError(t, err)
 	const other = "http://rouse-eventbridge.rouse-system.svc/publish"
@@ -117,7 +117,7 @@ func TestSettingsChangeWhileEverythingRuns(t *testing.T) { //nolint:paralleltest
 		return strings.Contains(asleep.Spec.Template.String(), other), err
 	}))
 
-	// A bad file changes nothing and says so.
+	// An invalid file changes nothing and is reported.
 	good, _, err := cluster.ChangeSettings(ctx, framework.FunctionConfig, framework.FunctionConfigKey, func(string) string {
 		return "functionPublisherProxyAdress: " + address
 	})
@@ -134,8 +134,8 @@ func TestSettingsChangeWhileEverythingRuns(t *testing.T) { //nolint:paralleltest
 	require.Equal(t, other, answer)
 }
 
-// change changes a file of settings until the end of the test, and waits until all pods of the components follow. It says how
-// soon that is: within two seconds where the machine is not busy.
+// change changes a file of settings until the end of the test, and waits until all pods of the components apply it. It
+// logs the delay: within two seconds unless the machine is busy.
 func change(t *testing.T, cluster *framework.Cluster, name, key string, to func(string) string, components ...string) {
 	t.Helper()
 	before, at, err := cluster.ChangeSettings(t.Context(), name, key, to)
@@ -195,8 +195,8 @@ func TestAnImageRunsByKymasContract(t *testing.T) {
 	}
 }
 
-// What a network makes of it is not seen here: that of the local cluster enforces no NetworkPolicies.
-func TestAFunctionHasItsNetworkPolicyForAsLongAsItIsThere(t *testing.T) {
+// Enforcement is not tested here: the network of the local cluster enforces no NetworkPolicies.
+func TestFunctionHasItsNetworkPolicyThroughoutItsLife(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	controller := &appsv1.Deployment{}
@@ -237,7 +237,7 @@ func TestAFunctionHasItsNetworkPolicyForAsLongAsItIsThere(t *testing.T) {
 	require.Eventually(t, func() bool {
 		found := &networkingv1.NetworkPolicy{}
 		return cluster.Get(t.Context(), key, found) == nil && len(found.Spec.Ingress[0].From) == len(policy.Spec.Ingress[0].From)
-	}, time.Minute, 100*time.Millisecond, "what others widen is repaired")
+	}, time.Minute, 100*time.Millisecond, "a widened policy is repaired")
 	gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bounded"}}
 	gone.SetGroupVersionKind(framework.FunctionGVK)
 	require.NoError(t, cluster.Delete(t.Context(), gone))
@@ -246,8 +246,8 @@ func TestAFunctionHasItsNetworkPolicyForAsLongAsItIsThere(t *testing.T) {
 	}, 2*time.Minute, 200*time.Millisecond, "it goes with its Function")
 }
 
-// The API server of the tests adds up no roles; a cluster does.
-func TestKubernetesOwnRolesHoldTheRightsOnWhatRouseServes(t *testing.T) {
+// The API server of the unit tests does not aggregate roles; a cluster does.
+func TestKubernetesRolesIncludeRousesResources(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	may := func(user, verb, group, resource string) bool {
@@ -273,8 +273,8 @@ func TestKubernetesOwnRolesHoldTheRightsOnWhatRouseServes(t *testing.T) {
 	}
 }
 
-// TestATenantHandlesTheDeadLettersOfItsNamespaceAlone logs in with a token of a kubeconfig, which has the ClusterRoles edit in one
-// namespace and view in another.
+// TestATenantHandlesTheDeadLettersOfItsNamespaceAlone uses a kubeconfig with a token that has the ClusterRoles edit in
+// one namespace and view in another.
 func TestATenantHandlesTheDeadLettersOfItsNamespaceAlone(t *testing.T) {
 	t.Parallel()
 	cluster, own := connect(t)
@@ -287,7 +287,7 @@ func TestATenantHandlesTheDeadLettersOfItsNamespaceAlone(t *testing.T) {
 	})
 	const refusing = "module.exports.main = (event) => { event.setResponseStatus(400); return 'no such order' }"
 	for _, namespace := range []string{own, other} {
-		// Types of their own, so that each has one dead letter.
+		// Separate types, so that each Subscription has one dead letter.
 		subscription := framework.Subscription{Name: "refusing", Namespace: namespace, Type: "rights." + namespace + ".v1", Sink: "refusing"}
 		function := framework.Function{Name: "refusing", Runtime: "nodejs22", Source: refusing}
 		require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()+"---\n"+subscription.YAML()))
@@ -315,7 +315,7 @@ func TestATenantHandlesTheDeadLettersOfItsNamespaceAlone(t *testing.T) {
 		return string(out), err
 	}
 	listed := func(what string, args ...string) (out string) {
-		require.NoError(t, framework.Await(t.Context(), time.Minute, what, func(context.Context) (bool, error) { // bindings are seen in a moment
+		require.NoError(t, framework.Await(t.Context(), time.Minute, what, func(context.Context) (bool, error) { // role bindings take a moment to apply
 			var err error
 			out, err = run(args...)
 			return err == nil, err
@@ -365,7 +365,7 @@ func TestATenantHandlesTheDeadLettersOfItsNamespaceAlone(t *testing.T) {
 	require.Contains(t, operator("dlq", "list"), other+"/refusing")
 }
 
-// viewerOf lets the tenant of another namespace see what is in this one.
+// viewerOf gives the tenant of another namespace the role view in this one.
 func viewerOf(namespace string) string {
 	return `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "guest"},
  "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},

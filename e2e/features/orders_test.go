@@ -18,14 +18,14 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/transcript"
 )
 
-// The order chain, exactly as samples/orders has it, and by the same proof as in local mode.
+// The order chain, exactly as in samples/orders, with the same test as in local mode.
 func TestTheOrderChainRunsFromZeroAndGoesBackToZero(t *testing.T) {
 	cluster, chain, rouse := startChain(t, framework.Orders, "orders")
 	orders.Prove(t, rouse, chain.Folder, "e2e")
 	requireNothingLeft(t, cluster, chain)
 }
 
-// The chain with its entrance for HTTP, as samples/shop has it but for the APIRule.
+// The chain with its HTTP entrance, as in samples/shop except for the APIRule.
 func TestTheShopTakesOrdersOverHTTPAndShowsThem(t *testing.T) {
 	cluster, chain, rouse := startChain(t, framework.Shop, "shop")
 	orders.ProveShop(t, rouse, orders.CallByInvoke(rouse), "e2e")
@@ -44,7 +44,7 @@ func TestTheShopTakesOrdersOverHTTPAndShowsThem(t *testing.T) {
 	requireNothingLeft(t, cluster, chain)
 }
 
-// startChain starts a sample, which ends with the test.
+// startChain starts a sample, which is removed after the test.
 func startChain(t *testing.T, of func(folder string) framework.Chain, sample string) (*framework.Cluster, framework.Chain, verbs.Rouse) {
 	t.Helper()
 	cluster, err := framework.Connect()
@@ -66,7 +66,7 @@ func startChain(t *testing.T, of func(folder string) framework.Chain, sample str
 	return cluster, chain, verbs.Rouse{Program: program, Where: []string{"--kubeconfig", os.Getenv("KUBECONFIG")}}
 }
 
-// requireNothingLeft waits until the Functions sleep, and finds no event that waits.
+// requireNothingLeft waits until the Functions sleep, and checks that no event is pending.
 func requireNothingLeft(t *testing.T, cluster *framework.Cluster, chain framework.Chain) {
 	t.Helper()
 	for _, function := range chain.Functions {
@@ -79,8 +79,8 @@ func requireNothingLeft(t *testing.T, cluster *framework.Cluster, chain framewor
 	}
 }
 
-// Every command of docs/tutorial.md, as a reader runs them: first those on this machine, then those that take the same
-// folder to the cluster.
+// Every command of docs/tutorial.md, as a reader runs them: first the local ones, then those that apply the same folder
+// to the cluster.
 func TestTheTutorialEndsInACluster(t *testing.T) {
 	t.Parallel()
 	cluster, err := framework.Connect()
@@ -91,7 +91,7 @@ func TestTheTutorialEndsInACluster(t *testing.T) {
 	steps, err := transcript.Parse(string(page), "cluster")
 	require.NoError(t, err)
 
-	const namespace = "orders" // that of samples/orders
+	const namespace = "orders" // the namespace of samples/orders
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
 		defer cancel()
@@ -109,7 +109,7 @@ func TestTheTutorialEndsInACluster(t *testing.T) {
 	}))
 }
 
-// buildRouse makes the command rouse, which acts on a namespace of the cluster.
+// buildRouse builds the command rouse for a namespace of the cluster.
 func buildRouse(t *testing.T, namespace string) func(args ...string) (out string) {
 	t.Helper()
 	program, err := verbs.Build(t.Context(), filepath.Join("..", ".."), t.TempDir())

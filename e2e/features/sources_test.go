@@ -26,7 +26,8 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/gitops"
 )
 
-// noticed is how long a moved branch may stay unseen: 30 seconds, their jitter, and what the look itself takes.
+// noticed is the maximum delay until a moved branch is detected: 30 seconds with jitter, plus the duration of the
+// check.
 const noticed = 40 * time.Second
 
 func nodeHandler(answer string) string {
@@ -65,7 +66,7 @@ func TestFunctionsComeFromGitByHTTPAndSSH(t *testing.T) {
 	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "pinned", "by its commit", built))
 }
 
-func TestAMovedBranchIsNoticedAndABrokenOneDoesNoHarm(t *testing.T) {
+func TestMovedBranchIsDetectedAndABrokenOneDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	server, err := sources.Start(t.Context(), cluster, namespace)
@@ -108,7 +109,7 @@ func TestAMovedBranchIsNoticedAndABrokenOneDoesNoHarm(t *testing.T) {
 	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "moving", "three", built))
 }
 
-func TestARepositoryThatCannotBeReadSaysWhatToRepair(t *testing.T) {
+func TestUnreadableRepositoryIsReportedWithTheRemedy(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	server, err := sources.Start(t.Context(), cluster, namespace)
@@ -189,7 +190,7 @@ func TestACommitIsReadyByKubectlWaitAndNeverDrifts(t *testing.T) {
 	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "committed", 0, asleep))
 	kubectlWait(t, namespace, "--for=condition=Ready", "function/committed")
 	commit.RequireNoDrift(t, cluster.WithWatch, 6, time.Second, func(round int) {
-		if round == 1 { // it wakes and falls asleep meanwhile
+		if round == 1 { // it wakes and sleeps meanwhile
 			publishMany(t, cluster, "commit.made.v1", "commit", 1)
 		}
 	})
@@ -204,7 +205,7 @@ func TestACommitIsReadyByKubectlWaitAndNeverDrifts(t *testing.T) {
 	for i, says := range []string{"It has to be a package.json", "must have minimum 2 segments"} {
 		health, message := healthOf(t, cluster, broken[i])
 		require.Equal(t, gitops.Health{Kstatus: "Failed", Argo: "Degraded"}, health)
-		require.Contains(t, message, says, "it says what to correct")
+		require.Contains(t, message, says, "the message must name the correction")
 	}
 
 	require.NoError(t, commit.Apply(t.Context(), cluster.WithWatch))
@@ -212,7 +213,7 @@ func TestACommitIsReadyByKubectlWaitAndNeverDrifts(t *testing.T) {
 	requireHealthy(t, cluster, commit)
 }
 
-// kubectlWait does what a pipeline does.
+// kubectlWait runs kubectl wait like a pipeline.
 func kubectlWait(t *testing.T, namespace string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 7*time.Minute)
@@ -238,11 +239,11 @@ func healthOf(t *testing.T, cluster *framework.Cluster, object *unstructured.Uns
 	return gitops.HealthOf(t, live)
 }
 
-// renewed is how long the kubelet may take to renew the files of a Secret.
+// renewed is the maximum delay until the kubelet updates the files of a Secret.
 const renewed = 2 * time.Minute
 
-// A Secret as the BTP service operator writes it, mounted by the Function.
-func TestASecretOfAServiceReachesItsFunctionAlsoWhenItIsRotated(t *testing.T) {
+// A Secret in the format of the BTP service operator, mounted by the Function.
+func TestRotatedSecretOfAServiceReachesItsFunction(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
 	function := framework.Function{
@@ -285,8 +286,7 @@ module.exports.main = () => [root, JSON.parse(read('.metadata')).credentialPrope
 	t.Logf("new pods had the Secret after %s", time.Since(began).Round(time.Second))
 }
 
-// The projector of servicebinding.io's runtime writes into the Deployment of a Function that sleeps, is changed and
-// wakes.
+// The projector of servicebinding.io's runtime changes the Deployment of a Function that sleeps, is changed and wakes.
 func TestAServiceBindingStaysInTheFunctionItIsMadeFor(t *testing.T) {
 	t.Parallel()
 	for name, webhook := range map[string]bool{"by updates": false, "by updates and its webhook": true} {
@@ -370,7 +370,7 @@ spec:
     - {name: BANK_PASSWORD, key: password}
 `
 
-// awaitBound waits until the Deployment of the Function has all of the binding, or nothing.
+// awaitBound waits until the Deployment of the Function has the whole binding, or no part of it.
 func awaitBound(ctx context.Context, cluster *framework.Cluster, namespace string, want bool) error {
 	return framework.Await(ctx, time.Minute, fmt.Sprintf("the Deployment to be bound: %t", want), func(ctx context.Context) (bool, error) {
 		deployment := &appsv1.Deployment{}
@@ -391,8 +391,8 @@ func awaitBound(ctx context.Context, cluster *framework.Cluster, namespace strin
 	})
 }
 
-// requireQuiet makes sure for four seconds that neither controller goes on writing to the Deployment. It asks itself: a question of
-// require.Never may still be under way when the test has ended, and fails it then.
+// requireQuiet checks for four seconds that no controller writes to the Deployment. It does not use require.Never,
+// whose last check may still run when the test has ended, and then fail it.
 func requireQuiet(t *testing.T, cluster *framework.Cluster, namespace string) {
 	t.Helper()
 	read := func() *appsv1.Deployment {
@@ -409,7 +409,7 @@ func requireQuiet(t *testing.T, cluster *framework.Cluster, namespace string) {
 	}
 }
 
-// podsOf are the UIDs of the Function's pods.
+// podsOf returns the UIDs of the Function's pods.
 func podsOf(t *testing.T, cluster *framework.Cluster, namespace, function string) []string {
 	t.Helper()
 	pods := &corev1.PodList{}

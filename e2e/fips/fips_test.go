@@ -16,7 +16,7 @@ import (
 
 const built = 3 * time.Minute
 
-// packaged asks for a package, so that it is built.
+// packaged needs a package, so that it is built.
 var packaged = framework.Function{
 	Name: "packaged", Runtime: "nodejs22", Dependencies: `{"dependencies":{"lodash":"4.17.21"}}`,
 	Source: `const _ = require('lodash'); module.exports.main = () => 'lodash ' + _.VERSION`,
@@ -59,7 +59,7 @@ func upgrade(t *testing.T, mode string) {
 	require.NoError(t, err, string(out))
 }
 
-// requireMode reads what each process says of itself when it starts.
+// requireMode checks the mode that each process logs at its start.
 func requireMode(t *testing.T, cluster *framework.Cluster, mode string) {
 	t.Helper()
 	for component, container := range map[string]string{

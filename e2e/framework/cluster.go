@@ -33,8 +33,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Main is the main function of a program that works against the cluster: it runs until run returns or the user
-// interrupts it, and exits with 1 when run fails.
+// Main is the main function of a program that uses the cluster: it runs until run returns or the user interrupts it,
+// and exits with 1 when run fails.
 func Main(name string, run func(ctx context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx)
@@ -45,7 +45,7 @@ func Main(name string, run func(ctx context.Context) error) {
 	}
 }
 
-// System is the namespace that Rouse is installed in.
+// System is Rouse's namespace.
 const System = "rouse-system"
 
 const fieldOwner = client.FieldOwner("rouse-e2e")
@@ -57,7 +57,7 @@ type Cluster struct {
 	Kube   kubernetes.Interface
 }
 
-// Connect opens the cluster that KUBECONFIG names.
+// Connect connects to the cluster that KUBECONFIG names.
 func Connect() (*Cluster, error) {
 	path := os.Getenv("KUBECONFIG")
 	if path == "" {
@@ -145,7 +145,7 @@ func (c *Cluster) DeleteNamespace(ctx context.Context, name string) error {
 	})
 }
 
-// DeleteDefinition deletes a CustomResourceDefinition, which a chart leaves behind, and with it all its objects.
+// DeleteDefinition deletes a CustomResourceDefinition, which an uninstallation keeps, together with all its objects.
 func (c *Cluster) DeleteDefinition(ctx context.Context, name string) error {
 	definition := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
@@ -155,12 +155,11 @@ func (c *Cluster) DeleteDefinition(ctx context.Context, name string) error {
 	return nil
 }
 
-// slack is how much longer than on a machine with nothing else to do everything may take: waits bound what hangs, and
-// measure nothing.
+// slack is the factor by which timeouts are extended for busy machines: they only detect hangs.
 const slack = 3
 
 // Await polls until the condition holds, for slack times the timeout. Errors of the condition do not end the wait,
-// because servers restart under some features, but the last one before its end is reported.
+// because servers restart during some features; the last error is returned at the timeout.
 func Await(ctx context.Context, timeout time.Duration, what string, condition wait.ConditionWithContextFunc) error {
 	timeout *= slack
 	var last error
@@ -177,7 +176,7 @@ func Await(ctx context.Context, timeout time.Duration, what string, condition wa
 	return nil
 }
 
-// Forward opens a port of a pod on loopback until ctx ends, and returns the local port.
+// Forward forwards a port of a pod to loopback until ctx ends, and returns the local port.
 func (c *Cluster) Forward(ctx context.Context, pod *corev1.Pod, port int) (uint16, error) {
 	transport, upgrader, err := spdy.RoundTripperFor(c.Config)
 	if err != nil {
@@ -225,8 +224,8 @@ func (c *Cluster) Exec(ctx context.Context, namespace, pod, container string, st
 
 const dumpedLogLines = 60
 
-// Dump writes what one needs to understand a failed feature: the objects of its namespace, its events, and the
-// ends of the logs of its pods and of Rouse's own.
+// Dump writes the information for analysing a failed feature: the objects of its namespace, its events, and the ends of
+// the logs of its pods and of Rouse's own.
 func (c *Cluster) Dump(ctx context.Context, out io.Writer, namespace string) {
 	for _, kind := range []schema.GroupVersionKind{
 		FunctionGVK, SubscriptionGVK, APIRuleGVK, HTTPRouteGVK,
@@ -290,7 +289,7 @@ func (c *Cluster) dumpPods(ctx context.Context, out io.Writer, namespace string)
 	}
 }
 
-// Logs reads the last lines of a container's log; 0 lines reads all of it.
+// Logs returns the last lines of a container's log, or all of it for 0 lines.
 func (c *Cluster) Logs(ctx context.Context, namespace, pod, container string, lines int64) (string, error) {
 	options := &corev1.PodLogOptions{Container: container}
 	if lines > 0 {

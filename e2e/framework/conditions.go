@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The kinds that features wait for.
+// The kinds that features use.
 var (
 	FunctionGVK     = schema.GroupVersionKind{Group: "serverless.kyma-project.io", Version: "v1alpha2", Kind: "Function"}
 	SubscriptionGVK = schema.GroupVersionKind{Group: "eventing.kyma-project.io", Version: "v1alpha2", Kind: "Subscription"}
@@ -31,10 +31,10 @@ var (
 // Condition is one condition of an object's status.
 type Condition struct {
 	Type, Status, Reason, Message string
-	Generation                    int64 // of the spec that it is about
+	Generation                    int64 // of the observed spec
 }
 
-// Conditions reads the conditions of an object, by type.
+// Conditions returns the conditions of an object, by type.
 func (c *Cluster) Conditions(
 	ctx context.Context, namespace string, kind schema.GroupVersionKind, name string,
 ) (map[string]Condition, error) {
@@ -98,7 +98,7 @@ func (c *Cluster) AwaitPollingInterval(ctx context.Context, namespace, name stri
 	})
 }
 
-// Without scales a Deployment to nothing while a function runs, and back however that ends.
+// Without scales a Deployment to zero while a function runs, and restores it in any case.
 func (c *Cluster) Without(ctx context.Context, namespace, name string, run func() error) (err error) {
 	before, err := c.scaleTo(ctx, namespace, name, 0)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *Cluster) Without(ctx context.Context, namespace, name string, run func(
 	return run()
 }
 
-// awaitNoPods waits until those of a Deployment have ended: while they drain they serve.
+// awaitNoPods waits until the pods of a Deployment have ended: draining ones still serve.
 func (c *Cluster) awaitNoPods(ctx context.Context, namespace, name string) error {
 	deployment := &appsv1.Deployment{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, deployment); err != nil {
@@ -133,7 +133,7 @@ func (c *Cluster) awaitNoPods(ctx context.Context, namespace, name string) error
 	})
 }
 
-// scaleTo returns how many replicas there were.
+// scaleTo scales a Deployment and returns the previous number of replicas.
 func (c *Cluster) scaleTo(ctx context.Context, namespace, name string, replicas int32) (int32, error) {
 	deployment := &appsv1.Deployment{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, deployment); err != nil {
@@ -149,8 +149,8 @@ func (c *Cluster) scaleTo(ctx context.Context, namespace, name string, replicas 
 
 const maxLogLine = 1 << 20
 
-// FollowLogs calls line for every log line of every pod that has the labels, now and later, until ctx ends.
-// Calls do not overlap.
+// FollowLogs calls line for every present and future log line of every pod with the labels, until ctx ends. It makes
+// one call at a time.
 func (c *Cluster) FollowLogs(ctx context.Context, namespace string, labels client.MatchingLabels, line func(pod, text string)) error {
 	var mu sync.Mutex
 	followed := map[types.UID]bool{}
@@ -173,7 +173,7 @@ func (c *Cluster) followLog(ctx context.Context, namespace, pod, container strin
 		Container: container, Follow: true, TailLines: new(int64(1000)),
 	}).Stream(ctx)
 	if err != nil {
-		return // the pod has gone already
+		return // the pod has ended already
 	}
 	defer func() { _ = stream.Close() }()
 	scanner := bufio.NewScanner(stream)
@@ -183,7 +183,7 @@ func (c *Cluster) followLog(ctx context.Context, namespace, pod, container strin
 	}
 }
 
-// RecordAddresses calls seen once for each pod with the labels, when it has an address, until ctx ends.
+// RecordAddresses calls seen once for each pod with the labels when it has an address, until ctx ends.
 func (c *Cluster) RecordAddresses(
 	ctx context.Context, namespace string, labels client.MatchingLabels, seen func(pod *corev1.Pod, at time.Time),
 ) error {
@@ -204,7 +204,7 @@ func (c *Cluster) watchPods(ctx context.Context, namespace string, labels client
 	}, client.InNamespace(namespace), labels)
 }
 
-// watchEach calls changed for every object of a list, now and after each change, until ctx ends.
+// watchEach calls changed for every object of a list, at first and after each change, until ctx ends.
 func (c *Cluster) watchEach(
 	ctx context.Context, list client.ObjectList, changed func(watch.EventType, runtime.Object), which ...client.ListOption,
 ) error {
@@ -229,7 +229,7 @@ func (c *Cluster) watchEach(
 	return nil
 }
 
-// RecordReady sends the time at which the first pod with the labels is Ready, once, until ctx ends.
+// RecordReady sends the time at which the first pod with the labels becomes Ready, once, until ctx ends.
 func (c *Cluster) RecordReady(ctx context.Context, namespace string, labels client.MatchingLabels, readyAt chan<- time.Time) error {
 	sent := false
 	return c.watchPods(ctx, namespace, labels, func(pod *corev1.Pod) {
@@ -240,7 +240,8 @@ func (c *Cluster) RecordReady(ctx context.Context, namespace string, labels clie
 	})
 }
 
-// MomentOfRunning is when a Function was seen to run what a generation of its spec asks for. Polling would be too coarse.
+// MomentOfRunning returns the time at which a Function was observed to run a generation of its spec. Polling would be
+// too coarse.
 func (c *Cluster) MomentOfRunning(ctx context.Context, namespace, name string, generation int64) (time.Time, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(FunctionGVK)
@@ -259,7 +260,7 @@ func (c *Cluster) MomentOfRunning(ctx context.Context, namespace, name string, g
 	return at, nil
 }
 
-// MomentOfReadyPods is when n pods of a Function were seen to be ready.
+// MomentOfReadyPods returns the time at which n pods of a Function were observed to be ready.
 func (c *Cluster) MomentOfReadyPods(ctx context.Context, namespace, function string, n int) (time.Time, error) {
 	ready := map[types.UID]bool{}
 	at, err := c.moment(ctx, &corev1.PodList{}, func(object runtime.Object) bool {
@@ -274,7 +275,7 @@ func (c *Cluster) MomentOfReadyPods(ctx context.Context, namespace, function str
 	return at, nil
 }
 
-// moment is when an object of a list was first seen to be as wanted.
+// moment returns the time at which an object of a list first met a condition.
 func (c *Cluster) moment(
 	ctx context.Context, list client.ObjectList, wanted func(runtime.Object) bool, which ...client.ListOption,
 ) (time.Time, error) {
@@ -285,7 +286,7 @@ func (c *Cluster) moment(
 		if wanted(object) {
 			select {
 			case seen <- time.Now():
-			default: // it was seen before
+			default: // recorded already
 			}
 		}
 	}, which...)
@@ -300,7 +301,7 @@ func (c *Cluster) moment(
 	}
 }
 
-// Reasons records what the Functions of a namespace say in one condition while it has one reason.
+// Reasons records the messages of one condition of a namespace's Functions while it has a certain reason.
 type Reasons struct {
 	mu       sync.Mutex
 	messages []string
@@ -330,16 +331,16 @@ func (r *Reasons) add(message string) {
 	}
 }
 
-// Messages are the recorded messages, each once.
+// Messages returns the recorded messages without duplicates.
 func (r *Reasons) Messages() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.messages)
 }
 
-// Await waits until something was said that contains the part.
+// Await waits for a message that contains the part.
 func (r *Reasons) Await(ctx context.Context, part string, timeout time.Duration) error {
-	return Await(ctx, timeout, fmt.Sprintf("a word about %q", part), func(context.Context) (bool, error) {
+	return Await(ctx, timeout, fmt.Sprintf("a message with %q", part), func(context.Context) (bool, error) {
 		return slices.ContainsFunc(r.Messages(), func(message string) bool { return strings.Contains(message, part) }), nil
 	})
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// KillPod ends the first container of a pod with SIGKILL, as a crash would: no drain, no goodbye. On the local
-// cluster the container's process is killed where it is; elsewhere the pod is deleted without a grace period.
+// KillPod kills the first container of a pod with SIGKILL, like a crash without a drain. On the local cluster it kills
+// the container's process; elsewhere it deletes the pod without a grace period.
 func (c *Cluster) KillPod(ctx context.Context, pod *corev1.Pod) error {
 	if len(pod.Status.ContainerStatuses) > 0 {
 		err := killContainer(pod.Status.ContainerStatuses[0].ContainerID)
@@ -40,7 +40,7 @@ func (c *Cluster) KillPod(ctx context.Context, pod *corev1.Pod) error {
 
 var errNotHere = errors.New("the container does not run on this machine")
 
-// killContainer kills the main process of a container, named as the kubelet names it.
+// killContainer kills the main process of a container, given the kubelet's id.
 func killContainer(id string) error {
 	_, id, _ = strings.Cut(id, "://")
 	pid := processOf(id)
@@ -53,7 +53,8 @@ func killContainer(id string) error {
 	return nil
 }
 
-// processOf finds the main process of a container by its cgroup; 0 when the container runs elsewhere.
+// processOf returns the main process of a container, found by its cgroup, or 0 when the container runs on another
+// machine.
 func processOf(containerID string) int {
 	if containerID == "" {
 		return 0
@@ -107,8 +108,8 @@ func Ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// Detach puts a Deployment and a Service of the same name and pods in a Function's place, which no release of Rouse changes: what
-// counts in memory outlasts an upgrade.
+// Detach replaces a Function by a Deployment and a Service of the same name and pods, which no release of Rouse
+// changes, so that in-memory counts outlast an upgrade.
 func (c *Cluster) Detach(ctx context.Context, namespace, name string) error {
 	key := client.ObjectKey{Namespace: namespace, Name: name}
 	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
@@ -124,7 +125,7 @@ func (c *Cluster) Detach(ctx context.Context, namespace, name string) error {
 	if err := c.Delete(ctx, function); err != nil {
 		return fmt.Errorf("delete the Function %s: %w", name, err)
 	}
-	err = Await(ctx, time.Minute, "what "+name+" had to be gone", func(ctx context.Context) (bool, error) {
+	err = Await(ctx, time.Minute, "the objects of "+name+" to be gone", func(ctx context.Context) (bool, error) {
 		for _, object := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
 			if err := c.Get(ctx, key, object); !apierrors.IsNotFound(err) {
 				return false, err
@@ -155,13 +156,13 @@ func (c *Cluster) Detach(ctx context.Context, namespace, name string) error {
 	})
 }
 
-// Balance is what JetStream knows of one Subscription.
+// Balance contains JetStream's counts for one Subscription.
 type Balance struct {
-	Pending     uint64 // stored and not yet acked, rejected or dead-lettered
+	Pending     uint64 // stored but not yet acked, rejected or dead-lettered
 	DeadLetters uint64 // stored as dead letters
 }
 
-// Balance asks JetStream for a Subscription's backlog and its dead letters.
+// Balance returns a Subscription's backlog and dead letters from JetStream.
 func (c *Cluster) Balance(ctx context.Context, namespace, subscription string) (Balance, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -190,7 +191,7 @@ func (c *Cluster) Balance(ctx context.Context, namespace, subscription string) (
 	return Balance{Pending: backlog.Total(), DeadLetters: dead}, nil
 }
 
-// natsServer is one that is ready: the chart's, or one of those beside it.
+// natsServer returns a ready server: the chart's, or one of the separate cluster's.
 func (c *Cluster) natsServer(ctx context.Context) (*corev1.Pod, error) {
 	beside := &corev1.PodList{}
 	if err := c.List(ctx, beside, client.InNamespace("nats-system"), client.MatchingLabels{"app": "nats"}); err != nil {
@@ -208,8 +209,8 @@ func (c *Cluster) natsServer(ctx context.Context) (*corev1.Pod, error) {
 	return &pods[0], nil
 }
 
-// CrashNATS kills the servers until the kubelet waits before it starts them again, so that NATS is away for ten
-// seconds or more while its storage stays.
+// CrashNATS kills the servers until the kubelet backs off, so that NATS is unavailable for ten seconds or more while
+// its storage remains.
 func (c *Cluster) CrashNATS(ctx context.Context) error {
 	return Await(ctx, time.Minute, "NATS to crash and stay away", func(ctx context.Context) (bool, error) {
 		pods := &corev1.PodList{}

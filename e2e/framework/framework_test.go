@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-func TestTheWayInIsTheAddressOfAGatewayAndItsFirstListener(t *testing.T) {
+func TestOutsideUsesTheGatewaysAddressAndFirstListener(t *testing.T) {
 	t.Parallel()
 	entry := func(text string) (address, domain string, err error) {
 		gateway := &unstructured.Unstructured{}
@@ -37,7 +37,7 @@ func TestDirectionChangesOfReplicasAreCounted(t *testing.T) {
 		replicas []int32
 		want     int
 	}{
-		"nothing moved":              {replicas: []int32{0}, want: 0},
+		"no change":                  {replicas: []int32{0}, want: 0},
 		"up":                         {replicas: []int32{0, 1, 3}, want: 0},
 		"up and down":                {replicas: []int32{0, 1, 3, 2, 0}, want: 1},
 		"up, down and up: it flaps":  {replicas: []int32{0, 1, 3, 1, 3, 0}, want: 3},
@@ -54,7 +54,7 @@ func TestDirectionChangesOfReplicasAreCounted(t *testing.T) {
 	}
 }
 
-func TestPercentileIsAValueThatWasMeasured(t *testing.T) {
+func TestPercentileReturnsAMeasuredValue(t *testing.T) {
 	t.Parallel()
 	values := []time.Duration{4, 1, 3, 2}
 	require.Equal(t, time.Duration(2), Percentile(values, 50))

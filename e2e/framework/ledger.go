@@ -12,10 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// LedgerName is the name of the Function that counts what arrived.
+// LedgerName is the name of the Function that counts received events.
 const LedgerName = "ledger"
 
-// ledgerSource keeps every event's data by its key; GET returns them all.
+// ledgerSource stores every event's data by its key; GET returns all.
 const ledgerSource = `
 const seen = new Map()
 module.exports.main = async function (event, context) {
@@ -26,15 +26,15 @@ module.exports.main = async function (event, context) {
 }
 `
 
-// Entry is one distinct key that the ledger has seen.
+// Entry is a distinct key in the ledger.
 type Entry struct {
 	Key   string  `json:"key"`
-	At    float64 `json:"at"`    // when the handler saw the event first, Unix milliseconds
-	Count int     `json:"count"` // how often it was reported; more than once is a duplicate
+	At    float64 `json:"at"`    // first report, in Unix milliseconds
+	Count int     `json:"count"` // number of reports; more than one are duplicates
 }
 
-// ReportingHandler is a handler that reports each event it handles to the ledger, under its data's key.
-// The body runs first and may answer, wait or throw.
+// ReportingHandler returns a handler that reports each event to the ledger, under its data's key. The body runs first
+// and may respond, wait or throw.
 func ReportingHandler(body string) string {
 	return `
 module.exports.main = async function (event, context) {
@@ -71,7 +71,7 @@ func Handle(ctx context.Context, event function.Event) error {
 }
 `
 
-// StartLedger makes the ledger in a namespace and waits until it runs.
+// StartLedger creates the ledger in a namespace and waits until it runs.
 func (c *Cluster) StartLedger(ctx context.Context, namespace string) error {
 	manifest := Function{Name: LedgerName, Runtime: nodeRuntime, Source: ledgerSource}.YAML() + "---\n" +
 		Subscription{Name: LedgerName, Namespace: namespace, Type: "ledger.entry.v1", Sink: LedgerName, InFlight: 50}.YAML()
@@ -81,7 +81,7 @@ func (c *Cluster) StartLedger(ctx context.Context, namespace string) error {
 	return c.AwaitCondition(ctx, namespace, FunctionGVK, LedgerName, "Running", "True", 2*time.Minute)
 }
 
-// Ledger reads what the ledger of a namespace has seen.
+// Ledger returns the entries of a namespace's ledger.
 func (c *Cluster) Ledger(ctx context.Context, namespace string) (map[string]Entry, error) {
 	status, answer, err := c.Request(ctx, http.MethodGet, namespace, LedgerName, "", nil, nil)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Cluster) Ledger(ctx context.Context, namespace string) (map[string]Entr
 	return entries, nil
 }
 
-// AwaitLedger waits until the ledger has seen all keys.
+// AwaitLedger waits until the ledger contains all keys.
 func (c *Cluster) AwaitLedger(ctx context.Context, namespace string, keys []string, timeout time.Duration) (map[string]Entry, error) {
 	var entries map[string]Entry
 	missing := ""
@@ -125,7 +125,7 @@ func (c *Cluster) AwaitLedger(ctx context.Context, namespace string, keys []stri
 
 const loadName = "load"
 
-// loadSource requests a URL on new connections, again and again, until it is stopped.
+// loadSource requests a URL on new connections repeatedly until it is stopped.
 const loadSource = `
 const http = require('http')
 const runs = new Map()
@@ -180,7 +180,7 @@ module.exports.main = async function (event, context) {
 }
 `
 
-// Load asks a Function without a break, from inside the cluster.
+// Load sends requests to a Function without a pause, from inside the cluster.
 type Load struct {
 	cluster           *Cluster
 	namespace, target string
@@ -191,12 +191,13 @@ type LoadReport struct {
 	Asked    int            `json:"asked"`
 	Failed   int            `json:"failed"`
 	Failures []string       `json:"failures"` // the first few
-	Answers  map[string]int `json:"answers"`  // how often each came
+	Answers  map[string]int `json:"answers"`  // number of each response
 }
 
-// StartLoad asks a Function some sixty times a second, on a new connection each, and returns when the first answers came.
+// StartLoad sends about sixty requests a second to a Function, each on a new connection, and returns after the first
+// response.
 func (c *Cluster) StartLoad(ctx context.Context, namespace, function string) (*Load, error) {
-	// It publishes nothing: a change of an address must not replace its pod, which counts.
+	// It has a fixed address for publishing: a change of the address must not replace its pod, which holds the counts.
 	spec := map[string]any{"env": []corev1.EnvVar{
 		{Name: "PUBLISHER_PROXY_ADDRESS", Value: "http://nowhere"}, {Name: "TRACE_COLLECTOR_ENDPOINT"},
 	}}
@@ -219,7 +220,7 @@ func (c *Cluster) StartLoad(ctx context.Context, namespace, function string) (*L
 // Report returns the results of the requests so far.
 func (l *Load) Report(ctx context.Context) (LoadReport, error) { return l.send(ctx, "report") }
 
-// Stop ends the load and reports.
+// Stop ends the load and returns its results.
 func (l *Load) Stop(ctx context.Context) (LoadReport, error) { return l.send(ctx, "stop") }
 
 func (l *Load) send(ctx context.Context, action string) (report LoadReport, err error) {
@@ -241,7 +242,7 @@ func (l *Load) send(ctx context.Context, action string) (report LoadReport, err 
 	return report, nil
 }
 
-// Percentile is the smallest value that p percent of the values do not exceed; 0 when there are none.
+// Percentile returns the smallest value that p percent of the values do not exceed, or 0 without values.
 func Percentile(values []time.Duration, p float64) time.Duration {
 	if len(values) == 0 {
 		return 0

@@ -19,38 +19,39 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Function is a Function as a feature describes it, with inline source unless it comes from Git.
+// Function describes a Function, with inline source unless it comes from Git.
 type Function struct {
 	Name    string
 	Runtime string
 	Source  string
 	// Dependencies is a package.json or a requirements.txt.
 	Dependencies string
-	// Git is where the source comes from in place of Source.
+	// Git is the origin of the source, in place of Source.
 	Git *Git
-	// Replicas is how many pods; 0 leaves it to the default, one.
+	// Replicas is the number of pods; 0 means the default, one.
 	Replicas int
-	// Asleep scales the Function between 0 and Max by its backlog; else it has one replica.
+	// Asleep scales the Function between 0 and Max by its backlog; otherwise it has one replica.
 	Asleep bool
 	Max    int
 	// ReadOnlyRoot mounts the root file system read-only, with a volume at /tmp.
 	ReadOnlyRoot bool
-	// Annotations tune its scaling, e.g. rouse.run/polling-interval.
+	// Annotations are annotations such as rouse.run/polling-interval.
 	Annotations map[string]string
-	// Spec has further fields of the spec.
+	// Spec contains further fields of the spec.
 	Spec map[string]any
 }
 
-// Git is a place in a Git repository.
+// Git is a directory in a Git repository.
 type Git struct {
 	URL, Reference, BaseDir string
 	// AuthType is basic or key; empty for a public repository.
 	AuthType string
-	// Secret has the credentials.
+	// Secret is the name of the Secret with the credentials.
 	Secret string
 }
 
-// Fast makes a Function fall asleep soon, so that features do not wait for defaults made for production.
+// Fast returns annotations with which a Function falls asleep soon, so that features do not wait for the defaults of
+// production.
 func Fast() map[string]string {
 	return map[string]string{
 		"rouse.run/polling-interval": "1",
@@ -58,7 +59,7 @@ func Fast() map[string]string {
 	}
 }
 
-// YAML is the Function's manifest.
+// YAML returns the Function's manifest.
 func (f Function) YAML() string {
 	spec := map[string]any{
 		"runtime": f.Runtime,
@@ -68,7 +69,7 @@ func (f Function) YAML() string {
 				"requests": map[string]any{"cpu": "20m", "memory": "32Mi"},
 				"limits":   map[string]any{"memory": "256Mi"},
 			}},
-			// Small enough that a machine with two cores runs some at once, and free to use idle processors.
+			// Small enough to run some concurrently on two cores, without a limit on idle CPUs.
 			"build": map[string]any{"resources": map[string]any{
 				"requests": map[string]any{"cpu": "200m", "memory": "200Mi"},
 				"limits":   map[string]any{"memory": "1Gi"},
@@ -103,12 +104,12 @@ func (f Function) source() map[string]any {
 	return map[string]any{"gitRepository": repository}
 }
 
-// Secret is the manifest of an opaque Secret.
+// Secret returns the manifest of an opaque Secret.
 func Secret(name string, labels, data map[string]string) string {
 	return object("v1", "Secret", map[string]any{"name": name, "labels": labels}, map[string]any{"stringData": data})
 }
 
-// ConfigMap is the manifest of a ConfigMap.
+// ConfigMap returns the manifest of a ConfigMap.
 func ConfigMap(name string, data map[string]string) string {
 	return object("v1", "ConfigMap", map[string]any{"name": name}, map[string]any{"data": data})
 }
@@ -118,14 +119,14 @@ type Subscription struct {
 	Name      string
 	Namespace string
 	Type      string
-	Sink      string // Service name
+	Sink      string // name of a Service
 	InFlight  int    // maxInFlightMessages; the default when 0
 }
 
 // Source is the source of every event that features publish.
 const Source = "rouse-e2e"
 
-// YAML is the Subscription's manifest.
+// YAML returns the Subscription's manifest.
 func (s Subscription) YAML() string {
 	spec := map[string]any{
 		"source": Source,
@@ -151,7 +152,7 @@ func object(apiVersion, kind string, metadata, content map[string]any) string {
 	maps.Copy(all, content)
 	out, err := yaml.Marshal(all)
 	if err != nil {
-		panic(err) // maps of strings and numbers always marshal
+		panic(err) // maps of strings and numbers can always be encoded
 	}
 	return string(out)
 }
@@ -160,7 +161,7 @@ func splitDocuments(manifest string) []string {
 	return strings.Split("\n"+manifest, "\n---")
 }
 
-// Function reads a Function.
+// Function returns a Function from the API server.
 func (c *Cluster) Function(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
 	function := &unstructured.Unstructured{}
 	function.SetGroupVersionKind(FunctionGVK)
@@ -170,7 +171,7 @@ func (c *Cluster) Function(ctx context.Context, namespace, name string) (*unstru
 	return function, nil
 }
 
-// Annotate sets annotations of a Function and leaves its other ones alone. An empty value removes one.
+// Annotate sets annotations of a Function and keeps its other ones. An empty value removes one.
 func (c *Cluster) Annotate(ctx context.Context, namespace, name string, annotations map[string]string) error {
 	values := map[string]any{}
 	for key, value := range annotations {
@@ -193,7 +194,7 @@ func (c *Cluster) Annotate(ctx context.Context, namespace, name string, annotati
 	return nil
 }
 
-// Answer asks a Function once.
+// Answer sends one request to a Function and returns the response body.
 func (c *Cluster) Answer(ctx context.Context, namespace, name string) (string, error) {
 	status, text, err := c.Request(ctx, http.MethodGet, namespace, name, "", nil, nil)
 	if err == nil && status != http.StatusOK {
@@ -202,7 +203,7 @@ func (c *Cluster) Answer(ctx context.Context, namespace, name string) (string, e
 	return text, err
 }
 
-// AwaitAnswer waits until a Function answers exactly this.
+// AwaitAnswer waits until a Function returns exactly this body.
 func (c *Cluster) AwaitAnswer(ctx context.Context, namespace, name, want string, timeout time.Duration) error {
 	return Await(ctx, timeout, fmt.Sprintf("%s/%s to answer %q", namespace, name, want), func(ctx context.Context) (bool, error) {
 		answer, err := c.Answer(ctx, namespace, name)
@@ -213,7 +214,7 @@ func (c *Cluster) AwaitAnswer(ctx context.Context, namespace, name, want string,
 	})
 }
 
-// AwaitMessage waits until a condition of a Function has the status and a message with all the parts.
+// AwaitMessage waits until a condition of a Function has the status and a message that contains all parts.
 func (c *Cluster) AwaitMessage(
 	ctx context.Context, namespace, name, condition, status string, timeout time.Duration, parts ...string,
 ) (Condition, error) {
@@ -238,7 +239,7 @@ func (c *Cluster) AwaitMessage(
 	return got, err
 }
 
-// Events are the events about a Function.
+// Events returns the Events about a Function.
 func (c *Cluster) Events(ctx context.Context, namespace, function string) ([]corev1.Event, error) {
 	list := &corev1.EventList{}
 	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -253,7 +254,7 @@ func (c *Cluster) Events(ctx context.Context, namespace, function string) ([]cor
 	return found, nil
 }
 
-// AwaitNoPods waits until a Function has no pod, not even one that is ending.
+// AwaitNoPods waits until a Function has no pods, including terminating ones.
 func (c *Cluster) AwaitNoPods(ctx context.Context, namespace, function string, timeout time.Duration) error {
 	return Await(ctx, timeout, "all pods of "+function+" to be gone", func(ctx context.Context) (bool, error) {
 		pods := &corev1.PodList{}
@@ -271,41 +272,41 @@ func (c *Cluster) DeleteSecret(ctx context.Context, namespace, name string) erro
 	return nil
 }
 
-// The kinds that lead from outside to a Service.
+// The kinds that expose a Service.
 var (
 	APIRuleGVK   = schema.GroupVersionKind{Group: "gateway.kyma-project.io", Version: "v2", Kind: "APIRule"}
 	HTTPRouteGVK = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"}
 	gatewayGVK   = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "Gateway"}
 )
 
-// The Gateway that APIRules name where they do not name another.
+// The Gateway that APIRules use by default.
 const (
 	gatewayNamespace = "kyma-system"
 	gatewayName      = "kyma-gateway"
 )
 
-// What the local cluster's release answers for itself, without Gateway API.
+// The gateway and domain that the local cluster's release serves itself, without Gateway API.
 const (
 	OwnGateway = System + "/entrance"
 	OwnDomain  = "rouse.test"
-	// Entrance is where requests to its hosts come in, in the cluster.
+	// Entrance is the URL within the cluster for requests to its hosts.
 	Entrance = "http://rouse-gateway-http." + System + ".svc.cluster.local"
 )
 
-// APIRule exposes port 80 of a Service of its namespace to requests of every path.
+// APIRule exposes port 80 of a Service of its namespace on all paths.
 type APIRule struct {
 	Name    string
 	Host    string // a single label, to which the Gateway's domain is added
 	Service string
-	// Gateway as namespace/name; empty: that of Gateway API.
+	// Gateway is namespace/name of the gateway; empty: the Gateway of Gateway API.
 	Gateway string
-	// Methods that it takes; GET alone when there are none.
+	// Methods are the allowed methods; by default GET.
 	Methods []string
-	// JWT is the rule's jwt; without it everybody may.
+	// JWT is the rule's jwt; without it access is public.
 	JWT map[string]any
 }
 
-// YAML is the APIRule's manifest.
+// YAML returns the APIRule's manifest.
 func (a APIRule) YAML() string {
 	gateway := a.Gateway
 	if gateway == "" {
@@ -329,7 +330,7 @@ func (a APIRule) YAML() string {
 	})
 }
 
-// AwaitState waits until an APIRule has the state and a description with the part.
+// AwaitState waits until an APIRule has the state and a description that contains the part.
 func (c *Cluster) AwaitState(ctx context.Context, namespace, name, state, part string, timeout time.Duration) error {
 	what := fmt.Sprintf("APIRule %s/%s to be %s with %q", namespace, name, state, part)
 	return Await(ctx, timeout, what, func(ctx context.Context) (bool, error) {
@@ -337,7 +338,7 @@ func (c *Cluster) AwaitState(ctx context.Context, namespace, name, state, part s
 		if err != nil {
 			return false, err
 		}
-		got, _, _ := unstructured.NestedString(object.Object, "status", "state") // it may have none yet
+		got, _, _ := unstructured.NestedString(object.Object, "status", "state") // it may be empty
 		description, _, _ := unstructured.NestedString(object.Object, "status", "description")
 		if got != state || !strings.Contains(description, part) {
 			return false, fmt.Errorf("is %q: %s", got, description)

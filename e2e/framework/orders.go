@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// FunctionLabel is on every pod of a Function and holds its name.
+// FunctionLabel is the label with the Function's name on its pods.
 const FunctionLabel = "serverless.kyma-project.io/function-name"
 
-// Chain is the sample order chain: each Function is woken by the one before it.
+// Chain is the sample order chain: each Function emits the event that wakes the next.
 type Chain struct {
 	Folder    string
 	Namespace string
@@ -34,8 +34,8 @@ func Orders(folder string) Chain {
 	return Chain{Folder: folder, Namespace: "orders", Functions: chain, Subscriptions: chain}
 }
 
-// Shop is the chain of samples/shop, which has an entrance for HTTP. Status is none of its Functions: it stays awake for as long as
-// it remembers.
+// Shop is the chain of samples/shop, which has an HTTP entrance. The Function status is not part of it: it stays awake
+// as long as it holds data.
 func Shop(folder string) Chain {
 	chain := Orders(folder)
 	chain.Functions = append(slices.Clone(chain.Functions), "shop")
@@ -43,7 +43,7 @@ func Shop(folder string) Chain {
 	return chain
 }
 
-// Start applies the sample as kubectl apply -k does, makes its Functions fall asleep soon, and waits until they sleep.
+// Start applies the sample like kubectl apply -k, makes its Functions fall asleep soon, and waits until they sleep.
 func (o Chain) Start(ctx context.Context, cluster *Cluster) error {
 	functions, err := o.apply(ctx, cluster)
 	if err != nil {
@@ -67,7 +67,7 @@ func (o Chain) Start(ctx context.Context, cluster *Cluster) error {
 	return o.AwaitAsleep(ctx, cluster)
 }
 
-// apply returns the names of all Functions. APIRules are left out: not every cluster has them.
+// apply applies the sample without APIRules, which not every cluster supports, and returns the names of all Functions.
 func (o Chain) apply(ctx context.Context, cluster *Cluster) (functions []string, err error) {
 	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), o.Folder)
 	if err != nil {
@@ -91,7 +91,7 @@ func (o Chain) apply(ctx context.Context, cluster *Cluster) (functions []string,
 	return functions, nil
 }
 
-// AwaitAsleep waits until every Function of the chain is at zero.
+// AwaitAsleep waits until every Function of the chain has no replicas.
 func (o Chain) AwaitAsleep(ctx context.Context, cluster *Cluster) error {
 	for _, function := range o.Functions {
 		if err := cluster.AwaitReplicas(ctx, o.Namespace, function, 0, 3*time.Minute); err != nil {
@@ -101,7 +101,7 @@ func (o Chain) AwaitAsleep(ctx context.Context, cluster *Cluster) error {
 	return nil
 }
 
-// PublishOrder publishes the sample's order.received under an id of its own.
+// PublishOrder publishes the sample's order.received with the given id.
 func (o Chain) PublishOrder(ctx context.Context, cluster *Cluster, id string) error {
 	event, err := os.ReadFile(filepath.Join(o.Folder, "events", "order-received.json"))
 	if err != nil {
@@ -119,7 +119,7 @@ func (o Chain) PublishOrder(ctx context.Context, cluster *Cluster, id string) er
 	return nil
 }
 
-// FallAsleepSoon gives a Function the annotations of Fast.
+// FallAsleepSoon adds the annotations of Fast to a Function.
 func (c *Cluster) FallAsleepSoon(ctx context.Context, namespace, function string) error {
 	patch := &unstructured.Unstructured{}
 	patch.SetGroupVersionKind(FunctionGVK)

@@ -24,14 +24,14 @@ type Event struct {
 	Data any
 }
 
-// Publish posts the event to the eventbridge's Service in binary mode and returns when it is stored. Answers
-// that ask to come back (429, 5xx) are tried again with the same id for some minutes, as a careful publisher does.
+// Publish posts the event to the eventbridge's Service in binary mode and returns when it is stored. Responses that
+// request a retry (429, 5xx) are retried with the same id for some minutes, as a reliable publisher does.
 func (c *Cluster) Publish(ctx context.Context, event Event) error {
 	_, err := c.PublishCounting(ctx, event)
 	return err
 }
 
-// PublishCounting is Publish, and says how many attempts were refused before.
+// PublishCounting is like Publish, and returns the number of failed attempts.
 func (c *Cluster) PublishCounting(ctx context.Context, event Event) (refused int, err error) {
 	for deadline := time.Now().Add(slack * time.Minute); ; refused++ {
 		status, answer, err := c.TryPublish(ctx, event)
@@ -50,7 +50,7 @@ func (c *Cluster) PublishCounting(ctx context.Context, event Event) (refused int
 	}
 }
 
-// TryPublish posts the event once and returns the answer.
+// TryPublish posts the event once and returns the response.
 func (c *Cluster) TryPublish(ctx context.Context, event Event) (status int, answer string, err error) {
 	body, err := json.Marshal(event.Data)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Cluster) Request(
 	return c.RequestWithin(ctx, 30*time.Second, method, namespace, service, path, header, body)
 }
 
-// RequestWithin is Request for answers that may take longer.
+// RequestWithin is Request with a timeout.
 func (c *Cluster) RequestWithin(
 	ctx context.Context, limit time.Duration, method, namespace, service, path string, header http.Header, body []byte,
 ) (status int, answer string, err error) {
@@ -99,11 +99,11 @@ func (c *Cluster) RequestWithin(
 
 const (
 	callerName = "caller"
-	// nodeRuntime runs the Functions that the framework makes for itself.
+	// nodeRuntime is the runtime of the framework's own Functions.
 	nodeRuntime = "nodejs22"
 )
 
-// callerSource makes the calls that it is told, all at once or steadily until it is stopped, from a pod like any client's.
+// callerSource makes the requested calls, all at once or steadily until it is stopped, from a pod like any client's.
 const callerSource = `
 const http = require('http')
 const net = require('net')
@@ -192,13 +192,13 @@ type Call struct {
 	URL    string `json:"url"`
 	Method string `json:"method,omitempty"`
 	Body   string `json:"body,omitempty"`
-	// Headers of the request; host is the one that it asks for.
+	// Headers are the request headers; host sets the Host header.
 	Headers map[string]string `json:"headers,omitempty"`
-	// Timeout in milliseconds; 90 s when it is 0.
+	// Timeout is the timeout in milliseconds; 90 s when it is 0.
 	Timeout int `json:"timeout,omitempty"`
 }
 
-// Called is what came of a Call.
+// Called is the result of a Call.
 type Called struct {
 	Status int    `json:"status"`
 	Text   string `json:"text"`
@@ -207,15 +207,15 @@ type Called struct {
 	MS     int    `json:"ms"`
 }
 
-// Steady is what has become of a steady load.
+// Steady is the result of a steady load.
 type Steady struct {
 	Asked    int      `json:"asked"`
 	Failed   int      `json:"failed"`
-	Waited   int      `json:"waited"` // those that an activator held
+	Waited   int      `json:"waited"` // requests that an activator held
 	Failures []string `json:"failures"`
 }
 
-// StartCaller makes a client in a namespace.
+// StartCaller creates a client in a namespace.
 func (c *Cluster) StartCaller(ctx context.Context, namespace string) (*Caller, error) {
 	return c.StartCallerAs(ctx, namespace, callerName)
 }
@@ -231,13 +231,13 @@ func (c *Cluster) StartCallerAs(ctx context.Context, namespace, name string) (*C
 	return &Caller{cluster: c, namespace: namespace, name: name}, nil
 }
 
-// Do makes all calls at once and returns when all are answered.
+// Do makes all calls concurrently and returns when all are complete.
 func (c *Caller) Do(ctx context.Context, calls ...Call) ([]Called, error) {
 	var results []Called
 	return results, c.send(ctx, map[string]any{"calls": calls}, &results)
 }
 
-// Chat sends messages over a WebSocket, each after the answer to the one before, and returns the answers.
+// Chat sends messages over a WebSocket, each after the response to the previous one, and returns the responses.
 func (c *Caller) Chat(ctx context.Context, url string, messages ...string) ([]string, error) {
 	var result struct {
 		Error   string   `json:"error"`
@@ -252,19 +252,19 @@ func (c *Caller) Chat(ctx context.Context, url string, messages ...string) ([]st
 	return result.Answers, nil
 }
 
-// Steady begins to post to a call's URL, with its headers, over new and kept connections, with pauses of so many milliseconds on
-// average. Each body is new and begins with the prefix; the answer has to be the same text.
+// Steady starts to post to a call's URL, with its headers, over new and persistent connections, with pauses of the
+// given milliseconds on average. Each body is unique and begins with the prefix; the response has to be the same text.
 func (c *Caller) Steady(ctx context.Context, to Call, prefix string, pause int) error {
 	return c.send(ctx, map[string]any{"start": map[string]any{"url": to.URL, "headers": to.Headers, "prefix": prefix, "pause": pause}}, nil)
 }
 
-// Pause ends the steady load until Resume, and reports once its last request is answered.
+// Pause pauses the steady load until Resume, and returns its results once the last request is complete.
 func (c *Caller) Pause(ctx context.Context) (Steady, error) {
 	var result Steady
 	return result, c.send(ctx, map[string]any{"stop": true}, &result)
 }
 
-// Resume goes on with the steady load.
+// Resume continues the steady load.
 func (c *Caller) Resume(ctx context.Context) error {
 	return c.send(ctx, map[string]any{"resume": true}, nil)
 }
@@ -286,19 +286,19 @@ func (c *Caller) send(ctx context.Context, command map[string]any, result any) e
 		return nil
 	}
 	if err := json.Unmarshal([]byte(answer), result); err != nil {
-		return fmt.Errorf("decode what the caller says: %w", err)
+		return fmt.Errorf("decode the caller's response: %w", err)
 	}
 	return nil
 }
 
-// Outside is a client that comes through the Gateway of features' APIRules, at the address that its status has.
+// Outside is a client that uses the Gateway of the features' APIRules, at the address in its status.
 type Outside struct {
 	address string // host and port
 	domain  string
 	client  *http.Client
 }
 
-// Outside finds the Gateway. Its first listener decides.
+// Outside returns a client for the first listener of the Gateway.
 func (c *Cluster) Outside(ctx context.Context) (*Outside, error) {
 	gateway, err := c.object(ctx, gatewayNamespace, gatewayGVK, gatewayName)
 	if err != nil {
@@ -330,7 +330,7 @@ func entryOf(gateway *unstructured.Unstructured) (address, domain string, err er
 	return net.JoinHostPort(host, strconv.FormatInt(port, 10)), domain, nil
 }
 
-// Get asks the host with that label at the Gateway. An empty token is none.
+// Get requests the host with that label at the Gateway. An empty token sends none.
 func (o *Outside) Get(ctx context.Context, label, token string) (status int, answer string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.address+"/", nil)
 	if err != nil {
@@ -352,8 +352,8 @@ func (o *Outside) Get(ctx context.Context, label, token string) (status int, ans
 	return response.StatusCode, string(body), nil
 }
 
-// AwaitStatus asks without a token until the answer has the status: an implementation of Gateway API says that it has accepted a
-// route before its proxies know it.
+// AwaitStatus sends requests without a token until a response has the status: an implementation of Gateway API may
+// accept a route before its proxies have loaded it.
 func (o *Outside) AwaitStatus(ctx context.Context, label string, want int, timeout time.Duration) error {
 	what := fmt.Sprintf("%s to answer %d", label, want)
 	return Await(ctx, timeout, what, func(ctx context.Context) (bool, error) {

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ConfigMaps of the settings that change while the processes run, and their keys.
+// ConfigMaps of the settings that can change at runtime, with their keys.
 const (
 	FunctionConfig    = "rouse-config"
 	FunctionConfigKey = "function-config.yaml"
@@ -26,7 +26,7 @@ const (
 	LogConfigKey      = "log-config.yaml"
 )
 
-// ChangeSettings changes a file of settings, and returns what it was and when the API server had it.
+// ChangeSettings changes a file of settings, and returns its previous content and the time of the write.
 func (c *Cluster) ChangeSettings(ctx context.Context, name, key string, change func(string) string) (before string, at time.Time, err error) {
 	object := &corev1.ConfigMap{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: System, Name: name}, object); err != nil {
@@ -40,8 +40,8 @@ func (c *Cluster) ChangeSettings(ctx context.Context, name, key string, change f
 	return before, time.Now(), nil
 }
 
-// AwaitSettings waits until each pod of the components has logged that it uses changed settings of a ConfigMap, and returns when the last one
-// did. Times are those of the lines.
+// AwaitSettings waits until each pod of the components has logged that it uses changed settings of a ConfigMap, and
+// returns the time of the last line.
 func (c *Cluster) AwaitSettings(ctx context.Context, configMap string, since time.Time, components ...string) (last time.Time, err error) {
 	for _, component := range components {
 		pods, err := c.PodsOf(ctx, component)
@@ -49,7 +49,7 @@ func (c *Cluster) AwaitSettings(ctx context.Context, configMap string, since tim
 			return last, err
 		}
 		for i := range pods {
-			const before = 100 * time.Millisecond // a watch may be faster than the answer to the write
+			const before = 100 * time.Millisecond // a watch may be faster than the response to the write
 			at, err := c.AwaitFollowed(ctx, &pods[i], component, configMap, since.Add(-before))
 			if err != nil {
 				return last, err
@@ -62,7 +62,8 @@ func (c *Cluster) AwaitSettings(ctx context.Context, configMap string, since tim
 	return last, nil
 }
 
-// AwaitFollowed waits until a container has logged since then that it uses changed settings of a ConfigMap, and returns the time of the line.
+// AwaitFollowed waits until a container has logged that it uses changed settings of a ConfigMap, and returns the time
+// of the line.
 func (c *Cluster) AwaitFollowed(
 	ctx context.Context, pod *corev1.Pod, container, configMap string, since time.Time,
 ) (at time.Time, err error) {
@@ -78,7 +79,7 @@ func (c *Cluster) AwaitFollowed(
 	return at, err
 }
 
-// followed finds the line of a log.
+// followed finds this line in a log.
 func followed(text, configMap string, since time.Time) (at time.Time, ok bool) {
 	for line := range strings.Lines(text) {
 		said, ok := readLine(line)
@@ -92,14 +93,14 @@ func followed(text, configMap string, since time.Time) (at time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// logLine is what is read of a line of a log.
+// logLine contains the fields of a log line that are read.
 type logLine struct {
 	Time      time.Time `json:"time"`
 	Message   string    `json:"msg"`
 	ConfigMap string    `json:"configMap"`
 }
 
-// readLine reads a line of either format.
+// readLine parses a line of either format.
 func readLine(line string) (read logLine, ok bool) {
 	if json.Unmarshal([]byte(line), &read) == nil {
 		return read, true
@@ -112,10 +113,10 @@ func readLine(line string) (read logLine, ok bool) {
 	return logLine{Time: at, Message: found[2], ConfigMap: found[3]}, err == nil
 }
 
-// consoleLine is a line of the other format.
+// consoleLine matches a line in the console format.
 var consoleLine = regexp.MustCompile(`^time=(\S+) .*msg="([^"]*)".* configMap=(\S+)`)
 
-// AwaitSettingsEvent waits for an Event on a ConfigMap of settings that says so.
+// AwaitSettingsEvent waits for an Event with the text on a ConfigMap of settings.
 func (c *Cluster) AwaitSettingsEvent(ctx context.Context, configMap, reason, text string) error {
 	return Await(ctx, time.Minute, "an Event "+reason+" on "+configMap, func(ctx context.Context) (bool, error) {
 		list := &eventsv1.EventList{}
@@ -175,14 +176,14 @@ func ended(job *batchv1.Job) bool {
 	return !job.DeletionTimestamp.IsZero()
 }
 
-// Of is how many Jobs were made for a Function.
+// Of returns the number of Jobs for a Function.
 func (j *Jobs) Of(namespace, function string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.made[namespace+"/"+function])
 }
 
-// Highest is how many ran at the same time at most.
+// Highest returns the maximum number of concurrent Jobs.
 func (j *Jobs) Highest() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tallySource counts how often each text came.
+// tallySource counts each text that it receives.
 const tallySource = `
 const counts = new Map()
 module.exports.main = async function (event) {
@@ -27,7 +27,7 @@ module.exports.main = async function (event) {
 }
 `
 
-// talliedSource has each call counted outside of its pod, and answers with its body.
+// talliedSource reports each call to a count outside of its pod, and returns its body.
 const talliedSource = `
 module.exports.main = async function (event) {
   const answer = await fetch('http://tally/', { method: 'POST', body: event.data, headers: { 'content-type': 'text/plain' } })
@@ -37,7 +37,7 @@ module.exports.main = async function (event) {
 }
 `
 
-// Rounds is what came of a load that let its Function sleep and woke it, again and again.
+// Rounds is the result of a load whose Function slept and woke repeatedly.
 type Rounds struct {
 	Steady
 
@@ -46,8 +46,9 @@ type Rounds struct {
 	Handled int
 }
 
-// SleepAndWake posts to a Function over new and kept connections until it has slept and woken so many times. Each pause of the load
-// begins and ends at a random moment of the way to sleep, so that requests meet every step of it.
+// SleepAndWake posts to a Function over new and persistent connections until it has slept and woken the given number of
+// times. Each pause of the load starts and ends at a random moment, so that requests meet every step of the way to
+// sleep.
 func SleepAndWake(ctx context.Context, c *Cluster, namespace string, rounds int, progress func(string, ...any)) (Rounds, error) {
 	var result Rounds
 	caller, err := c.startTallied(ctx, namespace)
@@ -69,7 +70,7 @@ func SleepAndWake(ctx context.Context, c *Cluster, namespace string, rounds int,
 			return result, err
 		}
 		before := zeros(record.Moves())
-		// A quarter of the pauses ends before the Function sleeps, most around the moment when it does.
+		// A quarter of the pauses end before the Function sleeps, most others around that moment.
 		time.Sleep(time.Duration(rand.Int64N(int64(4 * time.Second))))
 		if rand.IntN(4) > 0 {
 			if err := c.AwaitReplicas(ctx, namespace, "tallied", 0, time.Minute); err != nil {
@@ -124,7 +125,7 @@ func (c *Cluster) readTally(ctx context.Context, namespace string, result *Round
 	return nil
 }
 
-// zeros counts how often there was no replica.
+// zeros counts how often there were no replicas.
 func zeros(moves []Move) int {
 	n := 0
 	for _, move := range moves {
@@ -135,19 +136,19 @@ func zeros(moves []Move) int {
 	return n
 }
 
-// Move is one change of a Deployment's wanted replicas.
+// Move is a change of a Deployment's desired replicas.
 type Move struct {
 	At       time.Time
 	Replicas int32
 }
 
-// Replicas records how the wanted replicas of one Deployment move.
+// Replicas records the desired replicas of a Deployment.
 type Replicas struct {
 	mu    sync.Mutex
 	moves []Move
 }
 
-// RecordReplicas watches the Deployment until ctx ends. The first move is the state at the start.
+// RecordReplicas watches the Deployment until ctx ends. The first move is the initial state.
 func (c *Cluster) RecordReplicas(ctx context.Context, namespace, name string) (*Replicas, error) {
 	record := &Replicas{}
 	err := c.watchEach(ctx, &appsv1.DeploymentList{}, func(_ watch.EventType, object runtime.Object) {
@@ -166,14 +167,14 @@ func (r *Replicas) add(replicas int32) {
 	}
 }
 
-// Moves returns the moves recorded so far.
+// Moves returns the recorded moves.
 func (r *Replicas) Moves() []Move {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]Move(nil), r.moves...)
 }
 
-// DirectionChanges counts how often the direction changed: 0 -> N -> 0 has one change, flapping has more.
+// DirectionChanges counts the changes of direction: 0 -> N -> 0 has one, flapping has more.
 func DirectionChanges(moves []Move) int {
 	changes, rising := 0, true
 	for i := 1; i < len(moves); i++ {
@@ -187,7 +188,7 @@ func DirectionChanges(moves []Move) int {
 	return changes
 }
 
-// AwaitReplicas waits until a Deployment wants and has exactly n replicas.
+// AwaitReplicas waits until a Deployment has exactly n desired and actual replicas.
 func (c *Cluster) AwaitReplicas(ctx context.Context, namespace, name string, n int32, timeout time.Duration) error {
 	what := fmt.Sprintf("Deployment %s/%s to have %d replicas", namespace, name, n)
 	return Await(ctx, timeout, what, func(ctx context.Context) (bool, error) {

@@ -21,11 +21,11 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// adminPort is where bridges serve the admin API.
+// adminPort is the port of the bridges' admin API.
 const adminPort = 9091
 
-// Tenant makes a user of a namespace by a ServiceAccount, with one of Kubernetes' roles there, and returns a token. Without audiences
-// that is one for the API server.
+// Tenant creates a user of a namespace as a ServiceAccount, with one of Kubernetes' roles there, and returns a token.
+// Without audiences the token is for the API server.
 func (c *Cluster) Tenant(ctx context.Context, namespace, role string, audiences ...string) (token string, err error) {
 	const name = "tenant"
 	manifest := fmt.Sprintf(`{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": %q}}
@@ -45,7 +45,7 @@ func (c *Cluster) Tenant(ctx context.Context, namespace, role string, audiences 
 	return made.Status.Token, nil
 }
 
-// WriteKubeconfig writes one into a folder that logs in with a token.
+// WriteKubeconfig writes a kubeconfig that logs in with a token into a folder.
 func (c *Cluster) WriteKubeconfig(folder, namespace, token string) (path string, err error) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["e2e"] = &clientcmdapi.Cluster{Server: c.Config.Host, CertificateAuthorityData: c.Config.CAData, CertificateAuthority: c.Config.CAFile}
@@ -59,8 +59,8 @@ func (c *Cluster) WriteKubeconfig(folder, namespace, token string) (path string,
 	return path, nil
 }
 
-// AdminAPIs are the URLs of all bridges' admin APIs on loopback until ctx ends: as a tenant without rights in the system's namespace
-// gets at them by an Ingress.
+// AdminAPIs returns the URLs of all bridges' admin APIs on loopback until ctx ends, as a tenant without permissions in
+// the system's namespace would reach them through an Ingress.
 func (c *Cluster) AdminAPIs(ctx context.Context) (urls []string, err error) {
 	pods, err := c.PodsOf(ctx, "eventbridge")
 	if err != nil {
@@ -76,17 +76,17 @@ func (c *Cluster) AdminAPIs(ctx context.Context) (urls []string, err error) {
 	return urls, nil
 }
 
-// bindingRuntime is the folder of the runtime of servicebinding.io, as features see it.
+// bindingRuntime is the folder of the runtime of servicebinding.io, relative to the features.
 const bindingRuntime = "../bindings"
 
-// BindingRuntime is a runtime of servicebinding.io that takes care of one namespace.
+// BindingRuntime is a runtime of servicebinding.io for one namespace.
 type BindingRuntime struct {
-	// Hooked is true when its webhook is reached by the API server.
+	// Hooked is true when the API server reaches its webhook.
 	Hooked bool
 }
 
 // StartBindingRuntime compiles the runtime into a folder and runs it until ctx ends. With webhook it also projects at
-// admission, as far as the API server can reach this machine.
+// admission, if the API server can reach this machine.
 func (c *Cluster) StartBindingRuntime(ctx context.Context, folder, namespace string, webhook bool) (*BindingRuntime, error) {
 	program := filepath.Join(folder, "bindings")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
@@ -104,7 +104,7 @@ func (c *Cluster) StartBindingRuntime(ctx context.Context, folder, namespace str
 	command.WaitDelay = 15 * time.Second
 	out, err := command.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("read what the runtime says: %w", err)
+		return nil, fmt.Errorf("read the runtime's output: %w", err)
 	}
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("start the runtime: %w", err)
@@ -130,14 +130,14 @@ func (c *Cluster) StartBindingRuntime(ctx context.Context, folder, namespace str
 
 const issuerName = "issuer"
 
-// Issuer signs tokens, and a Function of its publishes the key to verify them by.
+// Issuer signs tokens, and its Function publishes the key to verify them.
 type Issuer struct {
-	// URI is where the key is.
+	// URI is the URL of the key.
 	URI string
 	key ed25519.PrivateKey
 }
 
-// StartIssuer makes an Issuer in a namespace, and waits until its Function runs.
+// StartIssuer creates an Issuer in a namespace, and waits until its Function runs.
 func (c *Cluster) StartIssuer(ctx context.Context, namespace string) (*Issuer, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -153,7 +153,7 @@ func (c *Cluster) StartIssuer(ctx context.Context, namespace string) (*Issuer, e
 	return &Issuer{URI: uri, key: private}, c.AwaitCondition(ctx, namespace, FunctionGVK, issuerName, "Running", "True", 2*time.Minute)
 }
 
-// Token signs one that holds for an hour, of the issuer that is called as its URI, for a subject with scopes.
+// Token returns a token that is valid for an hour, with the URI as issuer, for a subject with scopes.
 func (i *Issuer) Token(subject string, scopes ...string) (string, error) {
 	header, err := json.Marshal(map[string]any{"alg": "EdDSA", "kid": "e2e", "typ": "JWT"})
 	if err != nil {

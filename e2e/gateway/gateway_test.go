@@ -20,7 +20,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// serveAPIRules lets the installed release serve them, once for all tests.
+// serveAPIRules enables APIRules in the installed release, once for all tests.
 var serveAPIRules = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("helm", "upgrade", "rouse", "../../charts/rouse", "--namespace", framework.System, "--reuse-values",
 		"--set", "apiRules.enabled=true,apiRules.gatewayAPI=auto", "--wait", "--timeout", "5m").CombinedOutput()
@@ -40,8 +40,8 @@ func start(t *testing.T) (*framework.Cluster, *framework.Outside, string) {
 }
 
 const (
-	asleep = 90 * time.Second // how long a Function with fast settings may take to fall asleep
-	ready  = time.Minute      // how long an APIRule may take until it holds
+	asleep = 90 * time.Second // timeout for a Function with fast settings to fall asleep
+	ready  = time.Minute      // timeout for an APIRule to become ready
 )
 
 func TestOnlyAValidTokenWakesASleepingFunctionFromOutside(t *testing.T) {
@@ -86,10 +86,10 @@ func TestOnlyAValidTokenWakesASleepingFunctionFromOutside(t *testing.T) {
 		_, err := get(ctx, cluster, namespace, framework.HTTPRouteGVK, "orders")
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}))
-	require.NoError(t, outside.AwaitStatus(t.Context(), rule.Host, http.StatusNotFound, ready), "nobody has the host")
+	require.NoError(t, outside.AwaitStatus(t.Context(), rule.Host, http.StatusNotFound, ready), "the host must be free")
 }
 
-func TestAHostBelongsToTheAPIRuleThatWasThereFirst(t *testing.T) {
+func TestHostBelongsToTheOldestAPIRule(t *testing.T) {
 	t.Parallel()
 	cluster, outside, first := start(t)
 	second := cluster.TestNamespace(t, "gateway")
@@ -106,7 +106,7 @@ func TestAHostBelongsToTheAPIRuleThatWasThereFirst(t *testing.T) {
 	require.NoError(t, cluster.AwaitState(t.Context(), first, "here", "Ready", "", ready))
 	created, err := get(t.Context(), cluster, first, framework.APIRuleGVK, "here")
 	require.NoError(t, err)
-	time.Sleep(time.Until(created.CreationTimestamp.Add(2 * time.Second))) // of two of the same second the name decides
+	time.Sleep(time.Until(created.CreationTimestamp.Add(2 * time.Second))) // of two APIRules of the same second the first by name has precedence
 	require.NoError(t, cluster.ApplyYAML(t.Context(), second, rule.YAML()))
 	require.NoError(t, cluster.AwaitState(t.Context(), second, "here", "Error", "Host is occupied by another APIRule "+first+"/here", ready))
 
@@ -123,7 +123,7 @@ func TestAHostBelongsToTheAPIRuleThatWasThereFirst(t *testing.T) {
 	}))
 }
 
-// requireRouteOf looks whether the HTTPRoute goes with the APIRule, and whether the Gateway takes it.
+// requireRouteOf checks that the HTTPRoute belongs to the APIRule, and that the Gateway accepts it.
 func requireRouteOf(t *testing.T, cluster *framework.Cluster, namespace, name string) {
 	t.Helper()
 	rule, err := get(t.Context(), cluster, namespace, framework.APIRuleGVK, name)
@@ -134,14 +134,14 @@ func requireRouteOf(t *testing.T, cluster *framework.Cluster, namespace, name st
 	require.Equal(t, rule.UID, route.OwnerReferences[0].UID)
 }
 
-// requireWokenAfter looks whether the Function was asleep until then.
+// requireWokenAfter checks that the Function was asleep until then.
 func requireWokenAfter(t *testing.T, replicas *framework.Replicas, asked time.Time) {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(replicas.Moves()) > 1 }, time.Minute, 100*time.Millisecond)
 	moves := replicas.Moves()
 	require.Zero(t, moves[0].Replicas)
 	require.Positive(t, moves[1].Replicas)
-	require.True(t, moves[1].At.After(asked), "who may not enter wakes nobody: %v", moves)
+	require.True(t, moves[1].At.After(asked), "unauthorized requests must not wake the Function: %v", moves)
 }
 
 func get(

@@ -12,10 +12,10 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// ofVictim stands for the victim's namespace in requests.
+// ofVictim is the placeholder of the victim's namespace in requests.
 const ofVictim = "VICTIM"
 
-// adminAttacks have all rights in the attacker's namespace, and a way to the admin API.
+// adminAttacks use all permissions in the attacker's namespace, and access to the admin API.
 func adminAttacks() []attack {
 	const letters, get, post = "/v1/deadletters", http.MethodGet, http.MethodPost
 	return []attack{
@@ -35,7 +35,7 @@ func adminAttacks() []attack {
 	}
 }
 
-// asTenant asks for something of the victim's as the attacker, who may do the same in its own namespace.
+// asTenant requests the victim's data as the attacker, who may request its own.
 func asTenant(method, path, body, refusal string) func(context.Context, *stage) (string, error) {
 	return func(ctx context.Context, s *stage) (string, error) {
 		token, err := s.cluster.Tenant(ctx, s.attacker, "admin")
@@ -54,7 +54,7 @@ func asTenant(method, path, body, refusal string) func(context.Context, *stage) 
 	}
 }
 
-// awaitOwnRight waits until the attacker's role is seen, without which it would be refused for nothing.
+// awaitOwnRight waits until the attacker's role is effective, without which a rejection would prove nothing.
 func (s *stage) awaitOwnRight(ctx context.Context, token string) error {
 	return framework.Await(ctx, exposed, "the attacker's own right", func(ctx context.Context) (bool, error) {
 		status, answer, err := s.askAdmin(ctx, http.MethodGet, "/v1/deadletters?namespace="+s.attacker, "", token)
@@ -65,7 +65,7 @@ func (s *stage) awaitOwnRight(ctx context.Context, token string) error {
 	})
 }
 
-// publishersToken is a tenant's, which is for events alone.
+// publishersToken uses a tenant's token that is only for events.
 func publishersToken(ctx context.Context, s *stage) (string, error) {
 	token, err := s.cluster.Tenant(ctx, s.attacker, "admin", "rouse-eventbridge")
 	if err != nil {
@@ -86,9 +86,9 @@ func (s *stage) unauthenticated(ctx context.Context, token string) (string, erro
 	return "the eventbridge: " + answer, err
 }
 
-// askAdmin sends one request to the admin API, and returns what it says of an error.
+// askAdmin sends one request to the admin API, and returns the error in the response.
 func (s *stage) askAdmin(ctx context.Context, method, path, body, token string) (status int, answer string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, exposed) // a follower that is let in has no end
+	ctx, cancel := context.WithTimeout(ctx, exposed) // an accepted stream would have no end
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, s.admin+path, strings.NewReader(body))
 	if err != nil {
@@ -121,8 +121,8 @@ func controllerAttacks() []attack {
 	}
 }
 
-// registryAt names a server that is no registry, and waits for the condition to report it. Empty: a web server inside the
-// cluster, whose answers the tenant must not read.
+// registryAt configures a server that is not a registry, and waits for the condition to report it. Empty: a web server
+// inside the cluster, whose responses the tenant must not read.
 func registryAt(address string) func(context.Context, *stage) (string, error) {
 	return func(ctx context.Context, s *stage) (string, error) {
 		if address == "" {
@@ -156,7 +156,7 @@ func registryAt(address string) func(context.Context, *stage) (string, error) {
 	}
 }
 
-// fakeJobs are as many as could be, in the forms of the controller's own. They are suspended, so they never end.
+// fakeJobs creates as many Jobs as allowed, in the form of the controller's own. They are suspended, so they never end.
 func fakeJobs(ctx context.Context, s *stage) (string, error) {
 	const forged = 20
 	function, err := s.cluster.Function(ctx, s.attacker, "own")

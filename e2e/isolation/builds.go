@@ -15,11 +15,12 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework/sources"
 )
 
-// loot is what scripts of packages look for, in their own container and in those beside it.
+// loot lists files that scripts of packages look for, in their own container and in the others.
 const loot = `["/rouse/registry/config.json", "/rouse/registry/..data/config.json", "/rouse/git/username", "/rouse/git/password", "/rouse/git/key",
 	"/var/run/secrets/kubernetes.io/serviceaccount/token"]`
 
-// The scripts leave what they find in the package, so that the Function can show it, and a link to what they cannot read.
+// The scripts store what they find in the package, so that the Function can return it, and a link to files that they
+// cannot read.
 const (
 	evilPostinstall = `const fs = require('node:fs');
 const found = [];
@@ -71,7 +72,7 @@ func buildAttacks() []attack {
 	}
 }
 
-// evilNPM is built with the victim's Secrets, which an author of a package would like to have.
+// evilNPM is built with the victim's Secrets, which the author of a package tries to steal.
 func evilNPM(ctx context.Context, s *stage) (string, error) {
 	err := s.sources.PublishNPM(ctx, "evil", map[string]string{"index.js": "", sources.InstallScript: evilPostinstall})
 	if err != nil {
@@ -108,7 +109,7 @@ func (s *stage) findNothing(ctx context.Context, function framework.Function) (s
 	return "its container, which has none", nil
 }
 
-// quoted builds a repository that leads the builder to the password of the package registry.
+// quoted builds a repository that refers the builder to the password of the package registry.
 func quoted(name, runtime string, files map[string]string) func(context.Context, *stage) (string, error) {
 	return func(ctx context.Context, s *stage) (string, error) {
 		repository, err := s.sources.Repository(ctx, name, false)
@@ -138,7 +139,7 @@ func quoted(name, runtime string, files map[string]string) func(context.Context,
 	}
 }
 
-// secrets are the forms of the password.
+// secrets returns the encodings of the password.
 func (s *stage) secrets() []string {
 	_, encoded, _ := strings.Cut(s.sources.NPMRC(), "_auth=")
 	return []string{sources.Password, strings.TrimSpace(encoded)}
@@ -156,7 +157,7 @@ func imageAttacks() []attack {
 	}
 }
 
-// sameName asks for what the victim built, without the password.
+// sameName requests the victim's build, without the password.
 func sameName(ctx context.Context, s *stage) (string, error) {
 	function := framework.Function{Name: "price", Runtime: nodeJS, Dependencies: privateDependencies, Source: privateSource}
 	npmrc := framework.Secret("serverless-package-registry-config", nil, map[string]string{".npmrc": s.sources.NPMRCWithoutPassword()})
@@ -173,7 +174,7 @@ func sameName(ctx context.Context, s *stage) (string, error) {
 	return "a build of its own: the package registry refuses access", err
 }
 
-// pushTag is the attack of a client with the push credentials of the namespace itself.
+// pushTag uses the push credentials of the namespace itself.
 func pushTag(ctx context.Context, s *stage) (string, error) {
 	account, err := s.login(ctx, s.victim, "prod-price")
 	if err != nil {
@@ -206,12 +207,12 @@ func pushTag(ctx context.Context, s *stage) (string, error) {
 	return "the recorded digest: " + digest[:19], s.requireImage(ctx, digest)
 }
 
-// deletePods has the kubelet start them again.
+// deletePods makes Kubernetes replace the pods.
 func (s *stage) deletePods(ctx context.Context, namespace, function string) error {
 	return s.cluster.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.MatchingLabels{framework.FunctionLabel: function})
 }
 
-// requireImage makes sure that the pods of the victim run the digest and no other.
+// requireImage checks that all pods of the victim run the digest.
 func (s *stage) requireImage(ctx context.Context, digest string) error {
 	pods := &corev1.PodList{}
 	if err := s.cluster.List(ctx, pods, client.InNamespace(s.victim), client.MatchingLabels{framework.FunctionLabel: "prod-price"}); err != nil {
@@ -227,7 +228,7 @@ func (s *stage) requireImage(ctx context.Context, digest string) error {
 	return nil
 }
 
-// forgeStatus is of a tenant who may write the status of Functions. The image has to be of the Function's own
+// forgeStatus acts as a tenant who may write the status of Functions. The image has to be in the Function's own
 // repository, or its pods do not run it.
 func forgeStatus(ctx context.Context, s *stage) (string, error) {
 	function, err := s.cluster.Function(ctx, s.attacker, "own")

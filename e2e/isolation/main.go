@@ -1,5 +1,6 @@
-// Command isolation plays attacks of one tenant, or of the author of a package or a repository, on another tenant and
-// on the installation, on the cluster that KUBECONFIG names. It prints what refused each, and fails when one succeeds.
+// Command isolation plays attacks of a tenant, or of the author of a package or a repository, on another tenant and on
+// the installation, on the cluster that KUBECONFIG names. It prints the defence against each, and fails when an attack
+// succeeds.
 package main
 
 import (
@@ -21,7 +22,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework/sources"
 )
 
-// attack ends with what refused it, or with an error: errSucceeded, or one that kept it from being played.
+// attack returns the defence that stopped it, or an error: errSucceeded, or one that prevented the attempt.
 type attack struct {
 	name string
 	play func(ctx context.Context, s *stage) (refusal string, err error)
@@ -82,18 +83,18 @@ func allAttacks() []attack {
 	return slices.Concat(imageAttacks(), registryAttacks(), buildAttacks(), controllerAttacks(), apiRuleAttacks(), sliceAttacks(), adminAttacks())
 }
 
-// built is how long a build and the start of its pod may take.
+// built is the timeout for a build and the start of its pod.
 const built = 2 * time.Minute
 
 const nodeJS = "nodejs22"
 
-// privateSource is what the victim's Function is made of: a package that needs a password.
+// privateSource is the source of the victim's Function, which uses a package that needs a password.
 const (
 	privateSource       = "module.exports.main = () => require('@shop/greeting')"
 	privateDependencies = `{"dependencies":{"@shop/greeting":"1.0.0"}}`
 )
 
-// stage is two tenants. The victim's namespace and Function and the attacker's are the same when they are joined by a
+// stage contains two tenants. Namespace and Function of the victim and of the attacker are equal when joined by a
 // hyphen: x and prod-price, x-prod and price.
 type stage struct {
 	cluster          *framework.Cluster
@@ -101,7 +102,7 @@ type stage struct {
 	sources          *sources.Server
 	registry         *registry
 	admin            string // the URL of an admin API
-	// victimImage is what the victim's Function runs.
+	// victimImage is the image of the victim's Function.
 	victimImage string
 }
 
@@ -131,7 +132,7 @@ func newStage(ctx context.Context, cluster *framework.Cluster) (s *stage, err er
 	if s.victimImage, err = s.imageOf(ctx, s.victim, "prod-price"); err != nil {
 		return s, err
 	}
-	// An account of the attacker's own, as every tenant with a Function has one.
+	// The attacker has an account of its own, like every tenant with a Function.
 	own := framework.Function{
 		Name: "own", Runtime: nodeJS, Dependencies: `{"dependencies":{"is-number":"7.0.0"}}`, Source: "module.exports.main = () => 'mine'",
 	}
@@ -164,12 +165,12 @@ func (s *stage) end(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// packageSecret has the password of the private packages.
+// packageSecret returns the Secret with the password of the private packages.
 func (s *stage) packageSecret() string {
 	return framework.Secret("serverless-package-registry-config", nil, map[string]string{".npmrc": s.sources.NPMRC(), "pip.conf": s.sources.PipConf()})
 }
 
-// imageOf is the image that a Function was built as.
+// imageOf returns the image that was built for a Function.
 func (s *stage) imageOf(ctx context.Context, namespace, name string) (string, error) {
 	return s.status(ctx, namespace, name, "build", "image")
 }
@@ -186,7 +187,7 @@ func (s *stage) status(ctx context.Context, namespace, name string, path ...stri
 	return value, err
 }
 
-// login is the account by which a Function's images are pulled.
+// login is the account for pulling a Function's images.
 type login struct{ Username, Password string }
 
 func (s *stage) login(ctx context.Context, namespace, function string) (login, error) {
@@ -204,7 +205,7 @@ func (s *stage) login(ctx context.Context, namespace, function string) (login, e
 	return login{}, fmt.Errorf("%s/%s has no account", namespace, secret.Name)
 }
 
-// refusal is the condition BuildReady of a Function that does not get its image.
+// refusal returns the condition BuildReady of a Function that does not get its image.
 func (s *stage) refusal(ctx context.Context, namespace, function string) (string, error) {
 	got, err := s.cluster.AwaitMessage(ctx, namespace, function, "BuildReady", "False", built)
 	return got.Message, err

@@ -17,10 +17,11 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// delivered is how long an event may take to a Function that is awake.
+// delivered is the timeout for delivering an event to a Function that is awake.
 const delivered = time.Minute
 
-// sliceAttacks have the right to write EndpointSlices in the attacker's namespace. All name the pod of the victim's Function.
+// sliceAttacks use the permission to write EndpointSlices in the attacker's namespace. All contain the pod of the
+// victim's Function.
 func sliceAttacks() []attack {
 	return []attack{
 		{"lead a gateway to another's pod by an EndpointSlice of a Function", sliceOfFunction},
@@ -43,7 +44,7 @@ func sliceOfFunction(ctx context.Context, s *stage) (refusal string, err error) 
 	if err := s.cluster.AwaitState(ctx, s.attacker, "slice", "Ready", "", exposed); err != nil {
 		return "", err
 	}
-	for range 10 { // pods take turns
+	for range 10 { // pods are picked round-robin
 		status, answer, err := s.ask(ctx, host+"."+framework.OwnDomain)
 		switch {
 		case err != nil:
@@ -57,7 +58,7 @@ func sliceOfFunction(ctx context.Context, s *stage) (refusal string, err error) 
 	return "the gateway: the attacker's own pod answers", nil
 }
 
-// sliceOfService is a Service without pods of its own, and the victim's beside them.
+// sliceOfService adds the victim's pod to a Service without pods of its own.
 func sliceOfService(ctx context.Context, s *stage) (refusal string, err error) {
 	remove, err := s.forgeSlice(ctx, "lure")
 	if err != nil {
@@ -79,7 +80,8 @@ func sliceOfService(ctx context.Context, s *stage) (refusal string, err error) {
 	return fmt.Sprintf("the gateway: %d %s", status, strings.TrimSpace(answer)), err
 }
 
-// sliceOfSink publishes an event that two Subscriptions want: one leads to the victim's pod, and one to the attacker's own.
+// sliceOfSink publishes an event that matches two Subscriptions: one for the victim's pod, and one for the attacker's
+// own.
 func sliceOfSink(ctx context.Context, s *stage) (refusal string, err error) {
 	const service, stolen, own, eventType = "lured", "stolen", "own", "isolation.slice.v1"
 	remove, err := s.forgeSlice(ctx, service)
@@ -115,12 +117,12 @@ func sliceOfSink(ctx context.Context, s *stage) (refusal string, err error) {
 	}
 	n, err := pending(ctx, stolen)
 	if err == nil && n == 0 {
-		err = succeeded("the victim's pod has taken the event")
+		err = succeeded("the victim's pod received the event")
 	}
 	return "the eventbridge: the event waits for a pod of the Service's namespace", err
 }
 
-// forgeSlice lists the victim's pod for a Service of the attacker's. Kubernetes leaves slices alone that say to be another's.
+// forgeSlice adds the victim's pod to a Service of the attacker's. Kubernetes ignores slices with another manager.
 func (s *stage) forgeSlice(ctx context.Context, service string) (remove func() error, err error) {
 	pods := &corev1.PodList{}
 	if err := s.cluster.List(ctx, pods, client.InNamespace(s.victim), client.MatchingLabels{framework.FunctionLabel: "prod-price"}); err != nil {
@@ -146,7 +148,7 @@ func (s *stage) forgeSlice(ctx context.Context, service string) (remove func() e
 	return func() error { return client.IgnoreNotFound(s.cluster.Delete(context.WithoutCancel(ctx), slice)) }, nil
 }
 
-// lure is a Service that selects no pod.
+// lure returns a Service that selects no pods.
 func lure(name, selects string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Service
@@ -158,8 +160,8 @@ spec:
 }
 
 const (
-	exposed = time.Minute // how long an APIRule may take to be served, or refused
-	// entrancePort is where gateways take requests to the hosts of APIRules.
+	exposed = time.Minute // timeout for an APIRule to be served or rejected
+	// entrancePort is the gateways' port for hosts of APIRules.
 	entrancePort = 8080
 )
 
@@ -187,7 +189,7 @@ func ruleToAnother(ctx context.Context, s *stage) (string, error) {
 	return fmt.Sprintf("the gateway: %d %s", status, strings.TrimSpace(answer)), err
 }
 
-// hostOfAnother is a later APIRule for the host of the victim's.
+// hostOfAnother creates a later APIRule for the victim's host.
 func hostOfAnother(ctx context.Context, s *stage) (string, error) {
 	host, err := s.exposeVictim(ctx)
 	if err != nil {
@@ -203,7 +205,7 @@ func hostOfAnother(ctx context.Context, s *stage) (string, error) {
 	return "the controller: " + refusal, s.requireVictimAt(ctx, host)
 }
 
-// domainOfAnother has a wildcard in which the victim's host lies.
+// domainOfAnother creates an APIRule with a wildcard that covers the victim's host.
 func domainOfAnother(ctx context.Context, s *stage) (string, error) {
 	host, err := s.exposeVictim(ctx)
 	if err != nil {
@@ -218,7 +220,7 @@ func domainOfAnother(ctx context.Context, s *stage) (string, error) {
 	return "the gateway: the most specific host answers", s.requireVictimAt(ctx, host)
 }
 
-// exposeVictim lets everyone call the victim's Function, and returns at which host.
+// exposeVictim exposes the victim's Function publicly, and returns its host.
 func (s *stage) exposeVictim(ctx context.Context) (host string, err error) {
 	host = "price-" + s.victim
 	if err := s.cluster.ApplyYAML(ctx, s.victim, apiRule("price", host, s.victim, "prod-price")); err != nil {
@@ -235,7 +237,7 @@ func (s *stage) requireVictimAt(ctx context.Context, host string) error {
 	return err
 }
 
-// ask calls a host at a gateway, as a client from outside does.
+// ask requests a host at a gateway, like an external client.
 func (s *stage) ask(ctx context.Context, host string) (status int, answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, exposed)
 	defer cancel()

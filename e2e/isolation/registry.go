@@ -15,7 +15,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// registry is the chart's, by a port of this machine.
+// registry is the chart's registry, forwarded to a port of this machine.
 type registry struct{ address string }
 
 func openRegistry(ctx context.Context, cluster *framework.Cluster) (*registry, error) {
@@ -34,7 +34,7 @@ func openRegistry(ctx context.Context, cluster *framework.Cluster) (*registry, e
 
 const manifestType = "application/vnd.oci.image.manifest.v1+json"
 
-// do makes one request and returns the status and the beginning of the answer.
+// do sends one request and returns the status and the beginning of the response.
 func (r *registry) do(ctx context.Context, as login, method, path string, body []byte) (int, []byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, r.address+path, bytes.NewReader(body))
 	if err != nil {
@@ -54,14 +54,14 @@ func (r *registry) do(ctx context.Context, as login, method, path string, body [
 	return response.StatusCode, text, err
 }
 
-// split takes an image's repository and digest out of its name.
+// split returns the repository and digest of an image's name.
 func split(image string) (repository, digest string) {
 	_, path, _ := strings.Cut(image, "/")
 	repository, digest, _ = strings.Cut(path, "@")
 	return repository, digest
 }
 
-// asAttacker makes a request with the attacker's account, which has to be refused with 403.
+// asAttacker sends a request with the attacker's account, which has to be rejected with 403.
 func asAttacker(method string, path func(ctx context.Context, s *stage) (string, []byte, error)) func(context.Context, *stage) (string, error) {
 	return func(ctx context.Context, s *stage) (string, error) {
 		account, err := s.login(ctx, s.attacker, "own")
@@ -83,7 +83,7 @@ func asAttacker(method string, path func(ctx context.Context, s *stage) (string,
 	}
 }
 
-// victimPath is a path below the repository of the victim's Function.
+// victimPath returns a path below the repository of the victim's Function.
 func victimPath(path string, body []byte) func(context.Context, *stage) (string, []byte, error) {
 	return func(_ context.Context, s *stage) (string, []byte, error) {
 		repository, digest := split(s.victimImage)
@@ -91,7 +91,7 @@ func victimPath(path string, body []byte) func(context.Context, *stage) (string,
 	}
 }
 
-// baseCopyPath is the path of the copy of a base, which the controller's account finds.
+// baseCopyPath returns the path of a base image's copy, which the controller's account can find.
 func baseCopyPath(body []byte) func(context.Context, *stage) (string, []byte, error) {
 	return func(ctx context.Context, s *stage) (string, []byte, error) {
 		admin, err := adminOf(ctx, s)
@@ -129,7 +129,7 @@ func (r *registry) json(ctx context.Context, as login, path string, into any) er
 	return json.Unmarshal(text, into)
 }
 
-// adminOf is the controller's account, which no tenant reads.
+// adminOf returns the controller's account, which no tenant can read.
 func adminOf(ctx context.Context, s *stage) (login, error) {
 	secret := &corev1.Secret{}
 	if err := s.cluster.Get(ctx, keyOf(framework.System, "rouse-registry"), secret); err != nil {
@@ -154,7 +154,7 @@ func registryAttacks() []attack {
 	}
 }
 
-// mountForeignLayer knows the digest of a layer. A mount would put it into the attacker's repository.
+// mountForeignLayer uses the digest of a layer. A mount would add the layer to the attacker's repository.
 func mountForeignLayer(ctx context.Context, s *stage) (string, error) {
 	theirs, err := s.login(ctx, s.victim, "prod-price")
 	if err != nil {

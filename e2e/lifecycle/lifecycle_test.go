@@ -56,7 +56,7 @@ func TestAnUpgradeDisturbsNoFunction(t *testing.T) {
 	require.Zero(t, failed.Load())
 }
 
-// A Function's image goes some time after the Function, and its space with it; what others use stays.
+// A Function's image is deleted some time after the Function, and its space is freed; images in use stay.
 func TestUnusedImagesAreDeletedFromTheRegistry(t *testing.T) {
 	cluster, namespace := start(t)
 	helm(t, "upgrade", release, chart, "--reuse-values", "--wait", "--timeout", "3m", "--set",
@@ -98,7 +98,7 @@ func TestUnusedImagesAreDeletedFromTheRegistry(t *testing.T) {
 	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "again", "Running", "True", 3*time.Minute))
 }
 
-func TestWithoutARegistryEveryPodInstallsForItself(t *testing.T) {
+func TestPodsInstallTheirDependenciesWithoutARegistry(t *testing.T) {
 	const source = "module.exports.main = () => 'is-number ' + require('is-number/package.json').version"
 	cluster, namespace := start(t)
 	helm(t, "upgrade", release, chart, "--reuse-values", "--set", "registry.internal.enabled=false", "--wait", "--timeout", "3m")
@@ -115,7 +115,7 @@ func TestWithoutARegistryEveryPodInstallsForItself(t *testing.T) {
 	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "alone", "is-number 7.0.0", 10*time.Second))
 }
 
-// start makes a namespace with a Function that always runs.
+// start makes a namespace with a Function that is always awake.
 func start(t *testing.T) (*framework.Cluster, string) {
 	t.Helper()
 	cluster, err := framework.Connect()
@@ -136,7 +136,7 @@ func start(t *testing.T) (*framework.Cluster, string) {
 	return cluster, namespace
 }
 
-// repositoryOf finds where a log names a Function's repository, which has digits of the namespace's identity in its name.
+// repositoryOf matches a log's name of a Function's repository, which contains digits of the namespace's UID.
 func repositoryOf(namespace, function string) *regexp.Regexp {
 	return regexp.MustCompile(fmt.Sprintf(`"repository":"%s_[0-9a-f]+_%s"`, regexp.QuoteMeta(namespace), regexp.QuoteMeta(function)))
 }
@@ -148,7 +148,7 @@ func helm(t *testing.T, args ...string) {
 	require.NoError(t, err, "helm %s: %s", strings.Join(args, " "), out)
 }
 
-// leftovers lists what exists of Rouse: objects of the release anywhere, our kinds, and whatever Functions owned.
+// leftovers lists remaining objects: those of the release, our kinds, and objects that Functions owned.
 func leftovers(ctx context.Context, cluster *framework.Cluster, namespace string) ([]string, error) {
 	lists, err := cluster.Kube.Discovery().ServerPreferredResources()
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
@@ -190,7 +190,7 @@ func ours(group, namespace string, item *metav1.PartialObjectMetadata) bool {
 		return true
 	case item.Namespace == framework.System:
 		return item.Name != "default" && item.Name != "kube-root-ca.crt"
-	default: // objects that Kubernetes creates in every namespace stay with the namespace
+	default: // objects that Kubernetes creates in every namespace
 		return item.Namespace == namespace && item.Name != "default" && item.Name != "kube-root-ca.crt"
 	}
 }
@@ -268,7 +268,7 @@ func TestFunctionsOfV1alpha1AreServedWhileTheOptionIsOn(t *testing.T) {
 		return err != nil, nil
 	}))
 	t.Log(refused)
-	// kubectl keeps for a while what it knows of the API server.
+	// kubectl caches the API server's discovery for a while.
 	require.Regexp(t, "no matches for kind|could not find the requested resource", refused)
 	require.Contains(t, read("v1alpha2", ".spec.source.inline.source"), "from v1alpha1")
 	newer := framework.Function{Name: "older", Runtime: "nodejs22", Source: "module.exports.main = () => 'from v1alpha2'"}
@@ -277,7 +277,7 @@ func TestFunctionsOfV1alpha1AreServedWhileTheOptionIsOn(t *testing.T) {
 	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "older-git", "from a GitRepository", time.Minute))
 }
 
-// stepOf is what the page says to do before the end.
+// stepOf returns the step before the end in the documentation page.
 func stepOf(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/convert.md")

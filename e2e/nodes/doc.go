@@ -1,4 +1,4 @@
-// Package nodes shows on a cluster of several nodes that its network enforces the NetworkPolicies of the chart and of Functions, and
-// what becomes of events and of requests when a node is cut off, and when one is drained. Build tag e2e; the local cluster only. Run it
-// with "make e2e-nodes".
+// Package nodes tests on a cluster of several nodes that its network enforces the NetworkPolicies of the chart and of
+// Functions, and that events and requests survive the failure and the drain of a node. Build tag e2e; the local cluster
+// only. Run it with "make e2e-nodes".
 package nodes

@@ -21,10 +21,10 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// cutOff is the node that was cut off: another one is drained.
+// cutOff is the node that was cut off: a different one is drained.
 var cutOff string
 
-func TestNothingIsLostWhileANodeIsCutOff(t *testing.T) {
+func TestNoEventIsLostWhileANodeIsCutOff(t *testing.T) {
 	cluster, namespaces := start(t, "cut")
 	running := begin(t, cluster, namespaces[0])
 	victim := victimOf(t, cluster, namespaces[0], "")
@@ -49,7 +49,7 @@ func TestNothingIsLostWhileANodeIsCutOff(t *testing.T) {
 	running.settle(t, cutAt)
 }
 
-func TestNothingIsLostWhileANodeIsDrained(t *testing.T) {
+func TestNoEventIsLostWhileANodeIsDrained(t *testing.T) {
 	cluster, namespaces := start(t, "drained")
 	running := begin(t, cluster, namespaces[0])
 	victim := victimOf(t, cluster, namespaces[0], cutOff)
@@ -78,14 +78,14 @@ func (l *load) settle(t *testing.T, from time.Time) {
 	l.settleSteady(t)
 }
 
-// firstNode has the control plane and, in this cluster, DNS and KEDA.
+// firstNode runs the control plane and, in this cluster, DNS and KEDA.
 const firstNode = "rouse"
 
 func start(t *testing.T, names ...string) (*framework.Cluster, []string) {
 	t.Helper()
 	cluster, err := framework.Connect()
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(nodes(t, cluster)), 3, `one node shows nothing here: run "make e2e-nodes"`)
+	require.GreaterOrEqual(t, len(nodes(t, cluster)), 3, `this test needs several nodes: run "make e2e-nodes"`)
 	var namespaces []string
 	for _, name := range names {
 		namespace, err := cluster.CreateNamespace(t.Context(), name)
@@ -112,7 +112,7 @@ func nodes(t *testing.T, cluster *framework.Cluster) []corev1.Node {
 	return list.Items
 }
 
-// pods are those with a label that are not on their way out.
+// pods returns the pods with a label that are not terminating.
 func pods(t *testing.T, cluster *framework.Cluster, namespace string, labels client.MatchingLabels) []corev1.Pod {
 	t.Helper()
 	list := &corev1.PodList{}
@@ -134,7 +134,7 @@ func ofFunction(name string) client.MatchingLabels {
 	return client.MatchingLabels{"serverless.kyma-project.io/function-name": name}
 }
 
-// kubectl and the cluster's own program do what a person would.
+// kubectl runs kubectl as a user would.
 func kubectl(t *testing.T, args ...string) {
 	t.Helper()
 	run(t, "kubectl", args...)
@@ -151,7 +151,7 @@ func run(t *testing.T, name string, args ...string) {
 	require.NoError(t, err, "%s %v: %s", name, args, out)
 }
 
-// apply makes a Function and waits until it runs.
+// apply creates a Function and waits until it runs.
 func apply(t *testing.T, cluster *framework.Cluster, namespace string, function framework.Function) {
 	t.Helper()
 	function.Runtime = "nodejs22"
@@ -159,7 +159,7 @@ func apply(t *testing.T, cluster *framework.Cluster, namespace string, function 
 	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, function.Name, "Running", "True", 2*time.Minute))
 }
 
-// dialer tries to connect to all addresses at once, and says which let it.
+// dialer tries to connect to all addresses concurrently, and reports which connections succeed.
 const dialer = `
 const net = require('net')
 const targets = JSON.parse(process.argv[1])
@@ -183,7 +183,7 @@ func dial(t *testing.T, cluster *framework.Cluster, from *corev1.Pod, targets []
 	return open
 }
 
-// gap is the longest time between two moments (Unix milliseconds) that follow each other.
+// gap returns the longest time between two consecutive moments (Unix milliseconds).
 func gap(moments []float64) time.Duration {
 	slices.Sort(moments)
 	longest := 0.0
@@ -193,7 +193,7 @@ func gap(moments []float64) time.Duration {
 	return time.Duration(longest * float64(time.Millisecond))
 }
 
-// settleEvents waits until each event of a Function has come to rest, and counts them.
+// settleEvents waits until each event of a Function is settled, and counts them.
 func (l *load) settleEvents(t *testing.T, function string) {
 	t.Helper()
 	keys := l.keys[function]
@@ -223,7 +223,7 @@ func (l *load) settleEvents(t *testing.T, function string) {
 	require.Zero(t, lost)
 }
 
-// longestPause is the longest time without any event that was handled.
+// longestPause returns the longest time without a handled event.
 func longestPause(entries map[string]framework.Entry, keys []string) time.Duration {
 	var times []float64
 	for _, key := range keys {
@@ -252,7 +252,7 @@ func (l *load) settleWakes(t *testing.T, from time.Time) {
 	require.Empty(t, l.called[len(l.called)-1].failed, "the last request, long after")
 }
 
-// settleSteady ends the steady requests, and asks once more what has to be whole again.
+// settleSteady ends the steady requests, and checks once more that all Functions respond.
 func (l *load) settleSteady(t *testing.T) {
 	t.Helper()
 	steady, err := l.caller.Pause(t.Context())
@@ -268,7 +268,7 @@ func (l *load) settleSteady(t *testing.T) {
 	require.Equal(t, "after", answers[0].Text, "%+v", answers[0])
 }
 
-// tally is what the last line of "make e2e-nodes" says, in the order in which it came to be.
+// tally is the content of the last line of "make e2e-nodes", in order.
 var tally struct {
 	sync.Mutex
 
@@ -276,7 +276,7 @@ var tally struct {
 	counts map[string]int
 }
 
-// count adds to what that line says by a name.
+// count adds to a number in that line.
 func count(name string, more int) {
 	tally.Lock()
 	defer tally.Unlock()
@@ -289,7 +289,7 @@ func count(name string, more int) {
 	tally.counts[name] += more
 }
 
-// TestMain hands what was counted to the script that runs these tests, when all of them passed.
+// TestMain passes the tally to the script that runs these tests, when all of them passed.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if file := os.Getenv("ROUSE_TALLY"); file != "" && code == 0 {
@@ -311,7 +311,7 @@ func write(file string) int {
 		err = out.Close()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "write what was counted:", err)
+		fmt.Fprintln(os.Stderr, "write the tally:", err)
 		return 1
 	}
 	return 0

@@ -21,11 +21,12 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// elsewhereWithin is how long Kubernetes may take to have pods elsewhere: after five minutes it gives up those of a node that it cannot ask.
+// elsewhereWithin is the timeout for Kubernetes to reschedule pods: it evicts the pods of an unreachable node after
+// five minutes.
 const elsewhereWithin = 8 * time.Minute
 
-// victimOf is a further node with a pod of the Function that is awake, but not the one that an earlier test took: that of the controller
-// that leads, where it can be, since the others then have to do without one.
+// victimOf returns a further node with a pod of the Function that is awake, other than that of an earlier test:
+// preferably the node of the leading controller, which the others then have to replace.
 func victimOf(t *testing.T, cluster *framework.Cluster, namespace, before string) string {
 	t.Helper()
 	var found []string
@@ -41,7 +42,7 @@ func victimOf(t *testing.T, cluster *framework.Cluster, namespace, before string
 	return found[0]
 }
 
-// leader is the node of the controller that leads.
+// leader returns the node of the leading controller.
 func leader(t *testing.T, cluster *framework.Cluster) string {
 	t.Helper()
 	leases := &coordinationv1.LeaseList{}
@@ -126,8 +127,8 @@ func elsewhere(pods []corev1.Pod, from string) int {
 
 func since(at time.Time) time.Duration { return time.Since(at).Round(100 * time.Millisecond) }
 
-// load is what goes on while nodes go: events for a Function with three pods and for one that sleeps, requests that wake a third Function,
-// and requests to a fourth, which has three pods.
+// load runs while nodes fail: events for a Function with three pods and for a sleeping one, requests that wake a third
+// Function, and requests to a fourth, which has three pods.
 type load struct {
 	cluster   *framework.Cluster
 	caller    *framework.Caller
@@ -146,10 +147,10 @@ type call struct {
 	failed string
 }
 
-// awake is how many pods the Functions have that never sleep.
+// awake is the number of pods of the Functions that never sleep.
 const awake = 3
 
-// begin starts the load. What counts and what calls is on the first node, which stays.
+// begin starts the load. The ledger and the callers are on the first node, which does not fail.
 func begin(t *testing.T, cluster *framework.Cluster, namespace string) *load {
 	t.Helper()
 	cordonFurther(t, cluster, "cordon")
@@ -185,7 +186,8 @@ func begin(t *testing.T, cluster *framework.Cluster, namespace string) *load {
 	return made
 }
 
-// awaitWakes waits for so many more answers to requests that wake: what goes on has to go on before a node goes and after.
+// awaitWakes waits for the given number of further responses to requests that wake: the load has to succeed before and
+// after a failure.
 func (l *load) awaitWakes(t *testing.T, more int) {
 	t.Helper()
 	answered := func() int {
@@ -204,7 +206,7 @@ func (l *load) end() {
 	l.running.Wait()
 }
 
-// publish stores so many events each period. A publisher that is refused, or reaches no bridge, comes again with the same event.
+// publish stores the given number of events each period. A publisher retries an event after an error.
 func (l *load) publish(ctx context.Context, t *testing.T, function string, period time.Duration, events int) {
 	t.Helper()
 	var stored sync.WaitGroup
@@ -233,7 +235,8 @@ func (l *load) publish(ctx context.Context, t *testing.T, function string, perio
 	}
 }
 
-// wake asks a Function that sleeps, again and again. A request may fail while nodes go: there is nobody to say whether it may be repeated.
+// wake repeatedly sends requests to a Function that sleeps in between. A request may fail while nodes fail, since it is
+// unknown whether it may be repeated.
 func (l *load) wake(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		began := time.Now()

@@ -26,11 +26,11 @@ const (
 	api       = "10.202.0.1:443"
 	publisher = "rouse-eventbridge.rouse-system.svc.cluster.local:80"
 	images    = "registry.kube-system.svc.cluster.local:5000"
-	// gateOfHost is the host's end of the cluster's network: it stands for the world outside.
+	// gateOfHost is the host's end of the cluster's network: it represents the external world.
 	gateOfHost = "10.200.255.1"
 )
 
-func TestNetworkPoliciesLetPassWhatTheyNameAndNothingElse(t *testing.T) {
+func TestNetworkPoliciesAllowOnlyTheirPeers(t *testing.T) {
 	cluster, namespaces := start(t, "policies", "stranger")
 	ours, theirs := namespaces[0], namespaces[1]
 	require.NoError(t, cluster.StartLedger(t.Context(), ours))
@@ -42,7 +42,7 @@ func TestNetworkPoliciesLetPassWhatTheyNameAndNothingElse(t *testing.T) {
 	world, image := listen(t), function.Spec.Containers[0].Image
 
 	parts := map[string]*corev1.Pod{}
-	// What is not to pass is only worth something where there is somebody to answer.
+	// A blocked connection proves something only if a server listens.
 	for name, ports := range map[string][]int{
 		"controller": {9090}, "eventbridge": {8080, 9090, 9091}, "scaler": {9000, 9090}, "gateway": {9090, 9091},
 		"nats": {4222, 8222}, "registry": {5000, 9090},
@@ -82,7 +82,7 @@ func TestNetworkPoliciesLetPassWhatTheyNameAndNothingElse(t *testing.T) {
 	passesAsItShould(t, cluster, ours)
 }
 
-// passesAsItShould plays what Rouse does across these policies: publish, deliver, emit, and wake by a request.
+// passesAsItShould exercises Rouse across these policies: publish, deliver, emit, and wake by a request.
 func passesAsItShould(t *testing.T, cluster *framework.Cluster, namespace string) {
 	t.Helper()
 	fast := framework.Function{Name: "woken", Source: framework.ReportingHandler(""), Asleep: true, Annotations: framework.Fast()}
@@ -105,7 +105,8 @@ func passesAsItShould(t *testing.T, cluster *framework.Cluster, namespace string
 	t.Logf("an event and a request woke a sleeping Function; the request waited %d ms", answers[0].Waited)
 }
 
-// requireOpen dials until all is as wanted: a new pod's address becomes known within a moment. What is refused has to stay so.
+// requireOpen dials until the results are as expected: policies learn a new pod's address within a moment. Blocked
+// connections have to stay blocked.
 func requireOpen(t *testing.T, cluster *framework.Cluster, from *corev1.Pod, who string, want map[string]bool) {
 	t.Helper()
 	targets := slices.Sorted(maps.Keys(want))
@@ -155,7 +156,7 @@ func listen(t *testing.T) string {
 
 func at(pod *corev1.Pod, port int) string { return fmt.Sprintf("%s:%d", pod.Status.PodIP, port) }
 
-// one is a pod that is ready, of those with a label.
+// one returns a ready pod with a label.
 func one(t *testing.T, cluster *framework.Cluster, namespace string, labels client.MatchingLabels) *corev1.Pod {
 	t.Helper()
 	for _, pod := range pods(t, cluster, namespace, labels) {
@@ -167,7 +168,7 @@ func one(t *testing.T, cluster *framework.Cluster, namespace string, labels clie
 	return nil
 }
 
-// with joins what is wanted of several targets.
+// with merges the expected results of several targets.
 func with(all ...map[string]bool) map[string]bool {
 	joined := map[string]bool{}
 	for _, some := range all {
@@ -176,14 +177,14 @@ func with(all ...map[string]bool) map[string]bool {
 	return joined
 }
 
-// clientOn is a pod on a node that is nobody's Function.
+// clientOn runs a pod on a node that belongs to no Function.
 func clientOn(t *testing.T, cluster *framework.Cluster, namespace, node, image string) *corev1.Pod {
 	t.Helper()
 	return runs(t, cluster, metav1.ObjectMeta{Namespace: namespace, Name: "client-" + node}, node, image)
 }
 
-// standIn is a pod with the labels by which policies know a part of Rouse, whose own image has nothing to call others with. It is never
-// ready, so that no Service leads to it.
+// standIn runs a pod with the labels by which policies select a part of Rouse, whose own image contains no client. It
+// is never ready, so that no Service routes to it.
 func standIn(t *testing.T, cluster *framework.Cluster, of *corev1.Pod, image string) *corev1.Pod {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: of.Namespace, GenerateName: "stand-in-", Labels: map[string]string{}}
@@ -195,7 +196,7 @@ func standIn(t *testing.T, cluster *framework.Cluster, of *corev1.Pod, image str
 	return pod
 }
 
-// runs makes a pod that waits, on a node or on any, until it runs.
+// runs creates an idle pod, on a node or on any, and waits until it runs.
 func runs(t *testing.T, cluster *framework.Cluster, meta metav1.ObjectMeta, node, image string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{

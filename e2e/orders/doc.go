@@ -1,6 +1,6 @@
-// Package orders proves that the files of samples/orders, and of samples/shop around them, do what their README says, wherever they run: it knows a
-// running Rouse only by the verbs of the command rouse, so that one and the same proof holds in local mode and on a
-// cluster.
+// Package orders tests that samples/orders, and samples/shop around it, behave as their README describes, in any
+// environment: it uses a running Rouse only through the command rouse, so that the same test runs in local mode and on
+// a cluster.
 //
-// It needs the Functions to be there, and leaves nothing behind: no dead letter, no awake Function.
+// It requires existing Functions, and leaves no dead letter and no awake Function behind.
 package orders

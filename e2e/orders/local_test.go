@@ -50,17 +50,17 @@ func TestTheShopTakesOrdersOverHTTPInLocalMode(t *testing.T) {
 	rouse := verbs.Rouse{
 		Program: program, Where: []string{"--dir", folder}, Env: []string{"XDG_STATE_HOME=" + t.TempDir()},
 	}
-	startLocalMode(t, rouse, folder, 20*time.Second) // asleep the page of an order has forgotten it
+	startLocalMode(t, rouse, folder, 20*time.Second) // once asleep, the Function of the page has lost the order
 	orders.ProveShop(t, rouse, callByAPIRule(t, rouse), "local")
 }
 
-// callByAPIRule is what a customer does: it knows the host alone, and the APIRule decides which Function answers.
+// callByAPIRule calls like a customer: with the host only, so that the APIRule selects the Function.
 func callByAPIRule(t *testing.T, rouse verbs.Rouse) orders.Call {
 	t.Helper()
 	var exposed []string
 	require.Eventually(t, func() bool {
 		var functions []struct{ Exposed []string }
-		_ = rouse.Read(t.Context(), &functions, "functions") // it fails until the local mode can be found
+		_ = rouse.Read(t.Context(), &functions, "functions") // fails until the local mode has announced itself
 		for _, function := range functions {
 			exposed = append(exposed, function.Exposed...)
 		}
@@ -74,7 +74,7 @@ func callByAPIRule(t *testing.T, rouse verbs.Rouse) orders.Call {
 		if body != "" {
 			method = http.MethodPost
 		}
-		// Not every resolver knows that names of localhost are this machine's.
+		// Not every resolver maps names below localhost to loopback.
 		request, err := http.NewRequestWithContext(ctx, method, "http://127.0.0.1:"+base.Port()+path, strings.NewReader(body))
 		if err != nil {
 			return nil, err
@@ -94,7 +94,7 @@ func callByAPIRule(t *testing.T, rouse verbs.Rouse) orders.Call {
 	}
 }
 
-// startLocalMode runs the folder until the test ends. The verbs wait until it can be found.
+// startLocalMode runs the folder until the end of the test. Commands retry until it has announced itself.
 func startLocalMode(t *testing.T, rouse verbs.Rouse, folder string, cooldown time.Duration) {
 	t.Helper()
 	alone := rouse

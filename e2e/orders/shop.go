@@ -17,10 +17,11 @@ import (
 	"github.com/rouse-run/rouse/e2e/verbs"
 )
 
-// Call is a customer's request: GET without a body, and POST of JSON with one. It fails with the status of an answer from 400 on.
+// Call sends a customer's request: GET without a body, and POST of JSON with one. It returns an error for a status from
+// 400 on.
 type Call func(ctx context.Context, function, path, body string) (answer []byte, err error)
 
-// CallByInvoke is what an operator does, without an APIRule.
+// CallByInvoke calls like an operator, without an APIRule.
 func CallByInvoke(r verbs.Rouse) Call {
 	return func(ctx context.Context, function, path, body string) ([]byte, error) {
 		args := []string{"invoke", namespace + "/" + function, "--path", path}
@@ -31,8 +32,8 @@ func CallByInvoke(r verbs.Rouse) Call {
 	}
 }
 
-// ProveShop orders by HTTP and reads the pages of the orders. Their ids begin with prefix. Status stays awake for as long as it
-// remembers, so that only the others are seen to sleep.
+// ProveShop places orders over HTTP and reads their pages. Order ids begin with prefix. The Function status stays awake
+// as long as it holds data, so that only the others are expected to sleep.
 func ProveShop(t *testing.T, r verbs.Rouse, call Call, prefix string) {
 	t.Helper()
 	good, bad := prefix+"-tea", prefix+"-unicorn"
@@ -51,7 +52,7 @@ func ProveShop(t *testing.T, r verbs.Rouse, call Call, prefix string) {
 	require.ErrorContains(t, err, "400", "what is no order is refused by the entrance")
 }
 
-// order posts an order, and requires the answer to name its page.
+// order posts an order, and requires the response to contain the URL of its page.
 func order(t *testing.T, call Call, id, product string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"id": %q, "lines": [{"product": %q, "quantity": 2}]}`, id, product)
@@ -64,7 +65,7 @@ func order(t *testing.T, call Call, id, product string) {
 	require.Equal(t, "/orders/"+id, answer.Status)
 }
 
-// awaitPage reads the page of an order until it has all parts. It is not known at first.
+// awaitPage reads the page of an order, which does not exist at first, until it contains all parts.
 func awaitPage(t *testing.T, call Call, id string, parts ...string) {
 	t.Helper()
 	await(t, "the page of "+id, func() (bool, error) {
@@ -78,7 +79,7 @@ func awaitPage(t *testing.T, call Call, id string, parts ...string) {
 	})
 }
 
-// requireHops looks at the trace of an order: each event went to the next Function of the chain, and to the page.
+// requireHops checks the trace of an order: each event went to the next Function of the chain, and to the page.
 func requireHops(t *testing.T, r verbs.Rouse, order string) {
 	t.Helper()
 	out, err := r.Run(t.Context(), "trace", order+".received", "--wait", "2m")
@@ -94,7 +95,7 @@ const (
 	bound     = 4 * time.Minute // of each step, on a machine that is ten times slower
 )
 
-// Prove plays the chain with orders whose ids begin with prefix. The folder is that of the sample.
+// Prove runs the chain with orders whose ids begin with prefix. folder is the folder of the sample.
 func Prove(t *testing.T, r verbs.Rouse, folder, prefix string) {
 	t.Helper()
 	awaitAsleep(t, r)
@@ -115,7 +116,7 @@ func Prove(t *testing.T, r verbs.Rouse, folder, prefix string) {
 	awaitAsleep(t, r)
 }
 
-// publish publishes a file of the sample for an order of its own.
+// publish publishes a file of the sample for the given order.
 func publish(t *testing.T, r verbs.Rouse, file, order, as string) {
 	t.Helper()
 	event, err := os.ReadFile(file)
@@ -127,7 +128,7 @@ func publish(t *testing.T, r verbs.Rouse, file, order, as string) {
 	require.NoError(t, err)
 }
 
-// awaitInvoice waits until the recorder has written the invoice of an order down, with the right amounts.
+// awaitInvoice waits until the recorder has recorded the invoice of an order, with the right amounts.
 func awaitInvoice(ctx context.Context, r verbs.Rouse, order string) error {
 	return r.Follow(ctx, func(line []byte) bool {
 		var logged struct{ Text string }
@@ -142,7 +143,7 @@ func awaitInvoice(ctx context.Context, r verbs.Rouse, order string) error {
 	}, "logs", "--follow", namespace+"/recorder", "-o", "json")
 }
 
-// hop is what a trace says of an event of the chain.
+// hop is an event of the chain in a trace.
 type hop struct {
 	ID         string
 	Type       string
@@ -155,7 +156,7 @@ type hop struct {
 	Children []hop
 }
 
-// requireChain looks at the trace from the order to its record.
+// requireChain checks the trace from the order to its record.
 func requireChain(t *testing.T, r verbs.Rouse, order string) {
 	t.Helper()
 	var at hop
@@ -178,8 +179,8 @@ func requireChain(t *testing.T, r verbs.Rouse, order string) {
 	}
 }
 
-// requireDeadLetter finds the event of an order with an unknown product among the dead letters, with the reason that the
-// handler gave, and takes it away.
+// requireDeadLetter finds the event of an order with an unknown product among the dead letters, with the handler's
+// reason, and purges it.
 func requireDeadLetter(t *testing.T, r verbs.Rouse, order string) {
 	t.Helper()
 	var deadLetters []struct {
@@ -201,7 +202,7 @@ func requireDeadLetter(t *testing.T, r verbs.Rouse, order string) {
 	require.NoError(t, err)
 }
 
-// awaitAsleep waits until no Function of the chain has a replica or work.
+// awaitAsleep waits until no Function of the chain has a replica or a backlog.
 func awaitAsleep(t *testing.T, r verbs.Rouse) {
 	t.Helper()
 	await(t, "all three Functions to sleep", func() (bool, error) {
@@ -221,7 +222,7 @@ func awaitAsleep(t *testing.T, r verbs.Rouse) {
 	})
 }
 
-// await asks until the answer is yes. What another verb changes can only be asked for.
+// await polls until done returns true.
 func await(t *testing.T, what string, done func() (bool, error)) {
 	t.Helper()
 	var last error

@@ -24,7 +24,7 @@ const (
 	page        = 5000
 )
 
-// cut is one cut of the power.
+// cut is one power cut.
 type cut struct {
 	rig   *rig.Rig
 	sync  string
@@ -55,19 +55,19 @@ func (c *cut) run(ctx context.Context) (one tally, err error) {
 	return one, nil
 }
 
-// publishUntilTheCut returns the events that were confirmed until the cut, and the disk after it.
+// publishUntilTheCut returns the events confirmed before the cut, and the disk after it.
 func (c *cut) publishUntilTheCut(ctx context.Context, d *disk) ([]string, *disk, error) {
 	server, err := c.rig.StartNATS(rig.NATS{Name: c.name, Store: d.mounted, Sync: c.sync})
 	if err != nil {
 		return nil, nil, err
 	}
 	defer server.Kill()
-	fixture := rig.Fixture{NATS: server.Where} // its sink sleeps, so that the stream keeps all
+	fixture := rig.Fixture{NATS: server.Where} // its sink sleeps, so that the stream keeps all events
 	fixture.Routes = append(fixture.Routes, rig.Route("bench", "asleep", eventSource, eventType, 1))
 	if err := fixture.PrepareAlone(ctx, broker.DefaultStreamOptions(), ackWait); err != nil {
 		return nil, nil, err
 	}
-	if c.sync != always { // else not even the stream is there afterwards
+	if c.sync != always { // otherwise the stream itself would be lost
 		if err := command(ctx, "sync", "-f", d.mounted); err != nil {
 			return nil, nil, err
 		}
@@ -117,7 +117,7 @@ func (c *cut) storedIDs(ctx context.Context, left *disk) (map[string]bool, error
 	return ids(ctx, reader)
 }
 
-// ids settles what the consumer has and returns the events' ids.
+// ids returns the ids of the consumer's events and acks them.
 func ids(ctx context.Context, reader jetstream.Consumer) (map[string]bool, error) {
 	found := map[string]bool{}
 	for {
@@ -141,7 +141,7 @@ func ids(ctx context.Context, reader jetstream.Consumer) (map[string]bool, error
 
 const diskSize = 2 << 30 // mostly holes
 
-// disk is a filesystem in a file.
+// disk is a file system in a file.
 type disk struct{ file, mounted string }
 
 func newDisk(ctx context.Context, dir, name string) (*disk, error) {
@@ -159,7 +159,7 @@ func newDisk(ctx context.Context, dir, name string) (*disk, error) {
 	return d, d.mount(ctx)
 }
 
-// mount lets the kernel write of its own accord as late as it can.
+// mount mounts the disk with the longest possible writeback delay.
 func (d *disk) mount(ctx context.Context) error {
 	if err := os.MkdirAll(d.mounted, 0o700); err != nil {
 		return fmt.Errorf("mount a disk: %w", err)
@@ -167,7 +167,7 @@ func (d *disk) mount(ctx context.Context) error {
 	return command(ctx, "mount", "-o", "loop,commit=600", d.file, d.mounted)
 }
 
-// afterPowerCut is a disk with what this one really has.
+// afterPowerCut returns a disk with the synced content of this one.
 func (d *disk) afterPowerCut(ctx context.Context) (*disk, error) {
 	left := &disk{file: d.file + ".left", mounted: d.mounted + "-left"}
 	if err := command(ctx, "cp", "--sparse=always", d.file, left.file); err != nil {

@@ -1,8 +1,8 @@
-// Command powercut publishes events and cuts the power of their nats-server's disk, again and again. Then it
-// starts a server on what the disk has, and looks for each event whose publisher had received 204.
+// Command powercut publishes events and cuts the power of their nats-server's disk, repeatedly. Then it starts a server
+// on the disk's content, and looks up each event whose publisher had received 204.
 //
-// The disk is a filesystem in a file. Writes that are not synced are in the kernel's memory and
-// not in that file: a copy of the file is what a disk holds after a power cut. It needs root, for mounts.
+// The disk is a file system in a file. Unsynced writes are in the kernel's memory but not in that file: a copy of the
+// file has the content of a disk after a power cut. The command needs root, for mounts.
 package main
 
 import (
@@ -20,10 +20,10 @@ import (
 const (
 	eventType   = "powercut.v1"
 	publishers  = 16
-	beforeCut   = 2 * time.Second // and more with each cut
+	beforeCut   = 2 * time.Second // increases with each cut
 	stepPerCut  = 300 * time.Millisecond
-	always      = "always" // what the chart has
-	lazySync    = "2m"     // what nats-server does by itself
+	always      = "always" // the chart's setting
+	lazySync    = "2m"     // nats-server's default
 	controlCuts = 1
 )
 
@@ -46,12 +46,12 @@ func run(ctx context.Context, r *rig.Rig) error {
 	case synced.lost > 0:
 		return errors.New("events are lost that were confirmed")
 	case lazy.lost == 0:
-		return errors.New("nothing is lost without syncing either, so this machine shows nothing")
+		return errors.New("no event is lost without syncing either, so this machine proves nothing")
 	}
 	return nil
 }
 
-// tally of some cuts.
+// tally is the result of several cuts.
 type tally struct{ confirmed, lost int }
 
 func series(ctx context.Context, r *rig.Rig, sync string, cuts int) (tally, error) {
@@ -68,14 +68,14 @@ func series(ctx context.Context, r *rig.Rig, sync string, cuts int) (tally, erro
 	return all, nil
 }
 
-// crowd are publishers that send one event after the other.
+// crowd is a group of publishers that each send one event after the other.
 type crowd struct {
 	client  http.Client
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
 	mu  sync.Mutex
-	ids []string // of events that were confirmed
+	ids []string // of confirmed events
 }
 
 func newCrowd(ctx context.Context, url string) *crowd {
@@ -93,7 +93,7 @@ func newCrowd(ctx context.Context, url string) *crowd {
 	return c
 }
 
-// publish records the event if it is confirmed. Others may be stored or not.
+// publish records the event if it is confirmed. Other events may or may not be stored.
 func (c *crowd) publish(ctx context.Context, url, id string) {
 	status, _, err := rig.Event{ID: id, Source: eventSource, Type: eventType, Data: `{"number":1}`}.Publish(ctx, &c.client, url)
 	if err == nil && status == http.StatusNoContent {
@@ -103,7 +103,7 @@ func (c *crowd) publish(ctx context.Context, url, id string) {
 	}
 }
 
-// confirmed are the events that were confirmed until now.
+// confirmed returns the events confirmed so far.
 func (c *crowd) confirmed() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,12 +28,12 @@ const (
 	root    = "../.."
 )
 
-func TestAReleaseIsInstalledFromItsRegistryAloneByHelmAndWithoutAndServesTheOrderChain(t *testing.T) {
+func TestReleaseIsInstalledFromItsRegistryWithAndWithoutHelm(t *testing.T) {
 	registry, authority := os.Getenv("ROUSE_REGISTRY"), os.Getenv("ROUSE_REGISTRY_CA")
 	require.NotEmpty(t, registry, "ROUSE_REGISTRY: it is set by the env of the local cluster")
 	cluster, err := framework.Connect()
 	require.NoError(t, err)
-	// Each run has a path of its own: a version is released once.
+	// Each run has a separate path: a version is released only once.
 	registry += fmt.Sprintf("/releases-%d", time.Now().Unix())
 	out := filepath.Join(t.TempDir(), "release")
 	last := makeRelease(t, registry, authority, out)
@@ -54,7 +54,7 @@ func TestAReleaseIsInstalledFromItsRegistryAloneByHelmAndWithoutAndServesTheOrde
 	t.Log(last)
 }
 
-// play plays the order chain.
+// play runs the order chain.
 func play(t *testing.T) {
 	t.Helper()
 	played, err := exec.CommandContext(t.Context(), "go", "run", root+"/e2e/demo", "-sample", root+"/samples/orders").CombinedOutput()
@@ -63,7 +63,7 @@ func play(t *testing.T) {
 	require.Contains(t, string(played), "demo ok: events=9 lost=0 ")
 }
 
-// makeRelease runs the command of people, and returns the last line that it printed.
+// makeRelease runs the release command as a user would, and returns its last line of output.
 func makeRelease(t *testing.T, registry, authority, out string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "make", "-C", root, "release", "VERSION="+version, "OUT="+out, "REGISTRY="+registry, "IMAGES="+othersDigests(t))
@@ -75,7 +75,7 @@ func makeRelease(t *testing.T, registry, authority, out string) string {
 	return lines[len(lines)-1]
 }
 
-// othersDigests is a file for the images that are not of the release. The cluster has images of its own in their places, so that any
+// othersDigests writes a file with digests of third-party images. The cluster uses its own images instead, so that any
 // digests will do.
 func othersDigests(t *testing.T) string {
 	t.Helper()
@@ -92,7 +92,7 @@ func othersDigests(t *testing.T) string {
 	return file
 }
 
-// trusted is what this machine trusts, and the authority of the cluster's registry.
+// trusted returns the certificates that this machine trusts, and the authority of the cluster's registry.
 func trusted(t *testing.T, authority string) string {
 	t.Helper()
 	system := os.Getenv("SSL_CERT_FILE")
@@ -108,8 +108,8 @@ func trusted(t *testing.T, authority string) string {
 	return file
 }
 
-// remainingValues are those that the cluster's own installation has, without its images, in a file, and which images of NATS and of the
-// registry it has.
+// remainingValues returns a file with the values of the cluster's own installation without its images, and the images
+// of NATS and of the registry.
 func remainingValues(t *testing.T) (file, nats, registry string) {
 	t.Helper()
 	text, err := exec.CommandContext(t.Context(), "helm", "get", "values", release, "--namespace", framework.System, "--output", "yaml").Output()
@@ -136,7 +136,7 @@ func remainingValues(t *testing.T) (file, nats, registry string) {
 	return file, image("nats", "image"), image("registry", "internal", "image")
 }
 
-// requireDigests looks at what runs: each image of ours is of that registry and named by a digest.
+// requireDigests checks that each running image of ours is from that registry and referenced by digest.
 func requireDigests(t *testing.T, cluster *framework.Cluster, registry string) {
 	t.Helper()
 	pinned := regexp.MustCompile("^" + regexp.QuoteMeta(registry) + "/rouse:" + strings.TrimPrefix(version, "v") + "@sha256:[0-9a-f]{64}$")
@@ -170,8 +170,8 @@ func helm(t *testing.T, verb string, namespace string, args ...string) {
 	require.NoError(t, err, "helm %s: %s", strings.Join(all, " "), out)
 }
 
-// installWithoutHelm applies the release's one file, of which only what this cluster needs is changed: where the images of others are, and
-// a smaller volume. The demo reads deliveries from the log, and does not wait a minute for a first sleep.
+// installWithoutHelm applies the release's single file, adapted to this cluster: the locations of third-party images,
+// and a smaller volume. The demo reads deliveries from the log, and does not wait a minute for a first sleep.
 func installWithoutHelm(t *testing.T, cluster *framework.Cluster, out string, nats, registry string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(out, "install.yaml"))
@@ -193,7 +193,7 @@ func installWithoutHelm(t *testing.T, cluster *framework.Cluster, out string, na
 	}
 	file := filepath.Join(t.TempDir(), "install.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600))
-	// The CRDs are still there from Helm, whose labels they have.
+	// The CRDs remain from Helm, with its labels.
 	kubectl(t, "apply", "--server-side", "--force-conflicts", "--filename", file)
 	t.Cleanup(func() { kubectl(t, "delete", "--ignore-not-found", "--timeout=3m", "--filename", file) })
 	kubectl(t, "wait", "--namespace", framework.System, "--for=condition=Complete", "--timeout=5m", "job", "--selector=app.kubernetes.io/component=credentials")

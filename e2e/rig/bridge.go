@@ -25,31 +25,31 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// The addresses of a bridge, for Process.Address.
+// Indexes of a bridge's addresses, for Process.Address.
 const (
 	Public = iota
 	Metrics
 	Admin
 )
 
-// AdminToken is the one for the admin API of each bridge.
+// AdminToken is the token for the admin API of each bridge.
 const AdminToken = "correct-horse"
 
-// BridgeMemory is the limit of a bridge's memory in the chart, in bytes.
+// BridgeMemory is the chart's memory limit of a bridge, in bytes.
 const BridgeMemory int64 = 512 << 20
 
-// Bridges is the Service of the bridges, whose endpoints a Fixture may have.
+// Bridges is the Service of the bridges, whose endpoints a Fixture may contain.
 var Bridges = types.NamespacedName{Namespace: "rouse-system", Name: "rouse-eventbridge"}
 
-// Fixture holds what the bridges of a run read in place of a Kubernetes: Subscriptions and the endpoints of their sinks.
+// Fixture replaces Kubernetes for the bridges of a run: it holds Subscriptions and the endpoints of their sinks.
 type Fixture struct {
 	NATS      string
 	Routes    []routing.Route
 	Endpoints map[string][]string // addresses of each Service, by namespace/name
-	Review    time.Duration       // how long the API server takes to review a token
+	Review    time.Duration       // duration of a token review by the API server
 }
 
-// Route is that of a Subscription to events of source and type, with a sink in its namespace.
+// Route returns the route of a Subscription to events of source and type, with a sink in its namespace.
 func Route(namespace, name, source, eventType string, maxInFlight int) routing.Route {
 	consumer := routing.ConsumerName(namespace, name)
 	redelivery := routing.RedeliverySubject(consumer)
@@ -65,7 +65,7 @@ func Route(namespace, name, source, eventType string, maxInFlight int) routing.R
 	}
 }
 
-// WithDeadLetters has a route's dead letters go to a sink of theirs.
+// WithDeadLetters returns the route with a sink for its dead letters.
 func WithDeadLetters(route routing.Route, sink string) routing.Route {
 	route.DeadLetters = &routing.Route{
 		Subscription: route.Subscription, Consumer: route.Consumer, Subjects: []string{routing.DeadLetterSubject(route.Subscription)},
@@ -74,7 +74,7 @@ func WithDeadLetters(route routing.Route, sink string) routing.Route {
 	return route
 }
 
-// Prepare makes the streams and the routes' consumers, as the controller does: also those that were deleted.
+// Prepare creates the streams and the routes' consumers like the controller, including deleted ones.
 func (w Fixture) Prepare(ctx context.Context, conn *broker.Conn, streams broker.StreamOptions, ackWait time.Duration) error {
 	consumers := make([]broker.Consumer, len(w.Routes))
 	for i, route := range w.Routes {
@@ -96,7 +96,7 @@ func (w Fixture) Prepare(ctx context.Context, conn *broker.Conn, streams broker.
 	return errors.Join(errs...)
 }
 
-// PrepareAlone is Prepare on a connection of its own.
+// PrepareAlone is Prepare on a separate connection.
 func (w Fixture) PrepareAlone(ctx context.Context, streams broker.StreamOptions, ackWait time.Duration) error {
 	conn, err := Connect(ctx, w.NATS)
 	if err != nil {

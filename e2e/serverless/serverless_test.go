@@ -106,7 +106,7 @@ func awaitState(t *testing.T, cluster *framework.Cluster, name, state string, ti
 	return conditions
 }
 
-// awaitReady waits as a pipeline does.
+// awaitReady waits like a pipeline.
 func awaitReady(t *testing.T) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "kubectl", "wait", "--namespace", kymaSystem, "--timeout=3m", "--for=condition=Ready",
@@ -114,7 +114,7 @@ func awaitReady(t *testing.T) {
 	require.NoError(t, err, string(out))
 }
 
-// controllerPod is the one pod of the Function controller.
+// controllerPod returns the only pod of the Function controller.
 func controllerPod(t *testing.T, cluster *framework.Cluster) *corev1.Pod {
 	t.Helper()
 	pods := &corev1.PodList{}
@@ -123,7 +123,7 @@ func controllerPod(t *testing.T, cluster *framework.Cluster) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// awaitDeployment waits for a Deployment that is as wanted, and returns how long that took.
+// awaitDeployment waits for a Deployment to meet a condition, and returns the duration.
 func awaitDeployment(
 	t *testing.T, cluster *framework.Cluster, namespace, name string, timeout time.Duration, wanted func(*appsv1.Deployment) bool,
 ) time.Duration {
@@ -154,7 +154,7 @@ func env(deployment *appsv1.Deployment, name string) string {
 func TestAServerlessRulesTheFunctionControllerWhileFunctionsServe(t *testing.T) {
 	cluster, namespace := start(t)
 	function := framework.Function{
-		Name: "here", Runtime: "nodejs22", Source: always, Spec: map[string]any{"resourceConfiguration": map[string]any{}}, // by the default preset
+		Name: "here", Runtime: "nodejs22", Source: always, Spec: map[string]any{"resourceConfiguration": map[string]any{}}, // with the default preset
 	}
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
 	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "here", "Running", "True", time.Minute))
@@ -179,10 +179,10 @@ func TestAServerlessRulesTheFunctionControllerWhileFunctionsServe(t *testing.T) 
 	remove(t, cluster, namespace)
 }
 
-// inForce is how soon a change has to be.
+// inForce is the maximum delay of a change.
 const inForce = 2 * time.Second
 
-// changeEveryField changes one after the other, and measures until what follows from it is in force.
+// changeEveryField changes one field after the other, and measures the time until its effect.
 func changeEveryField(t *testing.T, cluster *framework.Cluster, namespace string) {
 	t.Helper()
 	pod := controllerPod(t, cluster)
@@ -225,11 +225,11 @@ func changeEveryField(t *testing.T, cluster *framework.Cluster, namespace string
 		t.Logf("%s: in force after %s", step.field, took.Round(time.Millisecond))
 		require.Less(t, took, inForce, step.field)
 	}
-	require.Equal(t, pod.UID, controllerPod(t, cluster).UID, "nothing was restarted")
+	require.Equal(t, pod.UID, controllerPod(t, cluster).UID, "the controller must not restart")
 	awaitState(t, cluster, "default", "Ready", time.Minute)
 }
 
-// repairParts deletes and changes what the operator has made.
+// repairParts deletes and changes the operator's objects.
 func repairParts(t *testing.T, cluster *framework.Cluster) {
 	t.Helper()
 	of := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: kymaSystem, Name: name} }
@@ -257,7 +257,7 @@ func repairParts(t *testing.T, cluster *framework.Cluster) {
 	awaitState(t, cluster, "default", "Ready", time.Minute)
 }
 
-// refuseBadInput shows a second Serverless, and nonsense in the first.
+// refuseBadInput tests a second Serverless, and invalid values in the first.
 func refuseBadInput(t *testing.T, cluster *framework.Cluster) {
 	t.Helper()
 	apply(t, cluster, "second", "{}")

@@ -1,5 +1,5 @@
-// Command sleepwake puts a Function to sleep and wakes it, again and again, under a load over new and kept connections, and fails when
-// a request gets no answer or is handled twice.
+// Command sleepwake repeatedly puts a Function to sleep and wakes it, under a load over new and persistent connections,
+// and fails when a request gets no response or is handled twice.
 package main
 
 import (

@@ -17,30 +17,30 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// load publishes and asks until it is finished.
+// load publishes events and sends requests until it is finished.
 type load struct {
 	s    *stage
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
 	mu         sync.Mutex
-	taken      []event       // those whose publishers received 204
-	refused    int           // attempts that were answered otherwise, and made again
-	slowest    time.Duration // of the publishes since the last step, with all attempts
+	taken      []event       // events whose publishers received 204
+	refused    int           // failed attempts, which were repeated
+	slowest    time.Duration // maximum duration of a publish since the last step, with all attempts
 	visits     int           // requests to the Function that sleeps between them
-	held       int           // those of them that waited for it to wake
+	held       int           // requests of these that waited for it to wake
 	failures   []string
 	rolledBack bool
 	err        error
 }
 
-// event was taken by one release or the other.
+// event was stored by one of the releases.
 type event struct {
 	chain, key string
 	rollback   bool // after the rollback began
 }
 
-// startLoad begins with events of all chains and with requests.
+// startLoad starts events of all chains and requests.
 func (s *stage) startLoad(ctx context.Context) (*load, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &load{s: s, stop: cancel}
@@ -57,7 +57,7 @@ func (s *stage) startLoad(ctx context.Context) (*load, error) {
 	return l, nil
 }
 
-// pace is how often how many events are published at once.
+// pace is the interval and the number of simultaneous events.
 type pace struct {
 	every time.Duration
 	burst int
@@ -72,7 +72,7 @@ func paces() map[string]pace {
 	}
 }
 
-// steady are the requests that are made all the time.
+// steady returns the continuous requests.
 func steady() map[string]framework.Call {
 	return map[string]framework.Call{
 		asked:   {URL: "http://" + asked + "/"},
@@ -109,7 +109,7 @@ func (l *load) burst(ctx context.Context, chain string, n, size int) error {
 	return nil
 }
 
-// publish sends an event until it is taken, as a careful publisher does.
+// publish sends an event until it is stored, as a reliable publisher does.
 func (l *load) publish(ctx context.Context, chain, key string) (string, error) {
 	began := time.Now()
 	refused, err := l.s.cluster.PublishCounting(ctx, framework.Event{ID: l.s.namespace + key, Type: kind(chain), Data: map[string]string{"key": key}})
@@ -122,7 +122,7 @@ func (l *load) publish(ctx context.Context, chain, key string) (string, error) {
 	return key, err
 }
 
-// visit asks the Function that sleeps meanwhile.
+// visit sends a request to the Function that sleeps in between.
 func (l *load) visit(ctx context.Context, n int) error {
 	body := fmt.Sprintf("%s-%d", visited, n)
 	answers, err := l.s.callers[visited].Do(context.WithoutCancel(ctx), framework.Call{URL: "http://" + visited + "/", Method: http.MethodPost, Body: body})
@@ -141,15 +141,15 @@ func (l *load) visit(ctx context.Context, n int) error {
 	return nil
 }
 
-// rollBack marks that what is taken from now on counts for the rollback.
+// rollBack marks events stored from now on as part of the rollback.
 func (l *load) rollBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rolledBack = true
 }
 
-// during changes the cluster and lets the load go on for a while then. What it publishes at the end has to be handled at the end:
-// events are not only kept.
+// during changes the cluster and then lets the load run for a while. The events published at the end have to be
+// handled: it does not suffice that events are kept.
 func (l *load) during(ctx context.Context, what string, change func() error) error {
 	began := time.Now()
 	if err := change(); err != nil {
@@ -183,20 +183,20 @@ const runtime = "nodejs22"
 
 // The chains of events; each is a Function and its Subscription.
 const (
-	relay   = "relay"   // always awake, emits an event for each that it gets
-	worker  = "worker"  // gets those, and is awake as long as they come
-	napper  = "napper"  // sleeps between events that come seldom
-	flaky   = "flaky"   // fails at some, which are tried again
-	refuser = "refuser" // refuses all, which become dead letters
-	held    = "held"    // asleep and paused: its events wait
-	dormant = "dormant" // gets none, and sleeps
+	relay   = "relay"   // always awake, emits an event for each event it receives
+	worker  = "worker"  // receives those, and is awake as long as they arrive
+	napper  = "napper"  // sleeps between infrequent events
+	flaky   = "flaky"   // fails for some events, which are retried
+	refuser = "refuser" // rejects all events, which become dead letters
+	held    = "held"    // asleep and paused: its events stay pending
+	dormant = "dormant" // receives no events, and sleeps
 )
 
-// The Functions that answer over HTTP.
+// The Functions that serve HTTP.
 const (
-	asked   = "asked"   // may sleep, and is asked all the time
-	visited = "visited" // is asked seldom, so that requests wake it
-	exposed = "exposed" // is asked all the time through the gateways, by its APIRule
+	asked   = "asked"   // may sleep, and gets continuous requests
+	visited = "visited" // gets infrequent requests, which wake it
+	exposed = "exposed" // gets continuous requests through the gateways, by its APIRule
 )
 
 const echo = `module.exports.main = event => event.data`
@@ -220,15 +220,15 @@ func functions() []framework.Function {
 
 func chains() []string { return []string{relay, worker, napper, flaky, refuser, held, dormant} }
 
-// kind is the type of the events that a chain begins with.
+// kind returns the type of the events at the beginning of a chain.
 func kind(chain string) string { return "upgrade." + chain + ".v1" }
 
-// mix are the components that are of the older release while the others are of the newer one.
+// mix lists the components of the older release while the others are of the newer one.
 type mix []string
 
 func components() []string { return []string{"controller", "eventbridge", "gateway", "scaler"} }
 
-// mixes has every component meet every other one in both directions: older with newer and newer with older.
+// mixes pairs every component with every other one in both directions: older with newer and newer with older.
 func mixes() []mix {
 	return []mix{
 		{"controller", "scaler"},
@@ -245,10 +245,10 @@ func (m mix) String() string {
 	return "older " + strings.Join(m, " and ")
 }
 
-// templates are pods by component.
+// templates are pod templates by component.
 type templates map[string]corev1.PodTemplateSpec
 
-// remember keeps the pods that the installed chart has the components be.
+// remember records the pod templates of the installed chart.
 func (s *stage) remember(ctx context.Context, as *templates) error {
 	*as = templates{}
 	for _, component := range components() {
@@ -270,8 +270,8 @@ func (s *stage) deployment(ctx context.Context, component string) (*appsv1.Deplo
 	return deployment, nil
 }
 
-// set has the components of the mix run as in the older release and the others as in the newer one, and waits until no other pod is
-// left that is not ending.
+// set runs the components of the mix from the older release and the others from the newer one, and waits until only
+// such pods remain, besides terminating ones.
 func (s *stage) set(ctx context.Context, mix mix) error {
 	for _, component := range components() {
 		deployment, err := s.deployment(ctx, component)

@@ -1,7 +1,7 @@
-// Command upgrade installs the release before into the cluster that KUBECONFIG names, puts it under a load of events and of requests
-// over HTTP, upgrades everything by the chart of this checkout, holds the states in which components of both releases work together,
-// and rolls back. Nothing may be lost, no request may fail, and what sleeps may not wake. It needs the local cluster, whose own Rouse
-// it takes away with all Functions.
+// Command upgrade installs the previous release into the cluster that KUBECONFIG names, puts it under a load of events
+// and of HTTP requests, upgrades all components by the chart of this checkout, holds the states in which components of
+// both releases work together, and rolls back. No event may be lost, no request may fail, and no sleeping Function may
+// wake. It needs the local cluster, whose own Rouse it removes with all Functions.
 package main
 
 import (
@@ -58,10 +58,10 @@ func run(ctx context.Context, wanted string) error {
 	return nil
 }
 
-// look is for how long the load goes on in each state, longer than a Function takes to fall asleep and to be woken.
+// look is the duration of the load in each state, longer than a Function takes to fall asleep and to wake.
 const look = 35 * time.Second
 
-// play takes the cluster from the older release to the newer one and back.
+// play upgrades the cluster from the older release to the newer one and rolls it back.
 func play(ctx context.Context, s *stage, releases releases) (result, error) {
 	load, err := s.startLoad(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func play(ctx context.Context, s *stage, releases releases) (result, error) {
 	return load.finish(ctx)
 }
 
-// result is what has become of all that was published and asked.
+// result contains the counts of all events and requests.
 type result struct {
 	published, lost, rollbackLost, failedRequests int
 	why                                           []string
@@ -105,7 +105,7 @@ type result struct {
 
 func (r result) err() error {
 	if r.published == 0 {
-		return errors.New("nothing was published")
+		return errors.New("no events were published")
 	}
 	if r.lost == 0 && r.rollbackLost == 0 && r.failedRequests == 0 {
 		return nil
@@ -114,13 +114,13 @@ func (r result) err() error {
 		r.published, r.lost, r.failedRequests, r.rollbackLost, strings.Join(r.why, "; "))
 }
 
-// kept is what the broker still has of a chain's events.
+// kept contains the broker's remaining events of a chain.
 type kept struct {
 	pending, deadLetters uint64
 }
 
-// missing is how many events of each chain were neither handled, nor wait, nor are dead letters. Those that were published last are
-// taken to be the ones that are kept.
+// missing counts the events of each chain that were neither handled, nor are pending, nor dead letters. It assumes that
+// the remaining events are the last published ones.
 func missing(taken []event, handled map[string]bool, kept map[string]kept) (lost, rollbackLost int, why []string) {
 	left := map[string][]event{}
 	for _, event := range taken {
@@ -143,7 +143,7 @@ func missing(taken []event, handled map[string]bool, kept map[string]kept) (lost
 	return lost, rollbackLost, why
 }
 
-// finish ends the load, waits until nothing is on its way any more, and counts.
+// finish ends the load, waits until all events are settled, and counts.
 func (l *load) finish(ctx context.Context) (result, error) {
 	l.stop()
 	l.wg.Wait()
@@ -186,7 +186,7 @@ func pending(kept map[string]kept) (sum uint64) {
 	return sum
 }
 
-// settled waits until nothing is pending, or for as long as a retry may take, and returns what is kept.
+// settled waits until no event is pending, or for the maximum delay of a retry, and returns the remaining events.
 func (l *load) settled(ctx context.Context) (map[string]kept, error) {
 	found := map[string]kept{}
 	err := framework.Await(ctx, 2*time.Minute, "all events to be settled", func(ctx context.Context) (bool, error) {
@@ -202,7 +202,7 @@ func (l *load) settled(ctx context.Context) (map[string]kept, error) {
 		}
 		return true, nil
 	})
-	if ctx.Err() == nil && len(found) > 0 && err != nil { // what is pending is kept, and counts so
+	if ctx.Err() == nil && len(found) > 0 && err != nil { // pending events count as kept
 		fmt.Println(err)
 		err = nil
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatIsNeitherHandledNorKeptIsLostByTheOneThatTookIt(t *testing.T) {
+func TestMissingEventsAreAttributedToTheReleaseThatStoredThem(t *testing.T) {
 	t.Parallel()
 	taken := []event{
 		{chain: relay, key: "a"},
@@ -26,8 +26,8 @@ func TestWhatIsNeitherHandledNorKeptIsLostByTheOneThatTookIt(t *testing.T) {
 		why                []string
 	}{
 		"everything is handled or kept": {handled: []string{"a", "b", "c"}, kept: map[string]kept{refuser: {deadLetters: 2}}},
-		"one waits":                     {handled: []string{"a", "b"}, kept: map[string]kept{relay: {pending: 1}, refuser: {deadLetters: 1, pending: 1}}},
-		"one of each is lost": {
+		"an event is pending":           {handled: []string{"a", "b"}, kept: map[string]kept{relay: {pending: 1}, refuser: {deadLetters: 1, pending: 1}}},
+		"an event of each chain is lost": {
 			handled: []string{"b"}, kept: map[string]kept{refuser: {deadLetters: 2}},
 			lost: 1, rollbackLost: 1, why: []string{"a is lost", "c is lost"},
 		},
@@ -35,7 +35,7 @@ func TestWhatIsNeitherHandledNorKeptIsLostByTheOneThatTookIt(t *testing.T) {
 			handled: []string{"a", "b", "c"}, kept: map[string]kept{refuser: {deadLetters: 1}},
 			lost: 1, why: []string{"d is lost"},
 		},
-		"what another chain keeps does not count": {
+		"remaining events of another chain do not count": {
 			handled: []string{"a", "b"}, kept: map[string]kept{refuser: {deadLetters: 3}}, rollbackLost: 1, why: []string{"c is lost"},
 		},
 	} {
@@ -54,7 +54,7 @@ func TestWhatIsNeitherHandledNorKeptIsLostByTheOneThatTookIt(t *testing.T) {
 	}
 }
 
-func TestTheVersionsOfNATSThatWereTriedAreInTheTable(t *testing.T) {
+func TestTestedVersionsOfNATSAreInTheTable(t *testing.T) {
 	t.Parallel()
 	module, err := os.ReadFile("../../" + natsModule + "/go.mod")
 	require.NoError(t, err)

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// heldEvents is the backlog that has to be there after an upgrade and after a rollback.
+	// heldEvents is the backlog that has to remain after an upgrade and after a rollback.
 	heldEvents = 50
-	// started is how long Functions may take to run, or to fall asleep.
+	// started is the timeout for Functions to run, or to fall asleep.
 	started = 2 * time.Minute
 )
 
@@ -31,9 +31,9 @@ const (
 type stage struct {
 	cluster   *framework.Cluster
 	namespace string
-	callers   map[string]*framework.Caller   // by the Function that each asks
+	callers   map[string]*framework.Caller   // by the Function that each calls
 	moves     map[string]*framework.Replicas // of the Functions that have to stay asleep
-	backlog   []string                       // keys that were published for held and wait there
+	backlog   []string                       // keys of the pending events of held
 	load      *load
 
 	older, newer templates
@@ -64,7 +64,7 @@ func newStage(ctx context.Context, cluster *framework.Cluster) (s *stage, err er
 	return s, s.settle(ctx)
 }
 
-// startClients makes what counts: the ledger, and a client for each Function that is asked.
+// startClients starts the ledger, and a client for each Function that gets requests.
 func (s *stage) startClients(ctx context.Context) (err error) {
 	if err := s.cluster.StartLedger(ctx, s.namespace); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *stage) startClients(ctx context.Context) (err error) {
 	return nil
 }
 
-// settle waits until all runs, and what may sleep sleeps.
+// settle waits until all Functions run, and those that may sleep are asleep.
 func (s *stage) settle(ctx context.Context) error {
 	if err := s.cluster.AwaitState(ctx, s.namespace, exposed, "Ready", "", started); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (s *stage) settle(ctx context.Context) error {
 	return nil
 }
 
-// hold pauses the chain that is held and fills it.
+// hold pauses the chain held and publishes its backlog.
 func (s *stage) hold(ctx context.Context, prefix string) error {
 	if err := s.pause(ctx, true); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (s *stage) hold(ctx context.Context, prefix string) error {
 	return nil
 }
 
-// release checks that all that was held is still there and that nobody woke, and waits until it is delivered.
+// release checks that the backlog of held is complete and that no Function woke, and waits until it is delivered.
 func (s *stage) release(ctx context.Context) error {
 	if err := s.checkAsleep(); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (s *stage) pause(ctx context.Context, paused bool) error {
 	return nil
 }
 
-// checkAsleep fails when a Deployment of those that have to sleep ever wanted a pod.
+// checkAsleep returns an error when a Deployment that has to sleep ever had a desired replica.
 func (s *stage) checkAsleep() error {
 	var errs []error
 	for name, record := range s.moves {
@@ -184,7 +184,7 @@ func (s *stage) checkAsleep() error {
 	return errors.Join(errs...)
 }
 
-// end takes the stage away, and shows it before when something failed.
+// end removes the stage, after dumping it in case of a failure.
 func (s *stage) end(ctx context.Context, failed bool) error {
 	if s.namespace == "" {
 		return nil
@@ -202,11 +202,11 @@ const (
 	wait = "5m"
 )
 
-// defaultGrace is what everybody has who sets none. The local cluster's own is shorter than a controller needs to take over from another
-// one, for which the release before the first tag does not wait.
+// defaultGrace is the chart's default. The local cluster's own value is shorter than the time for a leader change,
+// which the release before the first tag does not wait for.
 const defaultGrace = "gateway.graceSeconds=15"
 
-// release is a chart, a file with the values that name its images, and what is set beside them.
+// release is a chart, a file with the values for its images, and further settings.
 type release struct {
 	chart, values string
 	set           []string
@@ -216,7 +216,7 @@ type releases struct {
 	older, newer release
 }
 
-// installOlder puts the release before in the place of the one that the cluster has, whose images stay there.
+// installOlder replaces the cluster's release by the previous one, and keeps its images in the cluster.
 func installOlder(ctx context.Context, older checkout) (releases, error) {
 	fmt.Printf("the release before is %s, with NATS %s\n", older.commit, natsBefore)
 	found := releases{
@@ -247,7 +247,7 @@ func saveValues(ctx context.Context, file string) error {
 	return os.WriteFile(file, []byte(values), 0o600)
 }
 
-// upgrade is what the documentation tells people to do, in both directions.
+// upgrade runs the documented commands, in both directions.
 func (r release) upgrade(ctx context.Context, more ...string) error {
 	command := []string{"upgrade", name, r.chart, "--values", r.values, "--wait", "--timeout", wait}
 	return helm(ctx, slices.Concat(command, r.set, more)...)
@@ -259,9 +259,9 @@ func helm(ctx context.Context, args ...string) error {
 }
 
 const (
-	// untagged is the last commit before there was anything that people could install. It counts as the release before the first tag.
+	// untagged is the last commit before the first installable one. It counts as the release before the first tag.
 	untagged = "e25b0a4"
-	// natsBefore is the last version of the minor before the one that the cluster runs: NATS is upgraded too.
+	// natsBefore is the last version of NATS's minor before the cluster's: NATS is upgraded too.
 	natsBefore = "v2.14.9"
 
 	natsModule = "e2e/cluster/components/nats"
@@ -272,7 +272,7 @@ type checkout struct {
 	dir, commit string
 }
 
-// checkOut writes the files of the release before into a folder.
+// checkOut writes the files of the previous release into a folder.
 func checkOut(ctx context.Context, wanted string) (checkout, error) {
 	if wanted == "" {
 		wanted = lastRelease(ctx)
@@ -292,7 +292,7 @@ func checkOut(ctx context.Context, wanted string) (checkout, error) {
 	return older, nil
 }
 
-// lastRelease is the last tag before the commit that is checked out, which may have one itself.
+// lastRelease returns the last tag before the checked-out commit, which may have a tag itself.
 func lastRelease(ctx context.Context) string {
 	tag, err := output(ctx, ".", "git", "describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^")
 	if err != nil {
@@ -317,8 +317,8 @@ func (c checkout) extract(ctx context.Context, commit string) error {
 	return nil
 }
 
-// prepare gives it an older NATS, and where it is from before the mode says that FIPS is off: the cluster builds with the module for
-// it, which alone would switch it on.
+// prepare sets an older NATS and, for a release without the mode, disables FIPS: the cluster builds with the module,
+// which would enable it.
 func (c checkout) prepare(ctx context.Context) error {
 	if _, err := output(ctx, filepath.Join(c.dir, natsModule), "go", "get", "github.com/nats-io/nats-server/v2@"+natsBefore); err != nil {
 		return err
@@ -331,7 +331,7 @@ func (c checkout) prepare(ctx context.Context) error {
 	return err
 }
 
-// output runs a program in a folder, and returns what it prints.
+// output runs a program in a folder and returns its output.
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, name, args...)
 	var stderr bytes.Buffer

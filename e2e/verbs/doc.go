@@ -1,2 +1,3 @@
-// Package verbs runs the command rouse as its users do, for proofs and benchmarks that know a running Rouse only by it.
+// Package verbs runs the command rouse as its users do, for tests and benchmarks that use a running Rouse only through
+// it.
 package verbs

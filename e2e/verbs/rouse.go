@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// Rouse is the command rouse, with what leads it to the Rouse that is meant.
+// Rouse is the command rouse, with the flags that select a running Rouse.
 type Rouse struct {
 	Program string   // built
-	Where   []string // flags of every verb: none for the local mode, --context and the like for a cluster
-	Env     []string // besides that of this process
+	Where   []string // flags of every command: none for the local mode, --context and the like for a cluster
+	Env     []string // in addition to that of this process
 }
 
-// Build compiles the command from the repository at root into a folder, and returns where it is.
+// Build compiles the command from the repository at root into a folder, and returns its path.
 func Build(ctx context.Context, root, folder string) (string, error) {
 	program := filepath.Join(folder, "rouse")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/rouse")
@@ -32,7 +32,7 @@ func Build(ctx context.Context, root, folder string) (string, error) {
 	return program, nil
 }
 
-// Command is one verb, which is interrupted when ctx ends.
+// Command returns a command, which is interrupted when ctx ends.
 func (r Rouse) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, r.Program, slices.Concat(args, r.Where)...)
 	cmd.Env = append(os.Environ(), r.Env...)
@@ -41,7 +41,7 @@ func (r Rouse) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run returns what a verb printed.
+// Run runs a command and returns its output.
 func (r Rouse) Run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := r.Command(ctx, args...)
 	var out, problem bytes.Buffer
@@ -52,7 +52,7 @@ func (r Rouse) Run(ctx context.Context, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Read has a verb answer in JSON.
+// Read runs a command and decodes its JSON output.
 func (r Rouse) Read(ctx context.Context, into any, args ...string) error {
 	out, err := r.Run(ctx, append(args, "-o", "json")...)
 	if err != nil {
@@ -64,7 +64,7 @@ func (r Rouse) Read(ctx context.Context, into any, args ...string) error {
 	return nil
 }
 
-// Follow hands the lines of a verb that goes on to take, until take has enough or ctx ends.
+// Follow passes the lines of a running command to take, until take returns true or ctx ends.
 func (r Rouse) Follow(ctx context.Context, take func(line []byte) (enough bool), args ...string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -68,12 +68,12 @@ func nodeJS(name, version string) Runtime {
 	}
 }
 
-// DefaultRuntimes are what the samples and the e2e tests use: the oldest and the newest of each language.
+// DefaultRuntimes returns the runtimes of the samples and the e2e tests: the oldest and the newest of each language.
 func DefaultRuntimes() []string {
 	return []string{"nodejs22", "nodejs26", "python312", "python314", "go126"}
 }
 
-// Choose picks runtimes by name.
+// Choose returns the runtimes with the given names.
 func Choose(names []string) ([]Runtime, error) {
 	var chosen []Runtime
 	var known []string
@@ -91,7 +91,7 @@ func Choose(names []string) ([]Runtime, error) {
 	return chosen, nil
 }
 
-// imageFile is what a runtime's image.json says about how its image runs.
+// imageFile is a runtime's image.json, which configures its image.
 type imageFile struct {
 	Entrypoint []string          `json:"entrypoint"`
 	Workdir    string            `json:"workdir"`
@@ -100,11 +100,11 @@ type imageFile struct {
 	Port       int               `json:"port"`
 }
 
-// searchPath is the one of the official images.
+// searchPath is the search path of the official images.
 const searchPath = "PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Runtime makes the image of one runtime: a Debian, the language with its package manager, and the layer that the
-// runtime's own layer.sh fills. That one changes most often, so it is the last.
+// runtime's own layer.sh fills. This layer changes most often, so it is the last.
 func (s Source) Runtime(ctx context.Context, runtime Runtime) (image.Image, error) {
 	base, err := s.base(ctx, runtime)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s Source) Runtime(ctx context.Context, runtime Runtime) (image.Image, erro
 	return image.Image{Name: "rouse-runtime-" + runtime.Name, Layers: append(layers, server), Config: config}, nil
 }
 
-// language makes the layers of the language, and returns its interpreter when that is not in the base.
+// language makes the layers of the language, and returns its interpreter unless it is in the base.
 func (s Source) language(ctx context.Context, runtime Runtime, base image.Layer) ([]image.Layer, string, error) {
 	if runtime.Go != "" {
 		toolchain, program, err := s.goLayer(ctx, runtime.Go)
@@ -151,7 +151,8 @@ func (s Source) language(ctx context.Context, runtime Runtime, base image.Layer)
 	return []image.Layer{base, node, npm}, interpreter, err
 }
 
-// server makes the layer with the server. Its key covers the sources of the runtime and what they are prepared for.
+// server makes the layer with the server. Its key covers the sources of the runtime and the versions they are prepared
+// for.
 func (s Source) server(ctx context.Context, runtime Runtime, base image.Layer, interpreter string) (image.Layer, error) {
 	dir := filepath.Join(s.Repository, "runtimes", runtime.Kind)
 	sources, err := sourcesOf(dir)
@@ -230,8 +231,8 @@ func parseConfig(content []byte, really string) (v1.Config, error) {
 	return config, nil
 }
 
-// sourcesOf lists what decides a runtime's layer: all files but installed packages, caches, tests, and the description in Go,
-// which lies beside them.
+// sourcesOf lists the inputs of a runtime's layer: all files except installed packages, caches, tests, and the Go
+// sources in the same folder.
 func sourcesOf(dir string) ([]string, error) {
 	var sources []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheTableOfRuntimesSaysWhatIsTested(t *testing.T) {
+func TestTableOfRuntimesListsTheTestedVersions(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/compatibility.md")
 	require.NoError(t, err)

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// keyLength is enough to tell a few hundred entries apart.
+// keyLength suffices to distinguish a few hundred entries.
 const keyLength = 12
 
-// Cache is the directory that outlives clusters.
+// Cache is the directory whose content outlives clusters.
 type Cache string
 
-// CacheFromEnv is ROUSE_CACHE, or "rouse" in the user's cache directory.
+// CacheFromEnv returns ROUSE_CACHE, or "rouse" in the user's cache directory.
 func CacheFromEnv(getenv func(string) string) (Cache, error) {
 	if dir := getenv("ROUSE_CACHE"); dir != "" {
 		return Cache(dir), nil
@@ -36,17 +36,17 @@ func (c Cache) Path(names ...string) string {
 	return filepath.Join(append([]string{string(c)}, names...)...)
 }
 
-// Entry returns the path kind/name-key and makes it with build when it is not there. build writes to a temporary path
-// beside it, which is renamed when build succeeds: an entry is whole or absent.
+// Entry returns the path kind/name-key, after making it with build if it is missing. build writes to a temporary path
+// beside it, which is renamed when build succeeds: an entry is complete or absent.
 func (c Cache) Entry(kind, name, key string, build func(temporary string) error) (path string, built bool, err error) {
 	return c.Named(kind, name+"-"+key, build)
 }
 
-// Named is Entry for a path that has a name of its own in place of a key.
+// Named is Entry for a path with a fixed name instead of a key.
 func (c Cache) Named(kind, name string, build func(temporary string) error) (path string, built bool, err error) {
 	path = c.Path(kind, name)
 	if _, err := os.Stat(path); err == nil {
-		now := time.Now() // Prune keeps what was used last
+		now := time.Now() // Prune keeps recently used entries
 		return path, false, os.Chtimes(path, now, now)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -73,7 +73,7 @@ func Key(parts ...string) string {
 	return hex.EncodeToString(hash.Sum(nil))[:keyLength]
 }
 
-// KeyOfFiles hashes the content of files, under the names they have below base.
+// KeyOfFiles hashes the content of files and their names below base.
 func KeyOfFiles(base string, paths ...string) (string, error) {
 	parts := make([]string, 0, 2*len(paths))
 	for _, path := range paths {
@@ -90,7 +90,7 @@ func KeyOfFiles(base string, paths ...string) (string, error) {
 	return Key(parts...), nil
 }
 
-// SumFile is the SHA-256 of a file, in hex.
+// SumFile returns the SHA-256 of a file, in hex.
 func SumFile(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c Cache) Temporary(name string) (dir string, remove func(), err error) {
 	return dir, remove, os.MkdirAll(dir, 0o755)
 }
 
-// Sweep removes what processes left half done that were killed.
+// Sweep removes unfinished files of killed processes.
 func (c Cache) Sweep() error {
 	paths, err := filepath.Glob(c.Path("*", "*.tmp"))
 	if err != nil {
@@ -121,7 +121,7 @@ func (c Cache) Sweep() error {
 	for _, path := range paths {
 		pid := strings.TrimPrefix(filepath.Ext(strings.TrimSuffix(path, ".tmp")), ".")
 		if _, err := os.Stat("/proc/" + pid); err == nil {
-			continue // its process is at work
+			continue // its process is still running
 		}
 		problems = append(problems, os.RemoveAll(path))
 	}

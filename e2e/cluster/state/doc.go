@@ -1,3 +1,3 @@
-// Package state knows where the cluster keeps its files: the state directory (one running cluster, removed by
-// down) and the cache (what was built, kept). Every path that another package uses comes from here.
+// Package state defines the locations of the cluster's files: the state directory (one running cluster, removed by
+// down) and the cache (build results, kept). All paths that other packages use are defined here.
 package state

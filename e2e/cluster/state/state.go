@@ -12,19 +12,21 @@ import (
 )
 
 const (
-	// DefaultDir is the state directory. It is on a disk, not in /run: images are unpacked in it.
+	// DefaultDir is the default state directory. It is on a disk rather than in /run, because images are unpacked in
+	// it.
 	DefaultDir = "/var/lib/rouse-cluster"
-	// LockFile is held while a command changes the cluster. It is outside the state directory, which comes and goes.
+	// LockFile is locked while a command changes the cluster. It is outside of the state directory, which is created
+	// and removed.
 	LockFile = "/run/rouse-cluster.lock"
 )
 
-// ErrLocked means that another rouse-cluster is at work.
+// ErrLocked means that another rouse-cluster is running.
 var ErrLocked = errors.New("another rouse-cluster command is running")
 
 // Dir is the state directory of a cluster.
 type Dir string
 
-// FromEnv is ROUSE_STATE, or the default.
+// FromEnv returns ROUSE_STATE, or the default.
 func FromEnv(getenv func(string) string) Dir {
 	if dir := getenv("ROUSE_STATE"); dir != "" {
 		return Dir(dir)
@@ -37,34 +39,34 @@ func (d Dir) Path(names ...string) string {
 	return filepath.Join(append([]string{string(d)}, names...)...)
 }
 
-// Kubeconfig is the administrator's.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (d Dir) Kubeconfig() string { return d.Path("kubeconfig") }
 
-// KubeconfigOf is the one of a component.
+// KubeconfigOf returns the path of a component's kubeconfig.
 func (d Dir) KubeconfigOf(name string) string { return d.Path("pki", name+".kubeconfig") }
 
-// PKI is a file among the certificates and keys.
+// PKI returns the path of a certificate or key.
 func (d Dir) PKI(name string) string { return d.Path("pki", name) }
 
-// Config is a component's configuration file.
+// Config returns the path of a component's configuration file.
 func (d Dir) Config(name string) string { return d.Path("config", name) }
 
-// Log is where a component or a step writes.
+// Log returns the path of a component's or a step's log.
 func (d Dir) Log(name string) string { return d.Path("logs", name+".log") }
 
-// ContainerdSocket is containerd's.
+// ContainerdSocket returns the path of containerd's socket.
 func (d Dir) ContainerdSocket() string { return d.Path("containerd.sock") }
 
-// Helm is where helm keeps what it would else put into the home directory.
+// Helm returns the directory for helm's files, which would otherwise be in the home directory.
 func (d Dir) Helm() string { return d.Path("helm") }
 
-// Exists says whether there is anything at all.
+// Exists reports whether the directory exists.
 func (d Dir) Exists() bool {
 	_, err := os.Stat(string(d))
 	return err == nil
 }
 
-// Create makes the directory and the ones below it that everything expects.
+// Create makes the directory and the expected subdirectories.
 func (d Dir) Create() error {
 	for _, name := range []string{"pki", "config", "logs", "bin", "kubelet", "pods", "cni/net.d", "etcd"} {
 		if err := os.MkdirAll(d.Path(name), 0o755); err != nil {
@@ -86,7 +88,7 @@ func Write(path, content string) error {
 	return os.WriteFile(path, []byte(content), mode)
 }
 
-// Save records a value as JSON under a name.
+// Save stores a value as JSON under a name.
 func (d Dir) Save(name string, value any) error {
 	content, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
@@ -99,7 +101,7 @@ func (d Dir) Save(name string, value any) error {
 	return os.Rename(temporary, d.Path(name+".json"))
 }
 
-// Load reads what Save recorded. A value that was never saved is os.ErrNotExist.
+// Load reads a stored value. It returns os.ErrNotExist for a value that was never saved.
 func (d Dir) Load(name string, value any) error {
 	content, err := os.ReadFile(d.Path(name + ".json"))
 	if err != nil {
@@ -111,7 +113,8 @@ func (d Dir) Load(name string, value any) error {
 	return nil
 }
 
-// Remove deletes the directory. It refuses while something is mounted below it, since it would delete through the mount.
+// Remove deletes the directory. It fails while a file system is mounted below it, since it would delete through the
+// mount.
 func (d Dir) Remove() error {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -123,7 +126,7 @@ func (d Dir) Remove() error {
 	return os.RemoveAll(string(d))
 }
 
-// MountsBelow picks the mount points in or at dir from the text of a mountinfo file.
+// MountsBelow returns the mount points in or at dir from the text of a mountinfo file.
 func MountsBelow(mountinfo, dir string) []string {
 	var below []string
 	for line := range strings.Lines(mountinfo) {
@@ -135,7 +138,7 @@ func MountsBelow(mountinfo, dir string) []string {
 	return below
 }
 
-// Lock keeps other commands out until release is called or the process ends.
+// Lock excludes other commands until release is called or the process ends.
 func Lock(path string) (release func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

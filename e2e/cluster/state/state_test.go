@@ -50,7 +50,7 @@ func TestKeyOfFilesCoversNamesAndContent(t *testing.T) {
 	require.NotEqual(t, before, changed)
 }
 
-func TestCacheEntryIsWholeOrAbsent(t *testing.T) {
+func TestCacheEntryIsCompleteOrAbsent(t *testing.T) {
 	t.Parallel()
 	cache := state.Cache(t.TempDir())
 	broken := errors.New("no space")
@@ -90,7 +90,7 @@ func TestPruneKeepsTheNewestAndOtherNames(t *testing.T) {
 	}
 }
 
-func TestLockKeepsOthersOut(t *testing.T) {
+func TestLockExcludesOthers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	release, err := state.Lock(path)
@@ -104,7 +104,7 @@ func TestLockKeepsOthersOut(t *testing.T) {
 	release()
 }
 
-func TestSavedValuesComeBack(t *testing.T) {
+func TestSavedValuesAreLoaded(t *testing.T) {
 	t.Parallel()
 	dir := state.Dir(t.TempDir())
 	var got map[string]string

@@ -23,13 +23,13 @@ const (
 	version    = "1.0.0"
 )
 
-// InstallScript is the file of an npm package that runs when it is installed.
+// InstallScript is the file of an npm package that runs at its installation.
 const InstallScript = "postinstall.js"
 
-// Scope is the one of every npm package here.
+// Scope is the scope of every npm package here.
 const Scope = "@shop"
 
-// PublishNPM publishes version 1.0.0 of a package in Scope: its files besides package.json.
+// PublishNPM publishes version 1.0.0 of a package in Scope with the given files and a package.json.
 func (s *Server) PublishNPM(ctx context.Context, name string, files map[string]string) error {
 	archive, err := npmArchive(Scope+"/"+name, files)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Server) PublishNPM(ctx context.Context, name string, files map[string]s
 	})
 }
 
-// PublishWheel publishes version 1.0.0 of a Python package that is one module of the same name.
+// PublishWheel publishes version 1.0.0 of a Python package with one module of the same name.
 func (s *Server) PublishWheel(ctx context.Context, name, source string) error {
 	wheel, err := wheelOf(name, source)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Server) PublishWheel(ctx context.Context, name, source string) error {
 	return s.put(ctx, map[string][]byte{path.Join(dir, file): wheel, path.Join(dir, "index.html"): []byte(index)})
 }
 
-// PublishSource publishes a Python package that has to be built, by its setup.py, when it is installed.
+// PublishSource publishes a Python package that is built by its setup.py at its installation.
 func (s *Server) PublishSource(ctx context.Context, name, setup string) error {
 	root := name + "-" + version + "/"
 	archive, err := packed(map[string][]byte{
@@ -72,20 +72,20 @@ func (s *Server) PublishSource(ctx context.Context, name, setup string) error {
 	return s.put(ctx, map[string][]byte{path.Join(dir, file): archive, path.Join(dir, "index.html"): []byte(index)})
 }
 
-// NPMRC has npm fetch packages of Scope from here.
+// NPMRC returns settings by which npm fetches packages of Scope from this server.
 func (s *Server) NPMRC() string {
 	registry := "//" + s.Host() + "/packages/" + npmRoot + "/"
 	return s.npmScope(registry) + registry + ":_auth=" + base64.StdEncoding.EncodeToString([]byte(User+":"+Password)) + "\n"
 }
 
-// NPMRCWithoutPassword has npm fetch packages of Scope from here, which it may not.
+// NPMRCWithoutPassword returns the same settings without the required password.
 func (s *Server) NPMRCWithoutPassword() string {
 	return s.npmScope("//" + s.Host() + "/packages/" + npmRoot + "/")
 }
 
 func (s *Server) npmScope(registry string) string { return Scope + ":registry=http:" + registry + "\n" }
 
-// PipConf has pip look here too.
+// PipConf returns settings by which pip also searches this server.
 func (s *Server) PipConf() string {
 	return fmt.Sprintf("[global]\nextra-index-url = http://%s:%s@%s/packages/%s/\ntrusted-host = %s\n",
 		User, Password, s.Host(), pythonRoot, s.Host())
@@ -115,7 +115,7 @@ func writeTar(out *bytes.Buffer, files map[string][]byte) error {
 	return archive.Close()
 }
 
-// npmArchive is the package as npm pack makes it.
+// npmArchive returns the archive that npm pack would make.
 func npmArchive(name string, files map[string]string) ([]byte, error) {
 	manifest, err := json.Marshal(npmManifest(name, files))
 	if err != nil {
@@ -128,7 +128,7 @@ func npmArchive(name string, files map[string]string) ([]byte, error) {
 	return packed(content)
 }
 
-// packed is an archive of files.
+// packed returns an archive of files.
 func packed(content map[string][]byte) ([]byte, error) {
 	var plain, small bytes.Buffer
 	if err := writeTar(&plain, content); err != nil {
@@ -153,7 +153,7 @@ func npmManifest(name string, files map[string]string) map[string]any {
 	return manifest
 }
 
-// npmDocument is what the registry knows of a package.
+// npmDocument returns the registry's document about a package.
 func npmDocument(name, url string, archive []byte, files map[string]string) ([]byte, error) {
 	sum := sha512.Sum512(archive)
 	manifest := npmManifest(name, files)
@@ -168,7 +168,7 @@ func npmDocument(name, url string, archive []byte, files map[string]string) ([]b
 	return document, nil
 }
 
-// wheelOf is a wheel with one module.
+// wheelOf returns a wheel with one module.
 func wheelOf(name, source string) ([]byte, error) {
 	info := name + "-" + version + ".dist-info/"
 	files := []struct{ path, text string }{

@@ -23,7 +23,7 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// The user of everything that is private.
+// The user for everything private.
 const (
 	User     = "shop"
 	Password = "to-be-guessed"
@@ -40,14 +40,14 @@ var files embed.FS
 
 // Server is a running server of sources.
 type Server struct {
-	// PrivateKey logs in over SSH.
+	// PrivateKey is the private key for SSH.
 	PrivateKey string
 
 	cluster   *framework.Cluster
 	namespace string
 }
 
-// Start runs a server in a namespace and waits until it answers.
+// Start runs a server in a namespace and waits until it responds.
 func Start(ctx context.Context, cluster *framework.Cluster, namespace string) (*Server, error) {
 	image, err := imageOf(ctx, cluster)
 	if err != nil {
@@ -72,10 +72,10 @@ func Start(ctx context.Context, cluster *framework.Cluster, namespace string) (*
 	})
 }
 
-// Host is the server's name in the cluster.
+// Host returns the server's name in the cluster.
 func (s *Server) Host() string { return name + "." + s.namespace + ".svc.cluster.local" }
 
-// imageOf finds the image: the local cluster has one, for another cluster the user names one.
+// imageOf returns the server's image: the local cluster provides one, for another cluster the user names one.
 func imageOf(ctx context.Context, cluster *framework.Cluster) (string, error) {
 	if image := os.Getenv(imageEnv); image != "" {
 		return image, nil
@@ -88,13 +88,13 @@ func imageOf(ctx context.Context, cluster *framework.Cluster) (string, error) {
 	return fixtures.Data["source-server"], nil
 }
 
-// NewKey makes a private key for SSH that the server does not know.
+// NewKey returns a private key for SSH that the server does not accept.
 func NewKey() (string, error) {
 	private, _, err := newKey()
 	return private, err
 }
 
-// newKey makes a key for SSH: the private half as OpenSSH keeps it, the public one as a line of authorized_keys.
+// newKey returns a key for SSH: the private half in OpenSSH's format, the public half as a line of authorized_keys.
 func newKey() (private, authorized string, err error) {
 	public, secret, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -150,7 +150,7 @@ type Repository struct {
 	grown  map[string]bool // branches that have a commit
 }
 
-// Repository makes an empty repository. A private one asks for the user over HTTP; over SSH all do.
+// Repository makes an empty repository. A private one requires the user over HTTP; over SSH all do.
 func (s *Server) Repository(ctx context.Context, name string, private bool) (*Repository, error) {
 	path := "public/" + name + ".git"
 	if private {
@@ -162,21 +162,21 @@ func (s *Server) Repository(ctx context.Context, name string, private bool) (*Re
 	return &Repository{server: s, path: path, grown: map[string]bool{}}, nil
 }
 
-// HTTP is the repository's URL over HTTP.
+// HTTP returns the repository's URL over HTTP.
 func (r *Repository) HTTP() string { return "http://" + r.server.Host() + "/git/" + r.path }
 
-// HTTPS is the repository's URL over HTTPS. No client trusts the certificate's authority.
+// HTTPS returns the repository's URL over HTTPS. No client trusts the certificate's authority.
 func (r *Repository) HTTPS() string { return "https://" + r.server.Host() + "/git/" + r.path }
 
-// SSH is the repository's URL over SSH.
+// SSH returns the repository's URL over SSH.
 func (r *Repository) SSH() string { return "ssh://git@" + r.server.Host() + "/srv/git/" + r.path }
 
 const linkTo = "\x00link to "
 
-// Link is the content of a file that is a symbolic link.
+// Link returns file content that stands for a symbolic link.
 func Link(target string) string { return linkTo + target }
 
-// Commit moves a branch to a new commit that has these files and no others, and returns its hash.
+// Commit moves a branch to a new commit with exactly these files, and returns its hash.
 func (r *Repository) Commit(ctx context.Context, branch string, files map[string]string) (string, error) {
 	stream := commitStream(branch, r.grown[branch], time.Now(), files)
 	hash, err := r.server.run(ctx, strings.NewReader(stream), `cd "/srv/git/$1"; git fast-import --quiet; git rev-parse "refs/heads/$2"`, r.path, branch)
@@ -195,7 +195,7 @@ func (r *Repository) Tag(ctx context.Context, tag, hash string) error {
 	return nil
 }
 
-// commitStream is what git fast-import makes a commit of.
+// commitStream returns the input of git fast-import for a commit.
 func commitStream(branch string, grown bool, at time.Time, files map[string]string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "commit refs/heads/%s\ncommitter Shop <shop@example.org> %d +0000\ndata 6\nchange\n", branch, at.Unix())

@@ -39,7 +39,7 @@ func git(t *testing.T, stdin string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-func TestAnNPMPackageIsLaidOutAsNPMPacksIt(t *testing.T) {
+func TestNPMArchiveHasTheLayoutOfNPMPack(t *testing.T) {
 	t.Parallel()
 	archive, err := npmArchive("@shop/greeting", map[string]string{"index.js": "module.exports = 'hi'"})
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestAWheelHoldsItsModule(t *testing.T) {
 	require.Equal(t, "TEXT = 'hi'\n", string(text))
 }
 
-func TestAKeyIsReadByOpenSSHsOwnFormat(t *testing.T) {
+func TestKeyIsInOpenSSHsFormat(t *testing.T) {
 	t.Parallel()
 	private, authorized, err := newKey()
 	require.NoError(t, err)
