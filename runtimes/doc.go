@@ -1,6 +1,6 @@
-// Package runtimes carries the files from which the languages' servers are made: what layer.sh of each needs. Local mode
-// alone imports it, so that no other program carries them. What a language is says its own package below, and which
-// languages there are, package languages.
+// Package runtimes embeds the files of the languages' servers that each layer.sh needs. Only local mode imports it, so
+// that no other program contains them. Each language is described by its own package below, and package languages lists
+// them.
 //
-// It guarantees that the files are those of the images, and that their hash changes with every one of them.
+// It guarantees that the files are those of the images, and that their hash covers every one of them.
 package runtimes

@@ -25,7 +25,7 @@ var golang embed.FS
 // Files are the sources of one runtime's server, with layer.sh at their root.
 type Files struct{ tree fs.FS }
 
-// Of are the files of the server of a language, by the language's folder.
+// Of returns the files of a language's server, by the language's folder.
 func Of(language string) (Files, error) {
 	for _, tree := range []fs.FS{nodejs, python, golang} {
 		if _, err := fs.Stat(tree, language); err == nil {
@@ -36,7 +36,7 @@ func Of(language string) (Files, error) {
 	return Files{}, fmt.Errorf("there is no server for %s", language)
 }
 
-// Hash names the files by their names and contents.
+// Hash returns a hash of the files' names and contents.
 func (f Files) Hash() (string, error) {
 	hash := sha256.New()
 	err := f.each(func(name string, content []byte) error {
@@ -49,7 +49,7 @@ func (f Files) Hash() (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// Write puts the files into a directory.
+// Write writes the files into a directory.
 func (f Files) Write(dir string) error {
 	return f.each(func(name string, content []byte) error {
 		file := filepath.Join(dir, filepath.FromSlash(name))

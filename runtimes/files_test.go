@@ -22,7 +22,7 @@ func TestEverySourceOfAServerIsAmongItsFiles(t *testing.T) {
 		for _, part := range []string{"lib", "sdk", "function_server", "function"} {
 			err := filepath.WalkDir(filepath.Join(dir, part), func(path string, entry fs.DirEntry, err error) error {
 				if os.IsNotExist(err) {
-					return nil // the other language's
+					return nil // of the other language
 				}
 				require.NoError(t, err)
 				if ext := filepath.Ext(path); entry.IsDir() || ext != ".js" && ext != ".py" && ext != ".json" && ext != ".go" {
@@ -43,7 +43,7 @@ func TestEverySourceOfAServerIsAmongItsFiles(t *testing.T) {
 	}
 }
 
-func TestFilesHaveAHashOfTheirOwn(t *testing.T) {
+func TestFilesOfLanguagesHaveDifferentHashes(t *testing.T) {
 	t.Parallel()
 	hashes := map[string]string{}
 	for _, language := range languages.All() {

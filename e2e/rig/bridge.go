@@ -105,7 +105,7 @@ func (w Fixture) PrepareAlone(ctx context.Context, streams broker.StreamOptions,
 	return errors.Join(w.Prepare(ctx, conn, streams, ackWait), conn.Close(ctx))
 }
 
-// Connect returns when the connection is up.
+// Connect connects to NATS and returns when the connection is up.
 func Connect(ctx context.Context, url string) (*broker.Conn, error) {
 	conn, err := broker.Connect(ctx, broker.Options{URL: url, Name: "rig"}, logr.Discard())
 	if err != nil {
@@ -120,7 +120,7 @@ func Connect(ctx context.Context, url string) (*broker.Conn, error) {
 	return conn, nil
 }
 
-// StartBridge runs a bridge on a port, 0 for any. The arguments are flags of the eventbridge.
+// StartBridge runs a bridge on a port, 0 for any, with the given flags of the eventbridge.
 func (r *Rig) StartBridge(w Fixture, port int, flags ...string) (*Process, error) {
 	text, err := json.Marshal(w)
 	if err != nil {
@@ -149,7 +149,7 @@ func (r *Rig) StartBridge(w Fixture, port int, flags ...string) (*Process, error
 	return p, err
 }
 
-// LimitBridges gives each bridge that is started from now on so many bytes of memory, as a container has them, and does nothing
+// LimitBridges limits the memory in bytes of each bridge that is started later, like a container's. It has no effect
 // where that is not possible: without root, or without version 2 of control groups.
 func (r *Rig) LimitBridges(bytes int64) {
 	if group, err := newCgroup(cgroupRoot, bytes); err == nil {
@@ -158,7 +158,7 @@ func (r *Rig) LimitBridges(bytes int64) {
 	}
 }
 
-// bridgeRole is cmd/eventbridge as the chart runs it, whose values are the flags' defaults.
+// bridgeRole runs cmd/eventbridge with the chart's values, which are the flags' defaults.
 func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	flags := pflag.NewFlagSet("bridge", pflag.ContinueOnError)
 	path := flags.String("fixture", "", "")
@@ -230,7 +230,7 @@ func readFixture(path string) (Fixture, error) {
 	return w, nil
 }
 
-// tokens are texts of the form namespace/name, and take so long to be reviewed.
+// tokens accepts tokens of the form namespace/name, after the duration of a review.
 type tokens time.Duration
 
 // Review implements identity.Reviewer.
@@ -247,7 +247,7 @@ func (t tokens) Review(ctx context.Context, token, _ string) (identity.Account, 
 	return identity.Account{Namespace: namespace, Name: name}, nil
 }
 
-// fixedRoutes never change.
+// fixedRoutes is an immutable set of routes.
 type fixedRoutes []routing.Route
 
 // Watch implements eventbridge.Routes.
@@ -257,7 +257,7 @@ func (f fixedRoutes) Watch(ctx context.Context, apply func([]routing.Route)) err
 	return nil
 }
 
-// fixedEndpoints never change. A Service that has none is asleep.
+// fixedEndpoints is an immutable set of endpoints. A Service without any is asleep.
 type fixedEndpoints map[string][]string
 
 // Watch implements sink.Endpoints.

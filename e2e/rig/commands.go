@@ -9,13 +9,13 @@ import (
 	"syscall"
 )
 
-// Command is one of the tools of a program that has several.
+// Command is one tool of a program.
 type Command struct {
 	Name, About string
 	Run         func(ctx context.Context, args []string) error
 }
 
-// Commands is the main function of a program whose first argument names one of its tools. It exits with 1 when that fails.
+// Commands is the main function of a program whose first argument selects a tool. It exits with 1 when the tool fails.
 func Commands(program string, commands []Command) {
 	var name string
 	if len(os.Args) > 1 {

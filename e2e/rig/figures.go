@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Setting reads a positive number from the environment.
+// Setting returns a positive number from the environment, or the default.
 func Setting(name string, otherwise int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
 		return n
@@ -16,7 +16,7 @@ func Setting(name string, otherwise int) int {
 	return otherwise
 }
 
-// Median is the middle value, the lower one of two.
+// Median returns the middle value, or the lower one of two.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -25,7 +25,7 @@ func Median(values []float64) float64 {
 	return sorted[(len(sorted)-1)/2]
 }
 
-// Milliseconds is the percentile of durations, as a number.
+// Milliseconds returns a percentile of durations as a number.
 func Milliseconds(values []time.Duration, percent float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()

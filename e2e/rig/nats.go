@@ -22,20 +22,20 @@ import (
 const (
 	host       = "127.0.0.1"
 	syncAlways = "always"
-	syncUsual  = "2m" // nats-server's own
+	syncUsual  = "2m" // nats-server's default
 )
 
-// NATS is how a nats-server is started.
+// NATS configures a nats-server.
 type NATS struct {
 	Name   string
 	Port   int
-	Route  int    // port for the other servers, 0 for a server of its own
+	Route  int    // port for the other servers, 0 for a single server
 	Routes []int  // of all servers
-	Store  string // a directory; one of the rig's own when empty
-	Sync   string // nats-server's sync_interval; empty: the chart's for a server of its own, nats-server's in a cluster
+	Store  string // a directory; empty: one of the rig's
+	Sync   string // nats-server's sync_interval; empty: the chart's for a single server, nats-server's in a cluster
 }
 
-// StartNATS runs a nats-server. Its store stays when it ends, so that it can be started again.
+// StartNATS runs a nats-server. Its store remains after its end, so that it can be restarted.
 func (r *Rig) StartNATS(n NATS) (*Process, error) {
 	routes := make([]string, len(n.Routes))
 	for i, port := range n.Routes {
@@ -45,7 +45,7 @@ func (r *Rig) StartNATS(n NATS) (*Process, error) {
 		"-sync", n.sync(), "-route", strconv.Itoa(n.Route), "-routes", strings.Join(routes, ","))
 }
 
-// sync can be chosen from outside by NATS_SYNC, to see what it costs.
+// sync returns the sync_interval. NATS_SYNC overrides it, to measure its cost.
 func (n NATS) sync() string {
 	usual := syncAlways
 	if n.Route > 0 {
@@ -95,8 +95,8 @@ func natsRole(ctx context.Context, ready func(string), args []string) error {
 	return nil
 }
 
-// Ports finds n free ports. Another process may take them before they are used: a cluster's servers have to know each
-// other's ports before the first of them listens.
+// Ports returns n free ports. Another process may take them before they are used: a cluster's servers need each other's
+// ports before the first of them listens.
 func Ports(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {
@@ -110,7 +110,7 @@ func Ports(n int) ([]int, error) {
 	return ports, nil
 }
 
-// Serve answers requests on a port, 0 for any, until ctx ends.
+// Serve serves requests on a port, 0 for any, until ctx ends.
 func Serve(ctx context.Context, port int, ready func(string), handler http.Handler) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
@@ -125,7 +125,7 @@ func Serve(ctx context.Context, port int, ready func(string), handler http.Handl
 	return nil
 }
 
-// GetJSON requests a URL of a role and decodes the answer, unless answer is nil.
+// GetJSON requests a URL of a role and decodes the response, unless answer is nil.
 func GetJSON(ctx context.Context, url string, answer any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -148,8 +148,8 @@ func GetJSON(ctx context.Context, url string, answer any) error {
 	return nil
 }
 
-// WriteJSON answers a request of GetJSON.
+// WriteJSON writes the response to GetJSON.
 func WriteJSON(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // it fails when the client is gone
+	_ = json.NewEncoder(w).Encode(answer) // fails when the client has disconnected
 }

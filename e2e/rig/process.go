@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Role is the code of one process, which runs until ctx ends. It calls ready once, with its addresses.
+// Role is the code of a process, which runs until ctx ends. It calls ready once, with its addresses.
 type Role func(ctx context.Context, ready func(where string), args []string) error
 
 const (
@@ -27,7 +27,7 @@ const (
 	stopBound  = 45 * time.Second
 )
 
-// Main is the main function of a program that is one tool. It exits with 1 when the tool fails.
+// Main is the main function of a program with a single tool. It exits with 1 when the tool fails.
 func Main(tool func(ctx context.Context, r *Rig) error, roles map[string]Role) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -38,8 +38,8 @@ func Main(tool func(ctx context.Context, r *Rig) error, roles map[string]Role) {
 	}
 }
 
-// Run runs the role that args name, and the tool when they name none. The program starts its roles as itself: subcommand is the
-// argument that selects this tool among those of the program, and empty in a program that is one tool.
+// Run runs the role that args name, or otherwise the tool. The program starts itself for its roles: subcommand is the
+// argument that selects this tool, and empty in a program with a single tool.
 func Run(ctx context.Context, subcommand string, args []string, tool func(context.Context, *Rig) error, roles map[string]Role) error {
 	if len(args) > 1 && args[0] == roleFlag {
 		role, ok := roles[args[1]]
@@ -67,7 +67,7 @@ func ownRoles() map[string]Role { return map[string]Role{"nats": natsRole, "brid
 type Rig struct {
 	dir   string
 	self  []string // arguments of this program before those of a role
-	limit int64    // bytes of memory of a bridge, 0 for any
+	limit int64    // bytes of memory of a bridge, 0 for no limit
 
 	mu        sync.Mutex
 	processes []*Process
@@ -81,10 +81,10 @@ func newRig() (*Rig, error) {
 	return &Rig{dir: dir}, nil
 }
 
-// Dir is a directory that is removed with Close.
+// Dir returns a directory that Close removes.
 func (r *Rig) Dir() string { return r.dir }
 
-// Close kills what still runs and removes what was written.
+// Close kills the running processes and removes their files.
 func (r *Rig) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,23 +97,23 @@ func (r *Rig) Close() error {
 	return os.RemoveAll(r.dir)
 }
 
-// Process is a role that runs.
+// Process is a running role.
 type Process struct {
 	Where string // the addresses that the role reported when it was ready
 	role  string
-	group *cgroup // nil without one
+	group *cgroup // may be nil
 	cmd   *exec.Cmd
 	done  chan struct{}
 	err   error
 }
 
-// Address is one of those that the role reported, in its order.
+// Address returns one of the addresses that the role reported.
 func (p *Process) Address(i int) string { return strings.Fields(p.Where)[i] }
 
-// Start runs a role and returns when it is ready. Many goroutines may start processes.
+// Start runs a role and returns when it is ready. It is safe for concurrent use.
 func (r *Rig) Start(role string, args ...string) (*Process, error) { return r.start(nil, role, args) }
 
-// start is Start in a control group, nil for that of the tool.
+// start is Start in a control group, nil for the tool's.
 func (r *Rig) start(group *cgroup, role string, args []string) (*Process, error) {
 	cmd := exec.Command("/proc/self/exe", slices.Concat(r.self, []string{roleFlag, role}, args)...) //nolint:noctx // Stop and Kill end it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -157,7 +157,7 @@ func (r *Rig) start(group *cgroup, role string, args []string) (*Process, error)
 	}
 }
 
-// Stop asks the process to end and waits for it.
+// Stop terminates the process and waits for its end.
 func (p *Process) Stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -169,25 +169,25 @@ func (p *Process) Stop() error {
 	}
 }
 
-// Kill ends the process as a crash would, and waits for it.
+// Kill kills the process like a crash, and waits for its end.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// Freeze stops the process where it is, for Kill: it writes and answers nothing more.
+// Freeze suspends the process before a Kill: it makes no more writes or responses.
 func (p *Process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Run starts a program that is no role, whose output goes to the end of a file. It is the tool's to find out when it is ready.
+// Run starts a program other than a role, and appends its output to a file. The tool has to detect when it is ready.
 func (r *Rig) Run(name string, environment []string, path string, args ...string) (*Process, error) {
 	output, err := os.OpenFile(r.Log(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	defer func() { _ = output.Close() }() // the process has it, too
+	defer func() { _ = output.Close() }() // the process has it too
 	cmd := exec.Command(path, args...)    //nolint:noctx // Stop and Kill end it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stdout, cmd.Stderr, cmd.Env = output, output, append(os.Environ(), environment...)
@@ -205,5 +205,5 @@ func (r *Rig) Run(name string, environment []string, path string, args ...string
 	return p, nil
 }
 
-// Log is the file with the output of programs of that name.
+// Log returns the path of the output of programs with that name.
 func (r *Rig) Log(name string) string { return filepath.Join(r.dir, name+".log") }

@@ -12,10 +12,10 @@ import (
 type Event struct {
 	ID, Source, Type string
 	Data             string
-	Header           map[string]string // more headers; Content-Type is application/json unless it is among them
+	Header           map[string]string // more headers; Content-Type is application/json by default
 }
 
-// Publish posts the event to the URL once and returns the answer: 204 when it is stored.
+// Publish posts the event to the URL once and returns the response: 204 when it is stored.
 func (e Event) Publish(ctx context.Context, client *http.Client, url string) (status int, answer string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(e.Data))
 	if err != nil {

@@ -24,8 +24,8 @@ func TestBridgesHaveTheMemoryLimitOfTheChart(t *testing.T) {
 	require.Equal(t, BridgeMemory, values.Eventbridge.Resources.Limits.Memory.Value())
 }
 
-// Where there are no control groups, or they are of another version, nothing is written that looks like one.
-func TestAPlainDirectoryIsNoControlGroup(t *testing.T) {
+// Without control groups, or with another version, no file that looks like one may be written.
+func TestPlainDirectoryIsNotAControlGroup(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	_, err := newCgroup(root, 1<<30)

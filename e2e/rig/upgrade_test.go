@@ -19,7 +19,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-// TestMain is also that of the processes which the tests start.
+// TestMain is also the main function of the processes that the tests start.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == roleFlag {
 		Main(nil, nil)
@@ -36,9 +36,9 @@ const (
 	testTimeout     = time.Minute
 )
 
-// All bridges are replaced one after the other, each by SIGTERM after its successor is ready, as Kubernetes does it, while
-// publishers publish and a sink takes events, some of them at the second attempt.
-func TestARollingUpgradeOfTheBridgesUnderLoadLosesNothing(t *testing.T) {
+// All bridges are replaced one after the other, each by SIGTERM after its successor is ready, as in Kubernetes, while
+// publishers publish and a sink accepts events, some of them at the second attempt.
+func TestRollingUpgradeOfTheBridgesUnderLoadLosesNoEvent(t *testing.T) {
 	t.Parallel()
 	r, err := newRig()
 	require.NoError(t, err)
@@ -71,14 +71,14 @@ func TestARollingUpgradeOfTheBridgesUnderLoadLosesNothing(t *testing.T) {
 		go func() { ended <- old.Stop() }()
 		load.await(t, upgradeLag)
 		service.remove(old)
-		require.NoError(t, <-ended, "it drains and says that it ended well")
+		require.NoError(t, <-ended, "the bridge must drain and exit with 0")
 	}
 	load.await(t, upgradeStep)
 	published := load.stop(t)
 
 	require.Eventually(t, func() bool { return taken.count() >= published }, testTimeout, 10*time.Millisecond,
 		"lost: published %d, taken %d", published, taken.count())
-	require.LessOrEqual(t, taken.duplicates(), upgradeBridges*upgradeInFlight, "more than what was in flight")
+	require.LessOrEqual(t, taken.duplicates(), upgradeBridges*upgradeInFlight, "only events in flight may be duplicated")
 	conn, err := Connect(t.Context(), w.NATS)
 	require.NoError(t, err)
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
@@ -91,7 +91,7 @@ func TestARollingUpgradeOfTheBridgesUnderLoadLosesNothing(t *testing.T) {
 	t.Logf("published=%d duplicates=%d connections refused or broken=%d", published, taken.duplicates(), load.broken)
 }
 
-// ledger is a sink that records the events that it accepts. It accepts every seventh one at the second attempt.
+// ledger is a sink that records the accepted events. It accepts every seventh one at the second attempt.
 type ledger struct {
 	mu           sync.Mutex
 	calls, acked map[string]int
@@ -124,7 +124,7 @@ func (l *ledger) duplicates() (more int) {
 	return more
 }
 
-// service knows the bridges that publishers are to ask, as a Service of Kubernetes does.
+// service holds the bridges for publishers, like a Service of Kubernetes.
 type service struct {
 	mu      sync.Mutex
 	bridges []*Process
@@ -150,13 +150,13 @@ func (s *service) url() string {
 	return s.bridges[s.next%len(s.bridges)].Address(Public) + "/publish"
 }
 
-// load is publishers that publish one event after the other, each until a bridge has answered.
+// load is a group of publishers that publish one event after the other, each until a bridge has responded.
 type load struct {
 	service   *service
 	client    *http.Client
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
-	published chan struct{} // one for each event
+	published chan struct{} // one value per event
 
 	mu           sync.Mutex
 	next, broken int
@@ -199,7 +199,7 @@ func (l *load) fail(err error) {
 	l.cancel()
 }
 
-// publish tries again after a broken connection; every answer but 204 is a failure.
+// publish retries after a broken connection; every response other than 204 is a failure.
 func (l *load) publish(ctx context.Context, id string) error {
 	for {
 		event := Event{ID: id, Source: "shop", Type: "order.v1", Data: `{"order":` + id + `}`}
@@ -217,7 +217,7 @@ func (l *load) publish(ctx context.Context, id string) error {
 	}
 }
 
-// await waits for so many more events from now on.
+// await waits for the given number of further events.
 func (l *load) await(t *testing.T, events int) {
 	t.Helper()
 	for range events + len(l.published) {
@@ -226,12 +226,12 @@ func (l *load) await(t *testing.T, events int) {
 		case <-time.After(testTimeout):
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			require.FailNow(t, "nothing is published any more", "%v", l.failure)
+			require.FailNow(t, "publishing has stopped", "%v", l.failure)
 		}
 	}
 }
 
-// stop returns how many events were published.
+// stop returns the number of published events.
 func (l *load) stop(t *testing.T) int {
 	t.Helper()
 	l.cancel()

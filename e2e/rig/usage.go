@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// cgroupRoot is where a system has its control groups, version 2.
+// cgroupRoot is the directory of control groups, version 2.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// cgroup bounds the memory of a process as Kubernetes does that of a container: all of it, the kernel's for its sockets and
-// the page cache among it.
+// cgroup bounds the memory of a process as Kubernetes bounds a container's: including the kernel's memory for its
+// sockets and the page cache.
 type cgroup struct{ dir *os.File }
 
-// newCgroup fails where the system has another version, or does not let us.
+// newCgroup fails on a system with another version, or without permission.
 func newCgroup(root string, limit int64) (*cgroup, error) {
 	path, err := os.MkdirTemp(root, "rouse-rig-")
 	if err != nil {
@@ -43,12 +43,12 @@ func openCgroup(path string, limit int64) (*cgroup, error) {
 	if err := errors.Join(unknown, g.write("memory.max", limit)); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
-	_ = g.write("memory.swap.max", 0) // a kernel without swap has no such file
+	_ = g.write("memory.swap.max", 0) // missing in a kernel without swap
 	return g, nil
 }
 
 func (g *cgroup) write(name string, value int64) error {
-	file, err := os.OpenFile(filepath.Join(g.dir.Name(), name), os.O_WRONLY, 0) // never one that is no control group's
+	file, err := os.OpenFile(filepath.Join(g.dir.Name(), name), os.O_WRONLY, 0) // never creates a file outside of a control group
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (g *cgroup) write(name string, value int64) error {
 	return errors.Join(err, file.Close())
 }
 
-// peak is the most memory that the group has had, in MiB.
+// peak returns the peak memory of the group, in MiB.
 func (g *cgroup) peak() (int, error) {
 	text, err := os.ReadFile(filepath.Join(g.dir.Name(), "memory.peak"))
 	if err != nil {
@@ -66,7 +66,7 @@ func (g *cgroup) peak() (int, error) {
 	return int(bytes >> 20), err
 }
 
-// remove waits a little until the processes that have ended are gone.
+// remove waits briefly for ended processes to disappear.
 func (g *cgroup) remove() {
 	const tries, pause = 50, 10 * time.Millisecond
 	for range tries {
@@ -78,16 +78,16 @@ func (g *cgroup) remove() {
 	_ = g.dir.Close()
 }
 
-// ticksPerSecond is the kernel's unit of CPU time, which is the same on all Linux that Go runs on.
+// ticksPerSecond is the kernel's unit of CPU time, which is the same on all Linux systems that Go supports.
 const ticksPerSecond = 100
 
-// CPU is the processor time that the process has used.
+// CPU returns the CPU time of the process.
 func (p *Process) CPU() (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
 		return 0, fmt.Errorf("read CPU time: %w", err)
 	}
-	// The name of the program, in parentheses, may have spaces.
+	// The name of the program, in parentheses, may contain spaces.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	const user, system = 11, 12
 	if len(fields) <= system {
@@ -104,14 +104,14 @@ func (p *Process) CPU() (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
 }
 
-// PeakRSS is the most memory that the process has had, in MiB.
+// PeakRSS returns the peak resident memory of the process, in MiB.
 func (p *Process) PeakRSS() (int, error) { return p.memory("VmHWM:") }
 
-// RSS is the memory that the process has, in MiB.
+// RSS returns the resident memory of the process, in MiB.
 func (p *Process) RSS() (int, error) { return p.memory("VmRSS:") }
 
-// Peak is the most memory that a process has had, in MiB, and where the figure is from: its control group where the bridges
-// are limited, which counts the kernel's as well, and otherwise the pages that it had.
+// Peak returns the peak memory of a process, in MiB, and the source of the figure: its control group where bridges are
+// limited, which includes the kernel's memory, or otherwise its resident pages.
 func (p *Process) Peak() (mib int, from string, err error) {
 	if p.group != nil {
 		mib, err = p.group.peak()
@@ -138,8 +138,8 @@ func (p *Process) memory(name string) (int, error) {
 	return 0, fmt.Errorf("read memory: no %s", name)
 }
 
-// profile writes profiles of a bridge to the files that CPUPROFILE and MEMPROFILE name. What is in memory counts at the
-// moment that ctx ends, before the drain.
+// profile writes profiles of a bridge to the files that CPUPROFILE and MEMPROFILE name. The memory profile is taken
+// when ctx ends, before the drain.
 func profile(ctx context.Context) (stop func(), err error) {
 	stopCPU, err := profileCPU(os.Getenv("CPUPROFILE"))
 	if err != nil {

@@ -1,3 +1,4 @@
-// Package serverless shows on a real cluster how a Serverless brings the Function controller, changes its settings while Functions
-// serve, has it repaired, and takes it away. Build tag e2e; KUBECONFIG names the cluster. Run it with "make e2e-serverless".
+// Package serverless tests on a real cluster that a Serverless installs the Function controller, changes its settings
+// while Functions serve, repairs it, and removes it. Build tag e2e; KUBECONFIG names the cluster. Run it with "make
+// e2e-serverless".
 package serverless

@@ -35,7 +35,7 @@ const (
 
 var serverlessGVK = schema.GroupVersionKind{Group: "operator.kyma-project.io", Version: "v1alpha1", Kind: "Serverless"}
 
-// start makes a namespace for Functions, and the one for the Serverless. What the test does is undone.
+// start makes a namespace for Functions, and the one for the Serverless. The changes are undone after the test.
 func start(t *testing.T) (*framework.Cluster, string) {
 	t.Helper()
 	cluster, err := framework.Connect()
@@ -58,12 +58,12 @@ func start(t *testing.T) (*framework.Cluster, string) {
 		}
 		require.NoError(t, cluster.DeleteNamespace(ctx, namespace))
 		helm(t, "operator.enabled=false")
-		require.NoError(t, cluster.DeleteDefinition(ctx, "serverlesses.operator.kyma-project.io")) // which the chart keeps
+		require.NoError(t, cluster.DeleteDefinition(ctx, "serverlesses.operator.kyma-project.io")) // an uninstallation keeps it
 	})
 	return cluster, namespace
 }
 
-// operate puts an operator in the place of the chart's Function controller.
+// operate replaces the chart's Function controller by an operator.
 func operate(t *testing.T) {
 	t.Helper()
 	helm(t, "operator.enabled=true", "operator.namespaces={"+kymaSystem+"}")
@@ -79,7 +79,7 @@ func helm(t *testing.T, set ...string) {
 	require.NoError(t, err, string(out))
 }
 
-// apply writes a Serverless of kyma-system.
+// apply writes a Serverless in kyma-system.
 func apply(t *testing.T, cluster *framework.Cluster, name, spec string) {
 	t.Helper()
 	require.NoError(t, cluster.ApplyYAML(t.Context(), kymaSystem, fmt.Sprintf(

@@ -32,10 +32,10 @@ import (
 	"github.com/rouse-run/rouse/runtimes/golang/function"
 )
 
-// handlerVariable makes this program the Function with that handler.
+// handlerVariable makes this program run the named handler as a Function.
 const handlerVariable = "CONTRACT_HANDLER"
 
-// own are the handlers for what Go alone does.
+// own are the handlers for features of Go only.
 var own = map[string]func(){
 	"misstated": func() { function.Serve(misstated) },
 	"lasting":   func() { function.Serve(lasting) },
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// contract is what all runtimes share.
+// contract is the part of the contract that all runtimes share.
 type contract struct {
 	Environment  map[string]string
 	Variants     map[string]variant
@@ -128,7 +128,7 @@ func readContract(t *testing.T) contract {
 	return all
 }
 
-func TestTheServerDoesWhatTheContractSays(t *testing.T) {
+func TestServerFulfilsTheContract(t *testing.T) {
 	t.Parallel()
 	all := readContract(t)
 	for _, variant := range all.Variants {
@@ -181,7 +181,7 @@ func (c request) run(t *testing.T, shared map[string]string, v variant) {
 		requirePattern(t, pattern, publisher.got(t)[0].header.Get(name), name)
 	}
 	if c.Spans != nil {
-		require.NoError(t, server.process.Signal(syscall.SIGTERM)) // the end of a server sends the spans that it has
+		require.NoError(t, server.process.Signal(syscall.SIGTERM)) // a server sends its remaining spans when it ends
 		require.Equal(t, 0, server.wait(t))
 		requireSpans(t, collector.got(t), c.Spans)
 	}
@@ -201,7 +201,7 @@ func (s step) run(t *testing.T, server *started, v variant) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) { once(c) }, testTimeout, 10*time.Millisecond)
 }
 
-// answered is an answer that has been read.
+// answered is a response whose body has been read.
 type answered struct {
 	*http.Response
 
@@ -232,7 +232,7 @@ func (s step) send(ctx context.Context, server *started) (answered, error) {
 	return read(answer)
 }
 
-// hold sends all of a request but the last byte of its body.
+// hold sends a request except the last byte of its body.
 func (s step) hold(t *testing.T, server *started) net.Conn {
 	t.Helper()
 	var text strings.Builder
@@ -243,7 +243,7 @@ func (s step) hold(t *testing.T, server *started) net.Conn {
 	return server.sent(t, text.String()+"\r\n"+s.Request.Body[:len(s.Request.Body)-1])
 }
 
-// finish sends that byte, too.
+// finish sends the last byte.
 func (s step) finish(t *testing.T, conn net.Conn, v variant) {
 	t.Helper()
 	_, err := io.WriteString(conn, s.Request.Body[len(s.Request.Body)-1:])
@@ -261,7 +261,7 @@ func (s step) check(t require.TestingT, answer answered, v variant) {
 	for name, pattern := range s.Response.Headers {
 		got := answer.Header.Get(name)
 		if name == "connection" && answer.Close {
-			got = "close" // which the client takes away
+			got = "close" // the client removes the header
 		}
 		if pattern == nil {
 			require.Empty(t, got, name)
@@ -285,7 +285,7 @@ func (s step) check(t require.TestingT, answer answered, v variant) {
 	}
 }
 
-// requirePattern also knows what the patterns have of look-ahead: that an id is not all zeros.
+// requirePattern also supports the look-ahead of the patterns: an id that is not all zeros.
 func requirePattern(t require.TestingT, pattern, text, name string) {
 	ahead := regexp.MustCompile(`\(\?!0\{(\d+)\}-\)`)
 	require.Regexp(t, ahead.ReplaceAllString(pattern, ""), text, name)
@@ -294,7 +294,7 @@ func requirePattern(t require.TestingT, pattern, text, name string) {
 	}
 }
 
-// started is a Function that listens.
+// started is a listening Function.
 type started struct {
 	url     string
 	process *os.Process
@@ -313,7 +313,7 @@ func start(t *testing.T, handler string, env map[string]string) *started {
 	return s
 }
 
-// startProgram is false for one that ended before it listened.
+// startProgram returns false for a program that ended before it listened.
 func startProgram(t *testing.T, program string, env map[string]string) (*started, bool) {
 	t.Helper()
 	ready, writer, err := os.Pipe()
@@ -359,7 +359,7 @@ func (s *started) wait(t *testing.T) int {
 	}
 }
 
-// synchronized is output that is read while it is written.
+// synchronized is output for concurrent use.
 type synchronized struct {
 	mu   sync.Mutex
 	text bytes.Buffer

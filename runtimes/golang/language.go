@@ -31,13 +31,13 @@ func Language() *language.Language {
 		Name: "go", Folder: "golang", Title: "Go", Default: "go126",
 		Runtimes:    []language.Runtime{{Name: "go126", Modern: true}},
 		FunctionDir: functionDir,
-		// Telemetry would have each build leave a process behind, which goes on writing into its HOME.
+		// Telemetry would leave a process behind after each build, which continues to write into its HOME.
 		BuildHome: map[string]string{".config/go/telemetry/mode": "off"},
 		Handler:   handlerFile, Check: check,
 		Packages: language.PackageManager{
 			Program: "go", Manifest: manifest, Settings: "go.env", Locks: []string{"go.sum"},
 			Matters: func(manifest string) bool { return strings.TrimSpace(manifest) != "" },
-			// The compiler fetches the modules that it needs.
+			// The compiler fetches the required modules.
 			Needed:   func([]byte) bool { return false },
 			Validate: validate, Classify: classify,
 		},
@@ -47,8 +47,8 @@ func Language() *language.Language {
 	}
 }
 
-// compile starts the compiler. Whatever the settings of a machine or of private modules say, no other toolchain is fetched,
-// no version control runs, no C is compiled, and no flag of theirs counts.
+// compile returns the command of the compiler. Regardless of the settings of a machine or of private modules, no other
+// toolchain is fetched, no version control is run, no C is compiled, and their flags are ignored.
 func compile(c language.Compilation) language.Command {
 	env := []string{
 		"GOTOOLCHAIN=local", "GOVCS=*:off", "GOWORK=off", "GO111MODULE=on", "CGO_ENABLED=0", "GOFLAGS=-mod=mod",
@@ -83,7 +83,7 @@ func local() language.Local {
 	}
 }
 
-// readProbe: the program itself is below GOROOT, past the scripts of version managers.
+// readProbe parses the program's path below GOROOT, bypassing the scripts of version managers.
 func readProbe(output string) (path, version, made string) {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	if len(lines) < 3 {
@@ -97,7 +97,7 @@ const shapes = "write one of: func Handle(w http.ResponseWriter, r *http.Request
 	"func Handle(ctx context.Context, event function.Event) error, or with (any, error), (*function.Event, error) or " +
 	"(*function.Response, error) in place of error"
 
-// check parses the handler. What only types show, the compiler says.
+// check parses the handler. The compiler reports type errors.
 func check(source language.Source, _ language.Compiler) string {
 	files := token.NewFileSet()
 	parsed, err := parser.ParseFile(files, source.File, source.Text, parser.SkipObjectResolution)
@@ -121,7 +121,7 @@ func check(source language.Source, _ language.Compiler) string {
 	return "there is no func Handle in " + source.File + "; " + shapes
 }
 
-// parseError is the first few of the parser's errors.
+// parseError returns the first errors of the parser.
 func parseError(err error) string {
 	const most = 5
 	var list scanner.ErrorList
@@ -138,14 +138,14 @@ func parseError(err error) string {
 const (
 	ownPackage = ownModule + "/runtimes/golang/function"
 	goVersion  = "1.26"
-	// withoutName is the module of a source without a go.mod.
+	// withoutName is the module path of a source without a go.mod.
 	withoutName = "handler"
-	// crashFile has the package of the handler import the server's before anything of its own is initialised.
+	// crashFile makes the handler's package import the server's crash package, which is initialised first.
 	crashFile = "zz_rouse_crash.go"
 )
 
-// project makes the source a dependency of a main module of ours. So nothing in its go.mod has a say in the build but what
-// is taken over here: which modules it needs, and replacements that stay within the source.
+// project makes the source a dependency of a generated main module. So its go.mod affects the build only by the
+// directives that are copied here: the required modules, and replacements within the source.
 func project(p language.Project) (map[string]string, string) {
 	text := p.Read(manifest)
 	module, err := parseModule(text)
@@ -187,7 +187,7 @@ func main() { server.Serve(handler.Handle) }
 	return files, ""
 }
 
-// mainModule is the go.mod of the main module.
+// mainModule returns the go.mod of the main module.
 func mainModule(p language.Project, m *module) (string, string) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "module rouse.invalid/function\n\ngo %s\n\nrequire (\n\t%s %s\n\t%s v0.0.0\n)\n\n",
@@ -207,8 +207,8 @@ func mainModule(p language.Project, m *module) (string, string) {
 	return text.String(), ""
 }
 
-// packageOf is the name of the handler's package. It is also where an import is refused that no module provides, which the
-// compiler would look for in whatever version is the latest.
+// packageOf returns the name of the handler's package. It also rejects an import that no required module provides, for
+// which the compiler would otherwise search the latest version.
 func packageOf(p language.Project, m *module) (name, problem string) {
 	for _, file := range p.Names {
 		if strings.EqualFold(path.Ext(file), ".s") {
@@ -221,7 +221,7 @@ func packageOf(p language.Project, m *module) (name, problem string) {
 		files := token.NewFileSet()
 		parsed, err := parser.ParseFile(files, file, p.Read(file), parser.ImportsOnly)
 		if err != nil {
-			continue // the compiler says it, if the file counts on this platform
+			continue // the compiler reports it, if the file is used on this platform
 		}
 		if file == handlerFile {
 			name = parsed.Name.Name
@@ -248,7 +248,7 @@ func isCompiled(file string) bool {
 	})
 }
 
-// inNested reports whether a file is of another module within the source, which has a go.mod of its own.
+// inNested reports whether a file belongs to a nested module of the source, with its own go.mod.
 func inNested(p language.Project, file string) bool {
 	for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
 		if slices.Contains(p.Names, dir+"/"+manifest) {
@@ -278,7 +278,7 @@ var (
 
 const mostLines = 10
 
-// classify finds out why the compiler failed, which fetches modules as well.
+// classify classifies the failure of the compiler, which fetches modules as well.
 func classify(f language.Failed) (language.Reason, string) {
 	output := f.Output
 	if reason, message := classifySource(f); reason != "" {
@@ -311,7 +311,7 @@ func classify(f language.Failed) (language.Reason, string) {
 	return language.SourceInvalid, "go build failed: " + renamed(language.LastLine(output))
 }
 
-// classifySource is for what the user wrote.
+// classifySource classifies errors in the user's source.
 func classifySource(f language.Failed) (language.Reason, string) {
 	output := f.Output
 	if groups := goTooNew.FindStringSubmatch(output); groups != nil {
@@ -343,7 +343,7 @@ func classifySource(f language.Failed) (language.Reason, string) {
 	return "", ""
 }
 
-// renamed names files as the user does.
+// renamed replaces file names by the user's.
 func renamed(text string) string {
 	return strings.ReplaceAll(strings.TrimSpace(text), "../source/", "")
 }

@@ -59,7 +59,7 @@ func TestSIGTERMEndsAnIdleServerAlsoWithAnOpenConnection(t *testing.T) {
 	_, err = conn.Read(make([]byte, 1))
 	require.NoError(t, err)
 	require.NoError(t, server.process.Signal(syscall.SIGTERM))
-	require.Equal(t, 0, server.wait(t)) // in less time than a server keeps a connection that is silent
+	require.Equal(t, 0, server.wait(t)) // in less time than a server keeps an idle connection
 	require.NoError(t, conn.Close())
 }
 
@@ -73,7 +73,7 @@ func TestASecondSignalEndsACallThatIsRunning(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(server.output.String(), "began") }, testTimeout, 10*time.Millisecond)
 	require.NoError(t, server.process.Signal(syscall.SIGTERM))
 	require.Eventually(t, func() bool {
-		// The first has been taken once nobody can connect any more.
+		// The first signal has been handled once connections are refused.
 		other, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(server.url, "http://"))
 		if err == nil {
 			_ = other.Close()
@@ -85,8 +85,9 @@ func TestASecondSignalEndsACallThatIsRunning(t *testing.T) {
 	require.NoError(t, conn.Close())
 }
 
-// What other languages find when they load a handler, a compiled one finds when it is built, but for its initialisation.
-func TestAHandlerThatCannotLoadSaysWhy(t *testing.T) {
+// Errors that other languages find when they load a handler are found by the build of a compiled one, except those of
+// its initialisation.
+func TestHandlerThatCannotLoadReportsTheReason(t *testing.T) {
 	t.Parallel()
 	all := readContract(t)
 	found := 0
@@ -126,7 +127,7 @@ func TestAHandlerThatCannotLoadSaysWhy(t *testing.T) {
 	require.Equal(t, 4, found)
 }
 
-// compiled is the program of a handler.
+// compiled returns the program of a handler.
 func compiled(t *testing.T, source string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -143,7 +144,7 @@ func compiled(t *testing.T, source string) (string, error) {
 	}, io.Discard)
 }
 
-func TestAPanicOfALaterTimeIsInTheLogAndNotInTheStatus(t *testing.T) {
+func TestLaterPanicIsInTheLogAndNotInTheStatus(t *testing.T) {
 	t.Parallel()
 	source := `package handler
 
@@ -193,7 +194,7 @@ func TestAServerWithTooManyCallsThatHangIsReplaced(t *testing.T) {
 	require.Equal(t, "50 calls hang: the process ends, to be replaced\n", string(text))
 }
 
-// misstated answers with the status that the path is.
+// misstated responds with the status in the path.
 func misstated(w http.ResponseWriter, r *http.Request) {
 	status, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
 	if err != nil {
@@ -207,7 +208,7 @@ func misstated(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func TestAStatusThatThereIsNotIsAnsweredByTheServer(t *testing.T) {
+func TestInvalidStatusIsReplacedByTheServer(t *testing.T) {
 	t.Parallel()
 	server := start(t, "misstated", map[string]string{})
 	for path, want := range map[string]struct {
@@ -253,14 +254,14 @@ func TestATokenIsReadAgainWhenItsFileChanges(t *testing.T) {
 		case 1:
 			require.NoError(t, os.WriteFile(token, []byte("the-second"), 0o600))
 		case 2:
-			require.NoError(t, os.Rename(token, token+".away")) // while it cannot be read, the last one counts
+			require.NoError(t, os.Rename(token, token+".away")) // while it cannot be read, the last token is used
 		case 3:
 			require.NoError(t, os.WriteFile(token, []byte("no header\ntakes this"), 0o600))
 		}
 	}
 }
 
-func TestTheHandlerOfThePageCompiles(t *testing.T) {
+func TestDocumentedHandlerCompiles(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "functions.md"))
 	require.NoError(t, err)
@@ -272,7 +273,7 @@ func TestTheHandlerOfThePageCompiles(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// upgraded is a handler that takes the connection, and answers each line of it after the call's time is over.
+// upgraded is a handler that takes over the connection, and responds to each line after the call's timeout.
 func upgraded(w http.ResponseWriter, r *http.Request) {
 	conn, buffered, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -304,7 +305,7 @@ func upgraded(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// upgrade asks for another protocol, and returns the connection once the Function speaks it.
+// upgrade requests another protocol, and returns the connection after the switch.
 func (s *started) upgrade(t *testing.T, path string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn := s.sent(t, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
@@ -378,7 +379,7 @@ func lasting(w http.ResponseWriter, r *http.Request) {
 
 type podLoad struct{ Requests, Running, ViaGateway, ViaEventbridge int }
 
-// requireLoad waits until the server says that this is its load.
+// requireLoad waits until the server reports this load.
 func requireLoad(t *testing.T, server *started, want podLoad) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
@@ -393,7 +394,7 @@ func requireLoad(t *testing.T, server *started, want podLoad) {
 	}, testTimeout, 10*time.Millisecond)
 }
 
-// sent writes a request to a connection of its own.
+// sent writes a request to a new connection.
 func (s *started) sent(t *testing.T, request string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
@@ -420,7 +421,7 @@ func TestAStreamIsUnderWayUntilItEnds(t *testing.T) {
 	requireLoad(t, server, podLoad{Requests: 1})
 }
 
-func TestACallWhoseClientHasGoneIsUnderWayForNoLongerThanItsTimeout(t *testing.T) {
+func TestCallOfADisconnectedClientEndsAtItsTimeout(t *testing.T) {
 	t.Parallel()
 	server := start(t, "lasting", map[string]string{"FUNC_TIMEOUT": "0.5"})
 	require.NoError(t, server.sent(t, "GET /hang HTTP/1.1\r\nHost: x\r\n\r\n").Close())
@@ -429,7 +430,7 @@ func TestACallWhoseClientHasGoneIsUnderWayForNoLongerThanItsTimeout(t *testing.T
 	require.Equal(t, 0, server.wait(t))
 }
 
-func TestABodyThatDoesNotComeIsAnsweredForAtTheTimeout(t *testing.T) {
+func TestMissingBodyIsRespondedToAtTheTimeout(t *testing.T) {
 	t.Parallel()
 	for _, contentType := range []string{"text/plain", "application/cloudevents+json"} {
 		t.Run(contentType, func(t *testing.T) {

@@ -9,23 +9,23 @@ import (
 	"unicode"
 )
 
-// ownModule is that of the server, which handlers may import.
+// ownModule is the server's module, which handlers may import.
 const ownModule = "github.com/rouse-run/rouse"
 
-// module is what of a go.mod decides how a source is compiled. The rest is the compiler's to read, and to refuse.
+// module holds the directives of a go.mod that affect the compilation. The compiler validates the rest.
 type module struct {
 	path, goVersion string
-	requires        []string // paths of modules
+	requires        []string // module paths
 	replaces        []replacement
 }
 
 type replacement struct {
 	old, oldVersion string
-	with, version   string // no version: with is a folder
+	with, version   string // without a version with is a folder
 	line            int
 }
 
-// parseModule reads lines and blocks as a go.mod has them.
+// parseModule parses the lines and blocks of a go.mod.
 func parseModule(text string) (module, error) {
 	var found module
 	block := ""
@@ -102,7 +102,7 @@ func (m *module) take(words []string, line int) error {
 	return nil
 }
 
-// checkTaken refuses words that would be others in the main module, which takes over what these directives say.
+// checkTaken rejects words that would have another meaning in the main module, into which these directives are copied.
 func checkTaken(words []string) error {
 	if words[0] != "module" && words[0] != "go" && words[0] != "replace" {
 		return nil
@@ -115,8 +115,8 @@ func checkTaken(words []string) error {
 	return nil
 }
 
-// isForeign reports whether a character belongs to no path, folder or version. A line break, a quote, a bracket or a comment would make
-// a word several ones where it is written out.
+// isForeign reports whether a character is invalid in paths, folders and versions. A line break, a quote, a bracket or
+// a comment would split a word when it is written.
 func isForeign(c rune) bool {
 	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !unicode.IsMark(c) && !strings.ContainsRune("-._~/+!:@", c)
 }
@@ -140,7 +140,7 @@ func (m *module) replace(words []string, line int) error {
 	return nil
 }
 
-// target is the replacement as the project's main module has it, false for one that leads out of the source.
+// target returns the replacement for the project's main module. It returns false for one that leads out of the source.
 func (r replacement) target() (string, bool) {
 	if r.version != "" {
 		return r.with + " " + r.version, true
@@ -159,7 +159,7 @@ func validate(text string) string {
 	return ""
 }
 
-// provides reports whether the module or one of its dependencies may have a package, by the name of it.
+// provides reports whether the module or one of its dependencies may contain a package, judging by its path.
 func (m *module) provides(imported string) bool {
 	if within(imported, ownModule) || within(imported, m.path) {
 		return true
@@ -176,7 +176,7 @@ func within(imported, module string) bool {
 	return imported == module || strings.HasPrefix(imported, module+"/")
 }
 
-// version is one that a module of that path may have.
+// version returns a version that a module of that path may have.
 func version(of string) string {
 	last := path.Base(of)
 	if number, found := strings.CutPrefix(last, "v"); found && number != "" && strings.Trim(number, "0123456789") == "" && number != "0" && number != "1" {

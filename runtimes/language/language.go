@@ -110,7 +110,7 @@ func (l *Language) Has(runtime string) bool {
 	return found && version != "" && strings.Trim(version, "0123456789") == ""
 }
 
-// Runtime returns the runtime with the name, with nothing but its name when it is not listed.
+// Runtime returns the runtime with the name. It contains only the name when it is not listed.
 func (l *Language) Runtime(name string) Runtime {
 	if i := slices.IndexFunc(l.Runtimes, func(r Runtime) bool { return r.Name == name }); i >= 0 {
 		return l.Runtimes[i]
@@ -145,7 +145,7 @@ type Compiled struct {
 	Binary string
 	// ServerDir is the directory of the server's sources in the runtime's image.
 	ServerDir string
-	// ObjectsDir is a folder of that one with what the compiler need not compile again; empty: there is none.
+	// ObjectsDir is a subfolder with precompiled objects; empty: none.
 	ObjectsDir string
 	// Project returns the files to write before the compilation, by their paths below the project's folder, whose SourceDir holds the source, or
 	// the error in the source.
@@ -190,13 +190,14 @@ type Compilation struct {
 type Local struct {
 	// Program is the interpreter or compiler in the PATH. Flag is the flag of `rouse dev` that replaces it.
 	Program, Flag string
-	// Probe are its arguments to print, as a JSON array, where it really is, past the scripts of version managers, its
-	// version, and all that code compiled by it depends on.
+	// Probe are the arguments that print, as a JSON array, the interpreter's real path, bypassing the scripts of
+	// version managers, its version, and the key on which compiled code depends.
 	Probe []string
 	// ReadProbe parses another form of output; nil for that array.
 	ReadProbe func(output string) (path, version, made string)
-	// Versioned names a program of the PATH that a runtime prefers to Program where it is of the runtime's version, with arguments
-	// in place of Probe that fail where it lacks its package manager; nil: there are no such names.
+	// Versioned returns a program in the PATH that is preferred to Program for a runtime if it has the runtime's
+	// version, and arguments in place of Probe that fail if it lacks its package manager; nil: there are no such
+	// programs.
 	Versioned func(runtime string) (program string, probe []string)
 	// Least is the oldest supported version: major and minor.
 	Least [2]int
@@ -215,7 +216,7 @@ type Local struct {
 	Entry func(server string) []string
 	// LayerKnowsItsPlace reports that layer.sh needs the final path of its tree.
 	LayerKnowsItsPlace bool
-	// Environment is what the runtime's image has, and what suits one machine for many Functions.
+	// Environment lists the variables of the runtime's image, adapted to a machine with many Functions.
 	Environment []Variable
 	// SlowBefore holds variables of the machine that are dropped before a major version, because they slow down each start.
 	SlowBefore map[string]int
@@ -244,7 +245,7 @@ type Debugger struct {
 
 // PackageManager installs the dependencies of Functions.
 type PackageManager struct {
-	// Program is the package manager, or what runs it, in the runtime's image.
+	// Program is the package manager, or the program that runs it, in the runtime's image.
 	Program string
 	// Manifest is the file that names dependencies.
 	Manifest string
@@ -252,48 +253,49 @@ type PackageManager struct {
 	Dir string
 	// Settings is the file of the package manager's settings, also in the Secret of private packages.
 	Settings string
-	// Locks are further files that decide what is installed, where they are beside the manifest.
+	// Locks are further files beside the manifest that determine the installed versions.
 	Locks []string
-	// Outward are manifests that depend on yet other files of the source.
+	// Outward matches manifests that depend on other files of the source.
 	Outward *regexp.Regexp
-	// Unstable are files that differ between two runs, by their path below the Function's directory. No runtime reads them.
+	// Unstable are files that differ between two runs, relative to the Function's directory. Runtimes do not read them.
 	Unstable []string
 
-	// Validate says what is wrong with a manifest, empty for nothing; nil: the package manager says it.
+	// Validate returns the error in a manifest, or an empty string; nil: the package manager reports errors.
 	Validate func(manifest string) string
-	// Matters reports whether a manifest makes a difference to the Function. Tools write some without any entry, too.
+	// Matters reports whether a manifest affects the Function. Some tools write empty ones.
 	Matters func(manifest string) bool
-	// Needed reports whether a manifest leaves anything to do for the package manager; nil: any that is not blank does.
+	// Needed reports whether the package manager has work to do for a manifest; nil: for any manifest that is not
+	// blank.
 	Needed func(manifest []byte) bool
-	// Install is how the package manager is started.
+	// Install returns the command of the package manager.
 	Install func(Installation) Command
-	// Classify finds out why the package manager failed.
+	// Classify classifies the failure of the package manager.
 	Classify func(Failed) (Reason, string)
 }
 
-// Installation is what to install, where and with what.
+// Installation holds the parameters of an installation.
 type Installation struct {
-	// Program is the package manager, or what runs it.
+	// Program is the package manager, or the program that runs it.
 	Program string
-	// Dir has the manifest and gets the packages.
+	// Dir contains the manifest, and receives the packages.
 	Dir string
 	// Settings is the file with the package manager's settings; empty for none.
 	Settings string
-	// Work is a folder for what the package manager leaves behind.
+	// Work is a folder for temporary files of the package manager.
 	Work string
-	// Cache is the folder where downloads are kept; empty: the package manager's own.
+	// Cache is the folder of the download cache; empty: the package manager's own.
 	Cache string
-	// Discard keeps no downloads.
+	// Discard disables the download cache.
 	Discard bool
 	// Has reports whether a file is in Dir.
 	Has func(name string) bool
 }
 
-// Command is a package manager to start in the directory of the manifest.
+// Command is a command to run in the directory of the manifest.
 type Command struct {
 	Line []string
 	// Env is added to the environment, NAME=value.
 	Env []string
-	// Log is a file with more than the package manager prints; empty: there is none.
+	// Log is a file with more details than the output; empty: none.
 	Log string
 }

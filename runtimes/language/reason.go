@@ -7,19 +7,19 @@ type Reason string
 const (
 	InvalidDependencies Reason = "InvalidDependencies" // the manifest cannot be parsed, or contradicts itself
 	PackageNotFound     Reason = "PackageNotFound"     // no such package, or no version that fits
-	PackageForbidden    Reason = "PackageForbidden"    // the package registry wants other credentials
+	PackageForbidden    Reason = "PackageForbidden"    // the package registry requires other credentials
 	CompilerMissing     Reason = "CompilerMissing"     // a package has no binary and the image no compiler
 	InstallFailed       Reason = "InstallFailed"       // the package manager failed for another reason
 	SourceInvalid       Reason = "SourceInvalid"       // the source does not compile, or there is no handler
 	SourceUnavailable   Reason = "SourceUnavailable"   // the repository, commit or directory cannot be read
 	ImageTooLarge       Reason = "ImageTooLarge"       // the layer exceeds the limit of the installation
-	RegistryForbidden   Reason = "RegistryForbidden"   // the registry wants other credentials
+	RegistryForbidden   Reason = "RegistryForbidden"   // the registry requires other credentials
 	OutOfMemory         Reason = "OutOfMemory"         // the build needs a larger build profile
 	BaseUnavailable     Reason = "BaseUnavailable"     // the runtime's image cannot be read
 
-	SourceUnreachable   Reason = "SourceUnreachable"   // the repository does not answer
-	PackagesUnreachable Reason = "PackagesUnreachable" // the package registry does not answer
-	RegistryUnavailable Reason = "RegistryUnavailable" // the registry does not answer
+	SourceUnreachable   Reason = "SourceUnreachable"   // the repository does not respond
+	PackagesUnreachable Reason = "PackagesUnreachable" // the package registry does not respond
+	RegistryUnavailable Reason = "RegistryUnavailable" // the registry does not respond
 	RegistryFull        Reason = "RegistryFull"        // the registry has no space
 	Interrupted         Reason = "Interrupted"         // the build was stopped, or took too long
 )

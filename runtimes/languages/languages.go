@@ -10,13 +10,13 @@ import (
 	"github.com/rouse-run/rouse/runtimes/python"
 )
 
-// all is the list. Nobody changes what is in it.
+// all is the immutable list.
 var all = []*language.Language{nodejs.Language(), python.Language(), golang.Language()}
 
 // All lists the languages, each with its runtimes.
 func All() []*language.Language { return all }
 
-// Of is the language of a runtime, as spec.runtime names it.
+// Of returns the language of a runtime, given the value of spec.runtime.
 func Of[R ~string](runtime R) (*language.Language, error) {
 	for _, each := range all {
 		if each.Has(string(runtime)) {
@@ -26,7 +26,7 @@ func Of[R ~string](runtime R) (*language.Language, error) {
 	return nil, fmt.Errorf("there is no runtime %s; take one of %s", runtime, strings.Join(Runtimes(), ", "))
 }
 
-// Runtimes names every runtime that Functions may have.
+// Runtimes returns the names of all supported runtimes.
 func Runtimes() []string {
 	var names []string
 	for _, each := range all {

@@ -25,7 +25,7 @@ func TestARuntimeBelongsToOneLanguage(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRuntimeIsAnErrorThatNamesTheRuntimes(t *testing.T) {
+func TestErrorForAnUnknownRuntimeListsTheRuntimes(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "ruby34", "nodejs", "python", "nodejs22x", "nodejs-22", "Nodejs22", "22"} {
 		_, err := Of(name)
@@ -33,7 +33,7 @@ func TestWhatIsNoRuntimeIsAnErrorThatNamesTheRuntimes(t *testing.T) {
 	}
 }
 
-func TestARuntimeThatIsNoLongerOfferedStaysOfItsLanguage(t *testing.T) {
+func TestRemovedRuntimeStillBelongsToItsLanguage(t *testing.T) {
 	t.Parallel()
 	for runtime, language := range map[string]string{"nodejs18": "nodejs", "python39": "python"} {
 		found, err := Of(runtime)
@@ -44,7 +44,7 @@ func TestARuntimeThatIsNoLongerOfferedStaysOfItsLanguage(t *testing.T) {
 	}
 }
 
-func TestEveryLanguageIsDescribedWhole(t *testing.T) {
+func TestEveryLanguageIsDescribedCompletely(t *testing.T) {
 	t.Parallel()
 	for _, each := range all {
 		require.DirExists(t, filepath.Join("..", each.Folder))
@@ -134,7 +134,7 @@ func TestTheChartHasAnImageForEveryRuntimeOfTheList(t *testing.T) {
 
 func TestTheLocalClusterHasEveryRuntimeOfTheList(t *testing.T) {
 	t.Parallel()
-	// A module of its own, which imports none of this one.
+	// It is in a separate module, which imports nothing of this one.
 	text, err := os.ReadFile(filepath.Join("..", "..", "e2e", "cluster", "rouse", "runtimes.go"))
 	require.NoError(t, err)
 	for _, name := range Runtimes() {

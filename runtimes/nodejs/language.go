@@ -15,7 +15,7 @@ import (
 //go:embed kyma.sh
 var kymaScript string
 
-// packagesDir is where npm installs.
+// packagesDir is the directory of installed packages.
 const packagesDir = "node_modules"
 
 // Language describes Node.js.
@@ -46,7 +46,7 @@ func Language() *language.Language {
 	}
 }
 
-// otherHandlers are named by the kind of module, and by the package.
+// otherHandlers returns the files that the kind of module and the package name.
 func otherHandlers(manifest []byte) []language.Candidate {
 	candidates := []language.Candidate{{File: "handler.mjs"}, {File: "handler.cjs"}}
 	if main := entryOf(manifest).Main; main != "" {
@@ -55,7 +55,7 @@ func otherHandlers(manifest []byte) []language.Candidate {
 	return candidates
 }
 
-// entry is what a package.json says about its own files. What cannot be read is npm's to report.
+// entry contains the fields of a package.json about its own files. npm reports a malformed one.
 type entry struct {
 	Main string `json:"main"`
 	Type string `json:"type"`
@@ -79,10 +79,10 @@ try {
   process.exitCode = 3;
 }`
 
-// moduleWords are what CommonJS's parser calls the parts of an ES module.
+// moduleWords matches messages of CommonJS's parser about parts of an ES module.
 var moduleWords = regexp.MustCompile(`(?i)\b(import|export|module|await)\b`)
 
-// check compiles a source as the kind of module that Node.js takes it for.
+// check compiles a source as the kind of module that Node.js would load it as.
 func check(source language.Source, compiler language.Compiler) string {
 	module := entryOf(source.Manifest).Type
 	switch filepath.Ext(source.File) {
@@ -108,19 +108,19 @@ func local() language.Local {
 		Remedy:       "install Node.js 20.19 or newer with npm, from https://nodejs.org or your system's packages",
 		VersionParts: 1, Manager: "npm",
 		ManagerRemedy: "npm comes with Node.js", TrustVariable: "NODE_EXTRA_CA_CERTS",
-		// Entry is that of the runtime's image.
+		// Entry is the same as in the runtime's image.
 		Entry: func(server string) []string {
 			return []string{
 				"--disable-warning=MODULE_TYPELESS_PACKAGE_JSON", "--disable-warning=ExperimentalWarning", filepath.Join(server, "server.js"),
 			}
 		},
 		Environment: []language.Variable{{Name: "NODE_ENV", Value: "production"}},
-		// Node.js 22 is the first that reads extra certificates when a handler needs them, and not at every start, of which
-		// they are half on a machine that names all of its own.
+		// Node.js 22 is the first version that reads extra certificates when a handler needs them, rather than at every
+		// start, of which they take half on a machine that lists all of its certificates there.
 		SlowBefore: map[string]int{"NODE_EXTRA_CA_CERTS": 22},
-		// Node.js finds modules above a file too.
+		// Node.js also searches folders above a file for modules.
 		ServerPackages: packagesDir,
-		// The server's own clock runs on the event loop that handlers share.
+		// The server's own timers run on the event loop that handlers share.
 		Watched: true,
 		Debugger: language.Debugger{
 			Port: 9229,
@@ -136,13 +136,13 @@ func local() language.Local {
 func mapSource(source, origin string, line int) (string, error) {
 	text, err := json.Marshal(map[string]any{
 		"version": 3, "sources": []string{"file://" + origin}, "names": []string{},
-		// The first line by its number, and each other one after the line before.
+		// The first line has an absolute number, each other one is relative to the line before.
 		"mappings": "AA" + variableLength(line-1) + "A" + strings.Repeat(";AACA", strings.Count(source, "\n")),
 	})
 	return fmt.Sprintf("%s\n//# sourceMappingURL=data:application/json;base64,%s\n", source, base64.StdEncoding.EncodeToString(text)), err
 }
 
-// variableLength is how source maps write a number that is not negative.
+// variableLength encodes a non-negative number as in source maps.
 func variableLength(number int) string {
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	var text strings.Builder

@@ -12,17 +12,17 @@ import (
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
-// packageJSON has the fields of a package.json that decide how it is treated.
+// packageJSON contains the fields of a package.json that affect its installation.
 type packageJSON struct {
 	Dependencies         map[string]string `json:"dependencies"`
 	OptionalDependencies map[string]string `json:"optionalDependencies"`
 	PeerDependencies     map[string]string `json:"peerDependencies"`
-	// Type and Imports change how Node.js reads the source.
+	// Type and Imports affect how Node.js loads the source.
 	Type    string         `json:"type"`
 	Imports map[string]any `json:"imports"`
 }
 
-// matters: what cannot be read is npm's to report.
+// matters is true for a malformed package.json, which npm reports.
 func matters(manifest string) bool {
 	var found packageJSON
 	err := json.Unmarshal([]byte(manifest), &found)
@@ -30,7 +30,7 @@ func matters(manifest string) bool {
 		len(found.Dependencies)+len(found.OptionalDependencies)+len(found.PeerDependencies) > 0
 }
 
-// needed: npm also runs scripts and links workspaces.
+// needed is also true for scripts and workspaces, which npm runs and links.
 func needed(manifest []byte) bool {
 	var parsed map[string]json.RawMessage
 	if json.Unmarshal(manifest, &parsed) != nil {
@@ -46,7 +46,7 @@ func needed(manifest []byte) bool {
 	return false
 }
 
-// validate says where a package.json is none.
+// validate returns the position of an error in a package.json.
 func validate(text string) string {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" {
@@ -69,7 +69,7 @@ func validate(text string) string {
 	return fmt.Sprintf("%v. %s", err, form)
 }
 
-// position names the place of the byte before offset as editors do.
+// position returns the line and column of the byte before offset, as in editors.
 func position(text string, offset int64) string {
 	before := text[:min(max(int(offset)-1, 0), len(text))]
 	line := strings.Count(before, "\n") + 1
@@ -114,7 +114,7 @@ var (
 	npmPeer    = regexp.MustCompile(`(?m)^(peer .+)$`)
 )
 
-// npmErrors are the lines of npm that report its failure, without npm's prefix.
+// npmErrors returns the error lines of npm's output, without npm's prefix.
 func npmErrors(output string) string {
 	var errs strings.Builder
 	for line := range strings.Lines(output) {
@@ -125,7 +125,7 @@ func npmErrors(output string) string {
 	return errs.String()
 }
 
-// classify finds out from npm's output why it failed.
+// classify classifies a failure of npm by its output.
 func classify(f language.Failed) (language.Reason, string) {
 	errs := npmErrors(f.Output)
 	code := language.Match(npmCode, errs)
@@ -179,7 +179,7 @@ func unreachable(f language.Failed, code, errs string) (language.Reason, string)
 	return language.PackagesUnreachable, fmt.Sprintf("the package registry does not answer%s (%s); %s", where, code, f.Site.Later)
 }
 
-// failedScript is for what a package's own script, or Git, did.
+// failedScript classifies failures of a package's own script, or of Git.
 func failedScript(f language.Failed, code, errs string) (language.Reason, string) {
 	if code == "ENOENT" && strings.Contains(errs, "spawn git") {
 		return f.GitMissing()
@@ -202,7 +202,7 @@ func failedScript(f language.Failed, code, errs string) (language.Reason, string
 	return language.InstallFailed, fmt.Sprintf("npm failed with %s: %s", code, afterCode(errs))
 }
 
-// afterCode is the first line of npm's own explanation, without the tag that it begins with.
+// afterCode returns the first line of npm's explanation, without its tag.
 func afterCode(errs string) string {
 	_, rest, _ := strings.Cut(errs, "\n")
 	line, _, _ := strings.Cut(rest, "\n")

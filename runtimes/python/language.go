@@ -16,11 +16,11 @@ import (
 var kymaScript string
 
 const (
-	// functionDir is Kyma's.
+	// functionDir is the same as Kyma's.
 	functionDir = "/kubeless"
-	// packagesDir is where pip installs, flat; the runtime puts it on sys.path.
+	// packagesDir is the flat directory of installed packages; the runtime adds it to sys.path.
 	packagesDir = ".local"
-	// flatHandler is the runtime whose image of Kyma's contract reads another variable than the later ones.
+	// flatHandler is the runtime whose image of Kyma's contract reads a different variable than the later ones.
 	flatHandler = "python312"
 )
 
@@ -33,7 +33,7 @@ func Language() *language.Language {
 		Environment: []language.Variable{
 			{Name: "PYTHONUNBUFFERED", Value: "TRUE"}, {Name: "MOD_NAME", Value: "handler"}, {Name: "FUNC_HANDLER", Value: "main"},
 		},
-		// The order of hashes decides the order of sets in bytecode.
+		// The order of hashes determines the order of sets in bytecode.
 		BuildEnvironment: []string{"PYTHONHASHSEED=0"},
 		Handler:          "handler.py", Check: check,
 		Packages: language.PackageManager{
@@ -61,7 +61,7 @@ func kymaEnvironment(runtime string) []language.Variable {
 	return []language.Variable{{Name: "HANDLER_PATH", Value: functionDir}}
 }
 
-// compileScript compiles a source from its standard input and writes nothing. Its own frames would only stand before the
+// compileScript compiles a source from its standard input without writing files. Its own frames would only precede the
 // message.
 const compileScript = `
 import sys, traceback
@@ -84,7 +84,7 @@ func matters(manifest string) bool {
 	return false
 }
 
-// install installs flat, below one directory.
+// install installs into a flat directory.
 func install(i language.Installation) language.Command {
 	log := filepath.Join(i.Work, "pip.log")
 	line := []string{
@@ -108,7 +108,7 @@ func install(i language.Installation) language.Command {
 const probe = `import json, sys, sysconfig
 print(json.dumps([sys.executable, "%d.%d.%d" % sys.version_info[:3], sys.version + sysconfig.get_platform()]))`
 
-// versioned is the program with a runtime's version in its name. One without pip could install nothing, where python3 can.
+// versioned returns the program with a runtime's version in its name. It must have pip; otherwise python3 is used.
 func versioned(runtime string) (program string, probing []string) {
 	return "python3." + strings.TrimPrefix(runtime, "python3"), []string{"-I", "-c", "import pip\n" + probe}
 }
@@ -124,14 +124,14 @@ func local() language.Local {
 		Remedy:        "install Python 3.11 or newer with pip, from https://www.python.org or your system's packages (python3 and python3-pip)",
 		VersionParts:  2,
 		ManagerRemedy: "pip is the package python3-pip of Debian and Ubuntu", TrustVariable: "PIP_CERT",
-		// Entry is that of the runtime's image, and -S: packages of this machine, which no image has, are not to be found,
-		// and looking for them would cost a part of every start.
+		// Entry is the same as in the runtime's image, plus -S: this machine's packages, which are not in the image,
+		// must not be found, and searching for them would slow down every start.
 		Entry:              func(server string) []string { return []string{"-P", "-s", "-S", filepath.Join(server, "main.py")} },
 		LayerKnowsItsPlace: true,
 		Environment: []language.Variable{
 			{Name: "PYTHONUNBUFFERED", Value: "TRUE"},
 			{Name: "PYTHONDONTWRITEBYTECODE", Value: "1"},
-			// A laptop shares its cores among all Functions; a second process would only make the first start later.
+			// All Functions share a laptop's cores; a second process would only delay the first start.
 			{Name: "SERVER_PROCESSES", Value: "1"},
 		},
 		Bytecode: func(dir, final string) []string {
@@ -151,7 +151,8 @@ func debugArgs(address, installed string, entry []string) []string {
 	return append(append([]string{"-X", "frozen_modules=off"}, flags...), filepath.Join(installed, debugFile), address, main)
 }
 
-// mapSource compiles the source under the name of its file, and on its lines. A string of JSON is one of Python too.
+// mapSource compiles the source under the name of its file, with its line numbers. A JSON string is also a Python
+// string.
 func mapSource(source, origin string, line int) (string, error) {
 	text, err := json.Marshal(strings.Repeat("\n", line-1) + source)
 	if err != nil {
@@ -178,8 +179,8 @@ var (
 	pipPython    = regexp.MustCompile(`Requires-Python|requires a different Python|require a different python version`)
 )
 
-// classify finds out why pip failed: from what it printed, and from its log, because only that says what
-// kept pip from reading an index.
+// classify classifies a failure of pip by its output and its log, because only the log contains the reason why an index
+// could not be read.
 func classify(f language.Failed) (language.Reason, string) {
 	output := f.Output
 	if line := language.Match(pipInvalid, output); line != "" {
@@ -224,7 +225,7 @@ func noDistribution(f language.Failed, wanted string) (language.Reason, string) 
 		wanted, versions[strings.LastIndexByte(versions, ' ')+1:], f.Manifest)
 }
 
-// failedPip is for what went wrong after all packages were found.
+// failedPip classifies failures after all packages were found.
 func failedPip(f language.Failed) (language.Reason, string) {
 	output := f.Output
 	name := language.Match(pipWheel, output)

@@ -9,14 +9,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Build makes an image of OCI media types from layers, lowest first. It has no times in it: the same layers have the same digest.
+// Build makes an image of OCI media types from layers, lowest first. It contains no times: the same layers have the
+// same digest.
 func Build(platform v1.Platform, config v1.Config, layers ...v1.Layer) (v1.Image, error) {
-	// One family of media types throughout: registries refuse a mixture.
+	// All media types are of one family: registries reject a mixture.
 	oci := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	return Extend(oci, platform, config, layers...)
 }
 
-// Extend puts layers upon an image and gives it another configuration.
+// Extend adds layers to an image and replaces its configuration.
 func Extend(base v1.Image, platform v1.Platform, config v1.Config, layers ...v1.Layer) (v1.Image, error) {
 	extended, err := mutate.AppendLayers(base, layers...)
 	if err != nil {
@@ -31,13 +32,13 @@ func Extend(base v1.Image, platform v1.Platform, config v1.Config, layers ...v1.
 	return mutate.ConfigFile(extended, file)
 }
 
-// ForPlatform is an image and where it runs.
+// ForPlatform is an image with its platform.
 type ForPlatform struct {
 	Platform v1.Platform
 	Image    v1.Image
 }
 
-// Index makes an index of images, in their order.
+// Index makes an index of the images, in their order.
 func Index(images ...ForPlatform) v1.ImageIndex {
 	adds := make([]mutate.IndexAddendum, len(images))
 	for i, each := range images {

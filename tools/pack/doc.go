@@ -1,3 +1,3 @@
-// Package pack puts container images together from files, without a container engine and without a registry: layers that depend on
-// nothing but their files, images of one platform, and indexes of several. The local cluster and releases make their images by it.
+// Package pack builds container images from files, without a container engine and without a registry: reproducible
+// layers, images of one platform, and indexes of several. The local cluster and releases use it for their images.
 package pack

@@ -15,11 +15,11 @@ type File struct {
 	Path   string // in the image
 	Source string // on the host; empty for a directory or a link
 	Link   string // target of a symbolic link
-	Mode   int64  // 0: 0755
+	Mode   int64  // 0 means 0755
 	UID    int
 }
 
-// Files writes a tar file that depends on nothing but the files: no times, no names of users.
+// Files writes a tar file that depends only on the files: without times and user names.
 func Files(target string, files []File) (err error) {
 	out, err := os.Create(target)
 	if err != nil {

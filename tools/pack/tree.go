@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// Tree lists the files below a directory as entries of a layer, owned by root, in an order that is always the same.
+// Tree lists the files below a directory as entries of a layer, owned by root, in a fixed order.
 func Tree(root string) ([]File, error) {
 	var files []File
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

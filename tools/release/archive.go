@@ -28,8 +28,8 @@ func writeArchive(file string, files []pack.File) (err error) {
 	return compressed.Close()
 }
 
-// writeExtras writes what comes with the command line on every platform into a directory: completion for four shells, and pages for man. It
-// is asked of a command that runs on this machine.
+// writeExtras writes the platform-independent files that accompany the command line into a directory: completion for
+// four shells, and man pages. It generates them with a command that runs on this machine.
 func writeExtras(ctx context.Context, command, dir string) error {
 	completion := filepath.Join(dir, "completion")
 	if err := os.MkdirAll(completion, 0o755); err != nil {
@@ -50,11 +50,11 @@ func writeExtras(ctx context.Context, command, dir string) error {
 	return nil
 }
 
-// packCommandLine packs a command with what comes with it and documents of the source tree.
+// packCommandLine packs a command with the accompanying files and documents of the source tree.
 func packCommandLine(file, command, extras, source string, documents ...string) error {
 	files, err := pack.Tree(extras)
 	if err != nil {
-		return fmt.Errorf("list what comes with the command: %w", err)
+		return fmt.Errorf("list the files that accompany the command: %w", err)
 	}
 	packed := []pack.File{{Path: "/rouse", Source: command}}
 	for _, each := range files {

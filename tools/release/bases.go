@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// runtimeBase is one image.
+// runtimeBase is the base image of a runtime.
 type runtimeBase struct {
 	Runtime string
 	Name    string // without the digest
@@ -24,8 +24,9 @@ type runtimeBase struct {
 	Index   v1.ImageIndex
 }
 
-// openBases finds the bases of runtimes: in a directory that is an OCI layout whose images are called after the runtimes, or as a JSON file
-// that maps runtimes to references at registries, each with its digest. They are returned in the order of the runtimes' names.
+// openBases returns the base images of runtimes in the order of the runtimes' names: from a directory with an OCI
+// layout whose images are named after the runtimes, or from a JSON file that maps runtimes to references in registries,
+// each with its digest.
 func openBases(ctx context.Context, path string) ([]runtimeBase, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -87,7 +88,7 @@ func fromLayout(path string) ([]runtimeBase, error) {
 	return found, nil
 }
 
-// Image is the base for a platform.
+// Image returns the base image for a platform.
 func (b runtimeBase) Image(platform v1.Platform) (v1.Image, error) {
 	manifest, err := b.Index.IndexManifest()
 	if err != nil {

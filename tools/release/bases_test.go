@@ -69,11 +69,11 @@ func TestBasesAreFetchedByTheirDigests(t *testing.T) {
 	require.Equal(t, digest, found[0].Digest)
 }
 
-func TestABaseWithoutADigestIsNamed(t *testing.T) {
+func TestBaseWithoutADigestIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ content, problem string }{
-		"a tag":   {`{"nodejs22": "docker.io/library/node:22"}`, `the base of nodejs22 is "docker.io/library/node:22": name it with its digest`},
-		"no JSON": {`nodejs22: node`, "is no map of runtimes to references"},
+		"a tag":          {`{"nodejs22": "docker.io/library/node:22"}`, `the base of nodejs22 is "docker.io/library/node:22": name it with its digest`},
+		"malformed JSON": {`nodejs22: node`, "is no map of runtimes to references"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -24,11 +24,11 @@ import (
 	"github.com/rouse-run/rouse/tools/pack"
 )
 
-// imageDigests are those of the images by their names without registry.
+// imageDigests maps the names of images without registry to their digests.
 type imageDigests map[string]string
 
-// pinChart gives a chart's directory the version of a release, its registry, and the digests of its images and, by their references, of those
-// that are others'. A runtime without an image is not offered. Comments stay.
+// pinChart writes into a chart's directory the version of a release, its registry, the digests of its images, and those
+// of third-party images by their references. It removes runtimes without an image. Comments stay.
 func pinChart(dir string, release release, digests, others imageDigests) error {
 	if err := pinOthers(filepath.Join(dir, "values.yaml"), others); err != nil {
 		return err
@@ -59,7 +59,7 @@ func pinChart(dir string, release release, digests, others imageDigests) error {
 	return editLines(filepath.Join(dir, "values.yaml"), lines)
 }
 
-// offeredRuntimes are those that a chart offers.
+// offeredRuntimes returns the runtimes in a chart.
 func offeredRuntimes(file string) ([]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -72,7 +72,7 @@ func offeredRuntimes(file string) ([]string, error) {
 	return slices.Sorted(maps.Keys(values.Runtimes)), nil
 }
 
-// editLines replaces lines by what they begin with. Each has to be there once.
+// editLines replaces the lines with the given beginnings. Each has to occur exactly once.
 func editLines(file string, lines map[string]string) error {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -94,13 +94,13 @@ func editLines(file string, lines map[string]string) error {
 	return os.WriteFile(file, []byte(strings.Join(text, "\n")), 0o644)
 }
 
-// other is an image in a chart's values that the release does not make: one with a tag of its own.
+// other is a third-party image in a chart's values, with a tag of its own.
 type other struct {
 	reference string
 	tag       *yaml.Node
 }
 
-// otherImages are the references of the images that a chart names and a release does not make, in their order.
+// otherImages returns the references of a chart's third-party images, in their order.
 func otherImages(dir string) ([]string, error) {
 	found, err := othersIn(filepath.Join(dir, "values.yaml"))
 	if err != nil {
@@ -148,7 +148,7 @@ func yamlField(mapping *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// readOthers reads a JSON file with the digests of images by their references.
+// readOthers reads a JSON file that maps references of images to digests.
 func readOthers(file string) (imageDigests, error) {
 	if file == "" {
 		return nil, nil
@@ -169,7 +169,7 @@ func readOthers(file string) (imageDigests, error) {
 	return digests, nil
 }
 
-// requireOthers reports the images of a chart whose digests are missing, and digests of images that it does not have.
+// requireOthers reports images of a chart without a digest, and digests of images that the chart does not contain.
 func requireOthers(dir string, digests imageDigests) error {
 	references, err := otherImages(dir)
 	if err != nil {
@@ -189,7 +189,8 @@ func requireOthers(dir string, digests imageDigests) error {
 	return nil
 }
 
-// pinOthers adds digests to tags. Who sets a tag of their own so takes the digest away with it, and a mirror needs its repository alone.
+// pinOthers adds digests to tags. A user who sets another tag thereby removes the digest, and a mirror only needs
+// another repository.
 func pinOthers(file string, digests imageDigests) error {
 	found, err := othersIn(file)
 	if err != nil {
@@ -216,13 +217,13 @@ func pinOthers(file string, digests imageDigests) error {
 	return os.WriteFile(file, bytes.Join(lines, []byte("\n")), 0o644)
 }
 
-// Media types of a chart in a registry, as Helm's documentation of OCI support has them.
+// Media types of a chart in a registry, from Helm's documentation of OCI support.
 const (
 	configType  types.MediaType = "application/vnd.cncf.helm.config.v1+json"
 	contentType types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
 
-// packChart writes a chart's directory to a file as helm package does, but with no times in it.
+// packChart writes a chart's directory to a file like helm package, but without times.
 func packChart(dir, file string) error {
 	files, err := pack.Tree(dir)
 	if err != nil {
@@ -239,7 +240,7 @@ func packChart(dir, file string) error {
 	return writeArchive(file, packed)
 }
 
-// chartImage is a packed chart as registries keep it. Its metadata is that of the chart's directory.
+// chartImage returns a packed chart as an OCI image. Its metadata comes from the chart's directory.
 func chartImage(dir, file string, created time.Time) (v1.Image, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "Chart.yaml"))
 	if err != nil {
@@ -271,7 +272,7 @@ func chartImage(dir, file string, created time.Time) (v1.Image, error) {
 	return withConfig{Image: annotated, config: config}, nil
 }
 
-// withConfig is an image whose configuration is a chart's metadata and says nothing of layers.
+// withConfig is an image whose configuration is a chart's metadata, without layers.
 type withConfig struct {
 	v1.Image
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// copied is the project's own chart.
+// copied copies the project's own chart.
 func copied(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "rouse")

@@ -14,16 +14,16 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// compiler builds from a source tree.
+// compiler compiles commands from a source tree.
 type compiler struct {
 	Source string
-	Flags  string // the linker's
+	Flags  string // for the linker
 }
 
-// commandLine is the one command that people run; all others run in a cluster.
+// commandLine is the only command that users run; all others run in a cluster.
 const commandLine = "rouse"
 
-// Servers builds what runs in a cluster into a directory, and returns the names in their order.
+// Servers builds the commands that run in a cluster into a directory, and returns their names in order.
 func (c compiler) Servers(ctx context.Context, platform v1.Platform, out string) ([]string, error) {
 	folders, err := os.ReadDir(filepath.Join(c.Source, "cmd"))
 	if err != nil {
@@ -64,17 +64,17 @@ func (c compiler) build(ctx context.Context, platform v1.Platform, out string, n
 	return nil
 }
 
-// headerSize is how much of the beginning of a program says for which machine it is.
+// headerSize is the length of a program's header with its machine.
 const headerSize = 64
 
-// machines that Rouse is released for, by how ELF and Mach-O number them.
+// The machines of releases, by their numbers in ELF and Mach-O.
 var (
 	ofLinux  = map[elf.Machine]string{elf.EM_X86_64: "linux/amd64", elf.EM_AARCH64: "linux/arm64"}
 	ofDarwin = map[macho.Cpu]string{macho.CpuAmd64: "darwin/amd64", macho.CpuArm64: "darwin/arm64"}
 )
 
-// machineOf is for which system and processor a program is, by its header: linux/arm64. What is none of those that are released is
-// an error.
+// machineOf returns the system and processor of a program from its header: linux/arm64. It returns an error for other
+// machines than those of releases.
 func machineOf(header []byte) (string, error) {
 	machine := ""
 	if len(header) >= headerSize {
@@ -92,7 +92,8 @@ func machineOf(header []byte) (string, error) {
 	return machine, nil
 }
 
-// checkBinary fails when a program is for another machine than it was built for. Most of them cannot run here.
+// checkBinary returns an error when a program is for another machine than it was built for. Most of them cannot run
+// here.
 func checkBinary(file string, platform v1.Platform) error {
 	program, err := os.Open(file)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAProgramSaysForWhichMachineItIs(t *testing.T) {
+func TestMachineOfAProgramIsReadFromItsHeader(t *testing.T) {
 	t.Parallel()
 	for _, platform := range commandPlatforms() {
 		source, out := newSources(t), t.TempDir()
@@ -24,14 +24,14 @@ func TestAProgramSaysForWhichMachineItIs(t *testing.T) {
 	require.ErrorContains(t, err, "no program for a machine")
 }
 
-func TestServersAreAllCommandsButThatOfPeople(t *testing.T) {
+func TestServersAreAllCommandsExceptTheCommandLine(t *testing.T) {
 	t.Parallel()
 	names, err := compiler{Source: newSources(t)}.Servers(t.Context(), v1.Platform{OS: "linux", Architecture: "arm64"}, t.TempDir())
 	require.NoError(t, err)
 	require.Equal(t, []string{"bridge", "scaler"}, names)
 }
 
-// newSources is a module with three commands.
+// newSources writes a module with three commands.
 func newSources(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

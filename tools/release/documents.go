@@ -25,8 +25,8 @@ type subject struct {
 	SHA256 string
 }
 
-// documents are written last, since they are about all other parts: the digests of images, how all was made, and the checksums, which
-// are what is signed.
+// documents writes the documents about all other parts, which are therefore the last: the digests of images, the
+// provenance, and the checksums, which are signed.
 func (m *maker) documents() error {
 	if err := m.document(imageListFile, m.imageList()); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (m *maker) document(name, text string) error {
 	return nil
 }
 
-// imageList names each image with its digest, and the chart.
+// imageList returns the list of images with their digests, and the chart.
 func (m *maker) imageList() string {
 	var lines strings.Builder
 	for _, each := range m.artifacts {
@@ -73,7 +73,7 @@ func (m *maker) imageList() string {
 	return lines.String()
 }
 
-// subjects are the files so far, and the images.
+// subjects returns the files so far, and the images.
 func (m *maker) subjects() ([]subject, error) {
 	files, err := m.files()
 	for _, name := range slices.Sorted(maps.Keys(m.digests)) {
@@ -114,10 +114,11 @@ func sumFile(name string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// buildType says how the parameters below are to be read: make release with them in a clone of the commit.
+// buildType identifies the format of the parameters below: make release in a clone of the commit.
 const buildType = projectURL + "/blob/main/tools/release"
 
-// writeProvenance writes the statement about the parts of a release to a file. It says no times, which would differ each time.
+// writeProvenance writes the provenance of the parts of a release to a file. It contains no times, which would differ
+// in each build.
 func writeProvenance(file string, release release, bases map[string]string, subjects []subject) error {
 	parameters, err := structpb.NewStruct(map[string]any{"version": release.Version, "registry": release.Registry})
 	if err != nil {
@@ -147,7 +148,7 @@ func writeProvenance(file string, release release, bases map[string]string, subj
 	return writeStatement(file, statement)
 }
 
-// builder is the workflow, where one runs it, or nobody that could be named.
+// builder returns the workflow that runs the build, or a placeholder.
 func builder() string {
 	if workflow := os.Getenv("GITHUB_WORKFLOW_REF"); workflow != "" {
 		return "https://github.com/" + workflow
@@ -155,7 +156,7 @@ func builder() string {
 	return projectURL + "/tools/release"
 }
 
-// writeStatement goes through a map, since protojson's spaces differ on purpose.
+// writeStatement encodes through a map, since protojson varies its white space on purpose.
 func writeStatement(file string, statement map[string]any) error {
 	first, err := json.Marshal(statement)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// proxy serves the last commit as a version of the module, as a module proxy's files.
+// proxy serves the last commit as a version of the module, like a module proxy.
 func proxy(t *testing.T, version module.Version) string {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -34,14 +34,15 @@ func proxy(t *testing.T, version module.Version) string {
 	return "file://" + dir
 }
 
-func TestTheCommandLineIsInstalledByGoAlone(t *testing.T) {
+func TestCommandLineIsInstalledByGoInstall(t *testing.T) {
 	t.Parallel()
 	version := module.Version{Path: "github.com/rouse-run/rouse", Version: "v0.1.0-test"}
 	printed, err := program{}.Run(t.Context(), "go", "env", "GOPROXY", "GOMODCACHE")
 	require.NoError(t, err)
 	settings := strings.Fields(printed)
 	out := t.TempDir()
-	// A cache of modules of its own, since nothing of a made-up version may stay in this machine's. What that one has need not be fetched.
+	// A separate module cache, since a made-up version must not remain in this machine's. Modules of the latter need
+	// not be downloaded.
 	_, err = program{Dir: out, Env: []string{
 		"GOMODCACHE=" + filepath.Join(t.TempDir(), "modules"), "GOFLAGS=-modcacherw -trimpath -buildvcs=false", "GOBIN=" + out, "CGO_ENABLED=0",
 		"GOPROXY=" + proxy(t, version) + ",file://" + filepath.Join(settings[1], "cache", "download") + "," + settings[0],

@@ -12,16 +12,17 @@ import (
 	"github.com/rouse-run/rouse/tools/pack"
 )
 
-// user is who runs in the image of the servers: nobody that a node has.
+// user is the user of the servers' image, which no node has.
 const user = "65532:65532"
 
-// Files of the source tree: the licence of Rouse, and those of what is compiled in, which licences writes.
+// Files of the source tree: Rouse's licence, and those of the dependencies, which licences writes.
 const (
 	licence = "LICENSE"
 	notices = "THIRD_PARTY_NOTICES"
 )
 
-// licences collects those of all that is compiled in, into the source tree. One that is unknown or not allowed ends the release.
+// licences collects the licences of all compiled dependencies into the source tree. An unknown or disallowed licence is
+// an error.
 func (m *maker) licences(ctx context.Context) error {
 	m.progress("collect the licences of what is compiled in")
 	collect := program{Dir: filepath.Join(m.source, "tools", "supply"), Env: []string{"GOFLAGS=", "GOWORK=off"}}
@@ -72,7 +73,7 @@ func (m *maker) image(platform v1.Platform, config v1.Config, file string, files
 	return pack.Build(platform, config, layer)
 }
 
-// runtimes makes the images of runtimes upon their bases.
+// runtimes makes the images of the runtimes from their bases.
 func (m *maker) runtimes(ctx context.Context) error {
 	runtimes := runtimeMaker{
 		Source: m.source, Work: filepath.Join(m.work, "runtimes"), Labels: m.labels("A runtime of Rouse"),

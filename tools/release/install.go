@@ -21,7 +21,7 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// commandArchive is one of the command line.
+// commandArchive is an archive of the command line.
 type commandArchive struct {
 	v1.Platform
 
@@ -29,7 +29,7 @@ type commandArchive struct {
 	SHA256 string
 }
 
-// page is what templates know.
+// page holds the parameters of templates.
 type page struct {
 	release
 
@@ -37,7 +37,7 @@ type page struct {
 	Archives []commandArchive
 }
 
-// writeManifests writes those of Krew and Homebrew and the script into a directory.
+// writeManifests writes the manifests of Krew and Homebrew and the script into a directory.
 func writeManifests(dir string, release release, archives []commandArchive) error {
 	values := page{release: release, Address: projectURL + "/releases/download/" + release.Version, Archives: archives}
 	for name, mode := range map[string]os.FileMode{krewFile: 0o644, homebrewFile: 0o644, scriptFile: 0o755} {
@@ -56,7 +56,7 @@ func writeManifests(dir string, release release, archives []commandArchive) erro
 	return nil
 }
 
-// writeCRDs writes those of a chart into one file.
+// writeCRDs writes the CRDs of a chart into one file.
 func writeCRDs(chart, file string) error {
 	found, err := filepath.Glob(filepath.Join(chart, "files", "crds", "*.yaml"))
 	if err != nil || len(found) == 0 {
@@ -76,7 +76,7 @@ func writeCRDs(chart, file string) error {
 	return os.WriteFile(file, all.Bytes(), 0o644)
 }
 
-// What a person would have told Helm.
+// The default arguments of Helm.
 const (
 	releaseName      = "rouse"
 	releaseNamespace = "rouse-system"
@@ -109,7 +109,7 @@ metadata:
 	return os.WriteFile(file, all.Bytes(), 0o644)
 }
 
-// render returns the templates' texts by their paths. The engine has no cluster to look into.
+// render returns the rendered templates by their paths. The engine has no access to a cluster.
 func render(dir string) (map[string]string, error) {
 	chart, err := loader.LoadDir(dir)
 	if err != nil {
@@ -122,7 +122,7 @@ func render(dir string) (map[string]string, error) {
 		return nil, fmt.Errorf("take the chart's values: %w", err)
 	}
 	if release, ok := values["Release"].(map[string]any); ok {
-		release["Service"] = "kubectl" // of the label managed-by
+		release["Service"] = "kubectl" // for the label managed-by
 	}
 	texts, err := engine.Render(chart, values)
 	if err != nil {

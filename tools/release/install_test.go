@@ -19,7 +19,7 @@ import (
 
 var installRelease = release{Version: "v0.1.0", Registry: defaultRegistry}
 
-// released is a folder with an archive for this machine and the manifests.
+// released makes a folder with an archive for this machine and the manifests.
 func released(t *testing.T, sum string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func released(t *testing.T, sum string) string {
 	return dir
 }
 
-func TestTheScriptInstallsWhatWasReleased(t *testing.T) {
+func TestScriptInstallsTheReleasedArchive(t *testing.T) {
 	t.Parallel()
 	from, to := released(t, ""), t.TempDir()
 	out, err := program{Env: []string{"ROUSE_RELEASE=file://" + from}}.Run(t.Context(), "sh", filepath.Join(from, scriptFile), to)
@@ -47,7 +47,7 @@ func TestTheScriptInstallsWhatWasReleased(t *testing.T) {
 	require.Contains(t, out, "installed "+to+"/rouse: rouse v0.1.0")
 }
 
-func TestTheScriptInstallsNothingElse(t *testing.T) {
+func TestScriptRejectsAnArchiveWithAnotherChecksum(t *testing.T) {
 	t.Parallel()
 	from, to := released(t, strings.Repeat("0", 64)), t.TempDir()
 	_, err := program{Env: []string{"ROUSE_RELEASE=file://" + from}}.Run(t.Context(), "sh", filepath.Join(from, scriptFile), to)
@@ -55,7 +55,7 @@ func TestTheScriptInstallsNothingElse(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(to, "rouse"))
 }
 
-func TestTheScriptNamesADirectoryThatCannotBeWritten(t *testing.T) {
+func TestScriptReportsAReadOnlyDirectory(t *testing.T) {
 	t.Parallel()
 	from := released(t, "")
 	_, err := program{}.Run(t.Context(), "sh", filepath.Join(from, scriptFile), filepath.Join(from, "none"))
@@ -100,7 +100,7 @@ func TestAllCRDsOfTheChartAreInOneFile(t *testing.T) {
 	}
 }
 
-// written are the file of a release, and the objects in it.
+// written returns the single file of a release, and the objects in it.
 func written(t *testing.T) (text string, objects []map[string]any) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "rouse")
@@ -124,7 +124,7 @@ func written(t *testing.T) (text string, objects []map[string]any) {
 	}
 }
 
-func TestOneFileInstallsAllAndIsTheSameForAll(t *testing.T) {
+func TestSingleFileInstallsEverythingAndIsReproducible(t *testing.T) {
 	t.Parallel()
 	text, objects := written(t)
 	kinds := map[string]int{}
@@ -145,7 +145,7 @@ func TestOneFileInstallsAllAndIsTheSameForAll(t *testing.T) {
 	require.Equal(t, text, again)
 }
 
-func TestImagesAreNamedByTheirDigestsAndRuntimesWithoutOneAreNotOffered(t *testing.T) {
+func TestImagesHaveDigestsAndRuntimesWithoutImagesAreRemoved(t *testing.T) {
 	t.Parallel()
 	text, _ := written(t)
 	digest := "@sha256:" + strings.Repeat("ab", 32)

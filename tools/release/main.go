@@ -16,7 +16,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "release failed:", err)
 		os.Exit(1)
@@ -53,7 +53,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 func (o options) chart() string { return filepath.Join(o.repository, "charts", "rouse") }
 
-// others are the digests of the images that are not made here. A release that is pushed has them all; one of this machine may have tags.
+// others returns the digests of third-party images. A release that is pushed needs all of them; a local one may use
+// tags.
 func (o options) others() (imageDigests, error) {
 	if o.registry == "" && o.images == "" {
 		return nil, nil
@@ -104,7 +105,7 @@ func (o options) make(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// twice makes a release in two places, since the first difference between two builds is where they lie, and compares them.
+// twice builds a release in two directories, since builds often depend on their path, and compares the results.
 func twice(ctx context.Context, clone checkout, commit commit, work string, template maker) (*maker, error) {
 	makers := [2]maker{template, template}
 	for i := range makers {
@@ -120,7 +121,7 @@ func twice(ctx context.Context, clone checkout, commit commit, work string, temp
 	return &makers[0], same(makers[0].out, makers[1].out)
 }
 
-// give signs what was made, pushes it, and moves it to where the user wants it.
+// give signs the result, pushes it, and moves it to the user's directory.
 func (o options) give(ctx context.Context, made *maker, signer keySigner) error {
 	if err := signer.File(filepath.Join(made.out, checksumsFile)); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (o options) give(ctx context.Context, made *maker, signer keySigner) error 
 	return move(made.out, o.out)
 }
 
-// check finds everything that would fail a release later, before anything is made.
+// check detects everything that would fail a release later, before anything is built.
 func (o options) check(ctx context.Context) (release, commit, error) {
 	release := release{Version: o.version, Registry: o.registry}
 	if release.Registry == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clone is a repository with one commit, of a chart that names an image of others.
+// clone makes a repository with one commit, with a chart that contains a third-party image.
 func clone(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +35,7 @@ func clone(t *testing.T) string {
 	return dir
 }
 
-func TestWhatWouldFailAReleaseIsSaidBeforeAnythingIsMade(t *testing.T) {
+func TestEarlyChecksReportEveryLaterFailure(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
@@ -53,22 +53,22 @@ func TestWhatWouldFailAReleaseIsSaidBeforeAnythingIsMade(t *testing.T) {
 		change  func(*options)
 		problem string
 	}{
-		"no version":                      {func(o *options) { o.version = "" }, `VERSION is ""`},
-		"no folder":                       {func(o *options) { o.out = "" }, "OUT is empty"},
-		"a folder that is there":          {func(o *options) { o.out = o.repository }, "which is there already"},
-		"no bases":                        {func(o *options) { o.bases = filepath.Join(o.repository, "none") }, "BASES: "},
-		"no key":                          {func(o *options) { o.key = filepath.Join(o.repository, "none") }, "KEY: "},
-		"a version that is released":      {func(o *options) { o.registry = at }, "is there already"},
-		"a registry that does not answer": {func(o *options) { o.registry = strings.TrimPrefix(closed.URL, "http://") }, "ask REGISTRY for"},
-		"an image of others that is pushed by its tag": {
+		"no version":                       {func(o *options) { o.version = "" }, `VERSION is ""`},
+		"no folder":                        {func(o *options) { o.out = "" }, "OUT is empty"},
+		"an existing folder":               {func(o *options) { o.out = o.repository }, "which is there already"},
+		"no bases":                         {func(o *options) { o.bases = filepath.Join(o.repository, "none") }, "BASES: "},
+		"no key":                           {func(o *options) { o.key = filepath.Join(o.repository, "none") }, "KEY: "},
+		"a released version":               {func(o *options) { o.registry = at }, "is there already"},
+		"a registry that does not respond": {func(o *options) { o.registry = strings.TrimPrefix(closed.URL, "http://") }, "ask REGISTRY for"},
+		"a third-party image without a digest in a pushed release": {
 			func(o *options) { o.registry = at + "/other" }, "IMAGES has no digest of example.com/nats:2, so that whoever may move that tag",
 		},
 		"no file of their digests": {func(o *options) { o.images = filepath.Join(o.repository, "none") }, "IMAGES: "},
-		"a digest that is none":    {digests(t, `{"example.com/nats:2": "latest"}`), `has "latest" for example.com/nats:2: name a digest`},
-		"a digest of what is not there": {
+		"a malformed digest":       {digests(t, `{"example.com/nats:2": "latest"}`), `has "latest" for example.com/nats:2: name a digest`},
+		"a digest of an unknown image": {
 			digests(t, `{"example.com/nats:2": "`+digest+`", "example.com/nats:1": "`+digest+`"}`), "a digest of example.com/nats:1, which the chart does not name",
 		},
-		"a file that is not committed": {func(o *options) {
+		"an uncommitted file": {func(o *options) {
 			require.NoError(t, os.WriteFile(filepath.Join(o.repository, "file"), nil, 0o600))
 		}, "1 files are not committed"},
 	} {
@@ -83,7 +83,7 @@ func TestWhatWouldFailAReleaseIsSaidBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
-// digests are those of a file.
+// digests writes a file of digests.
 func digests(t *testing.T, text string) func(*options) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "images.json")
@@ -91,14 +91,14 @@ func digests(t *testing.T, text string) func(*options) {
 	return func(o *options) { o.images = file }
 }
 
-func TestTheImagesOfOthersAreListedWithTheirTags(t *testing.T) {
+func TestThirdPartyImagesAreListedWithTheirTags(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	require.NoError(t, run(t.Context(), []string{"--list-images", "--repository", "../.."}, &out))
 	require.Regexp(t, `^docker\.io/library/registry:\S+\ndocker\.io/library/nats:\S+\n$`, out.String())
 }
 
-func TestBuildsThatDifferAreNamed(t *testing.T) {
+func TestDifferingBuildsAreReported(t *testing.T) {
 	t.Parallel()
 	one, two := t.TempDir(), t.TempDir()
 	for dir, digest := range map[string]string{one: "aa", two: "bb"} {

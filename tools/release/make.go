@@ -15,17 +15,17 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/match"
 )
 
-// refName is under which an OCI layout names what is in it.
+// refName is the annotation with the name of an image in an OCI layout.
 const refName = "org.opencontainers.image.ref.name"
 
-// maker makes a release from a source tree that is one commit.
+// maker builds a release from the source tree of a commit.
 type maker struct {
 	release  release
 	source   string
-	work     string // for what is made on the way
+	work     string // for intermediate files
 	out      string
 	bases    []runtimeBase
-	others   imageDigests // of the chart's images that the release does not make
+	others   imageDigests // of the chart's third-party images
 	progress func(format string, args ...any)
 
 	images    layout.Path
@@ -34,7 +34,7 @@ type maker struct {
 	sboms     int
 }
 
-// make makes all parts.
+// make builds all parts.
 func (m *maker) make(ctx context.Context) (err error) {
 	if err := os.MkdirAll(m.out, 0o755); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (m *maker) make(ctx context.Context) (err error) {
 	return m.documents()
 }
 
-// keep puts an image into the layout and remembers it for the registry and the chart.
+// keep adds an image to the layout, and records it for the registry and the chart.
 func (m *maker) keep(repository string, index v1.ImageIndex) error {
 	name := filepath.Base(repository)
 	digest, err := index.Digest()
@@ -67,7 +67,7 @@ func (m *maker) keep(repository string, index v1.ImageIndex) error {
 	return nil
 }
 
-// commandLine makes the archives of rouse, and with their checksums the manifests of package managers.
+// commandLine makes the archives of rouse, and the manifests of package managers with their checksums.
 func (m *maker) commandLine(ctx context.Context) error {
 	compiler := compiler{Source: m.source, Flags: m.release.Flags()}
 	native := v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}
@@ -102,7 +102,7 @@ func (m *maker) commandLine(ctx context.Context) error {
 	return writeManifests(m.out, m.release, archives)
 }
 
-// chart packs the chart with the digests of the images, and renders it for those without Helm.
+// chart packs the chart with the digests of the images, and renders it for installations without Helm.
 func (m *maker) chart(context.Context) error {
 	dir := filepath.Join(m.source, "charts", "rouse")
 	if err := pinChart(dir, m.release, m.digests, m.others); err != nil {
@@ -123,7 +123,7 @@ func (m *maker) chart(context.Context) error {
 	return writeCRDs(dir, filepath.Join(m.out, crdsFile))
 }
 
-// same compares two releases by their checksums, which cover all files and, by the list of them, all images.
+// same compares two releases by their checksums, which cover all files and, through the list of images, all images.
 func same(one, two string) error {
 	first, err := os.ReadFile(filepath.Join(one, checksumsFile))
 	if err != nil {
@@ -135,7 +135,7 @@ func same(one, two string) error {
 	}
 	if different := difference(string(first), string(second)); len(different) > 0 {
 		images, err := imagesThatDiffer(one, two)
-		return errors.Join(fmt.Errorf("two builds of the same commit differ, so nobody could check this release: %s%s", strings.Join(different, ", "), images), err)
+		return errors.Join(fmt.Errorf("two builds of the same commit differ, so that the release is not reproducible: %s%s", strings.Join(different, ", "), images), err)
 	}
 	return nil
 }
@@ -156,7 +156,8 @@ func imagesThatDiffer(one, two string) (string, error) {
 	return "; of the images: " + strings.Join(different, ", "), nil
 }
 
-// difference lists the lines of one text, each without what is before its last space, that the other one does not have.
+// difference lists the lines of one text that the other one does not contain, each without the part before its last
+// space.
 func difference(one, two string) []string {
 	known := map[string]bool{}
 	for line := range strings.Lines(two) {
@@ -172,7 +173,7 @@ func difference(one, two string) []string {
 	return different
 }
 
-// move renames, or copies where that cannot be: the temporary directory may be of another file system.
+// move renames a directory, or copies it to another file system.
 func move(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err

@@ -15,21 +15,21 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// defaultRegistry is where images and the chart are when none is named.
+// defaultRegistry is the default registry of images and the chart.
 const defaultRegistry = "ghcr.io/rouse-run"
 
-// projectURL is where the source is.
+// projectURL is the URL of the source.
 const projectURL = "https://github.com/rouse-run/rouse"
 
-// release is what all parts of a release have in common.
+// release holds the common properties of all parts of a release.
 type release struct {
-	Version  string    // of the tag, v0.1.0
-	Commit   string    // in full
-	Time     time.Time // of the commit: the only time that a release knows
-	Registry string    // host and path, without a slash at the end
+	Version  string    // of the tag, such as v0.1.0
+	Commit   string    // full hash
+	Time     time.Time // of the commit: the only time in a release
+	Registry string    // host and path, without a trailing slash
 }
 
-// Validate reports a version or a registry that a release cannot have.
+// Validate returns an error for an invalid version or registry.
 func (r release) Validate() error {
 	switch {
 	case semver.Canonical(r.Version) != r.Version || r.Version == "":
@@ -40,58 +40,58 @@ func (r release) Validate() error {
 	return nil
 }
 
-// Number is the version as charts and tags of images have it, 0.1.0.
+// Number returns the version for charts and tags of images, such as 0.1.0.
 func (r release) Number() string { return strings.TrimPrefix(r.Version, "v") }
 
-// Image is the repository of the image with all Go binaries of a cluster.
+// Image returns the repository of the image with all Go binaries of a cluster.
 func (r release) Image() string { return r.Registry + "/rouse" }
 
-// RuntimeImage is the repository of a runtime's image.
+// RuntimeImage returns the repository of a runtime's image.
 func (r release) RuntimeImage(runtime string) string { return r.Registry + "/rouse-runtime-" + runtime }
 
-// ChartRepository is where the chart is: oci:// followed by this and /rouse.
+// ChartRepository returns the path of the chart: oci:// followed by this and /rouse.
 func (r release) ChartRepository() string { return r.Registry + "/charts" }
 
-// Flags are the linker's, by which a binary knows what it is.
+// Flags returns the linker flags that set a binary's version.
 func (r release) Flags() string {
 	const daemon = "github.com/rouse-run/rouse/internal/daemon."
 	return fmt.Sprintf("-s -w -buildid= -X %sversion=%s -X %scommit=%s -X %sdate=%s",
 		daemon, r.Version, daemon, r.Commit, daemon, r.Time.UTC().Format(time.RFC3339))
 }
 
-// serverPlatforms are those of the images.
+// serverPlatforms are the platforms of the images.
 func serverPlatforms() []v1.Platform {
 	return []v1.Platform{{OS: "linux", Architecture: "amd64"}, {OS: "linux", Architecture: "arm64"}}
 }
 
-// commandPlatforms are those of the command line.
+// commandPlatforms are the platforms of the command line.
 func commandPlatforms() []v1.Platform {
 	return append(serverPlatforms(), v1.Platform{OS: "darwin", Architecture: "amd64"}, v1.Platform{OS: "darwin", Architecture: "arm64"})
 }
 
-// Archive is the file name of the command line's archive for a platform.
+// Archive returns the file name of the command line's archive for a platform.
 func (r release) Archive(platform v1.Platform) string {
 	return "rouse_" + r.suffix(platform) + ".tar.gz"
 }
 
-// ImageSBOM is the file name of the list of what is in an image for a platform.
+// ImageSBOM returns the file name of the software bill of materials of an image for a platform.
 func (r release) ImageSBOM(image string, platform v1.Platform) string {
 	return image + "_image_" + r.suffix(platform) + ".spdx.json"
 }
 
-// ArchiveSBOM is the same for an archive.
+// ArchiveSBOM returns the same for an archive.
 func (r release) ArchiveSBOM(platform v1.Platform) string {
 	return "rouse_" + r.suffix(platform) + ".spdx.json"
 }
 
-// Chart is the file name of the packed chart.
+// Chart returns the file name of the packed chart.
 func (r release) Chart() string { return "rouse-" + r.Number() + ".tgz" }
 
 func (r release) suffix(platform v1.Platform) string {
 	return fmt.Sprintf("%s_%s_%s", r.Number(), platform.OS, platform.Architecture)
 }
 
-// Names of the files that are the same in every release. The images are a folder, an OCI layout.
+// Names of the files that are the same in every release. The images are in a folder, an OCI layout.
 const (
 	imagesFolder   = "images"
 	imageListFile  = "images.txt"
@@ -104,17 +104,17 @@ const (
 	checksumsFile  = "SHA256SUMS"
 )
 
-// checkout is a clone.
+// checkout is a clone of the repository.
 type checkout struct{ Dir string }
 
-// commit is what is released.
+// commit is the commit of a release.
 type commit struct {
 	ID   string
 	Time time.Time
 }
 
-// Head returns the commit that is checked out. Files that differ from it are an error, and so is a tag of the version that names
-// another commit.
+// Head returns the checked-out commit. It returns an error for uncommitted changes, and for a tag of the version that
+// refers to another commit.
 func (c checkout) Head(ctx context.Context, version string) (commit, error) {
 	changed, err := c.git(ctx, "status", "--porcelain")
 	if err != nil {
@@ -163,16 +163,16 @@ func (c checkout) git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
-// program is one that is run.
+// program runs external programs.
 type program struct {
 	Dir string
-	Env []string // beside that of this process
+	Env []string // in addition to this process's
 }
 
-// killDelay is how long a program has to end after it was interrupted.
+// killDelay is the time that a program has to end after an interrupt.
 const killDelay = 10 * time.Second
 
-// Run returns what the program printed.
+// Run returns the output of the program.
 func (p program) Run(ctx context.Context, name string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir, command.Env, command.WaitDelay = p.Dir, append(os.Environ(), p.Env...), killDelay

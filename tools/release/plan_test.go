@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAReleaseSaysWhatIsWrongWithItsVersionAndRegistry(t *testing.T) {
+func TestReleaseValidatesItsVersionAndRegistry(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ version, registry, problem string }{
 		"a release":                  {"v0.1.0", "registry.example.com/rouse", ""},
 		"a candidate":                {"v1.2.3-rc.1", "localhost:5000", ""},
-		"no version":                 {"", "ghcr.io/rouse-run", `VERSION is ""`},
+		"an empty version":           {"", "ghcr.io/rouse-run", `VERSION is ""`},
 		"without v":                  {"0.1.0", "ghcr.io/rouse-run", `VERSION is "0.1.0": name it as v0.1.0`},
-		"half a version":             {"v0.1", "ghcr.io/rouse-run", "in full"},
+		"an incomplete version":      {"v0.1", "ghcr.io/rouse-run", "in full"},
 		"build metadata":             {"v0.1.0+dirty", "ghcr.io/rouse-run", "without build metadata"},
 		"a registry with a scheme":   {"v0.1.0", "https://ghcr.io", "without a scheme"},
 		"a registry with a slash":    {"v0.1.0", "ghcr.io/rouse-run/", "without a slash at the end"},
@@ -65,7 +65,7 @@ func newRepository(t *testing.T) (checkout, func(args ...string)) {
 	return checkout{Dir: dir}, git
 }
 
-func TestACommitIsReleasedWithoutWhatIsNotInIt(t *testing.T) {
+func TestExportContainsOnlyCommittedFiles(t *testing.T) {
 	t.Parallel()
 	clone, _ := newRepository(t)
 	commit, err := clone.Head(t.Context(), "v0.1.0")
@@ -81,7 +81,7 @@ func TestACommitIsReleasedWithoutWhatIsNotInIt(t *testing.T) {
 	require.Equal(t, "file", files[0].Name())
 }
 
-func TestFilesThatAreNotCommittedAreNamed(t *testing.T) {
+func TestUncommittedFilesAreReported(t *testing.T) {
 	t.Parallel()
 	clone, _ := newRepository(t)
 	require.NoError(t, os.WriteFile(filepath.Join(clone.Dir, "other"), nil, 0o600))

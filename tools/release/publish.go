@@ -35,13 +35,13 @@ type artifact struct {
 	Content    pushable
 }
 
-// destination is where a release goes.
+// destination is the registry of a release.
 type destination struct {
-	Options []remote.Option // beside credentials, which are those of docker login
+	Options []remote.Option // except credentials, which are those of docker login
 	Names   []name.Option
 }
 
-// Refuse fails when one of the tags is there: a version is released once.
+// Refuse returns an error when one of the tags exists: a version is released only once.
 func (r destination) Refuse(ctx context.Context, repositories []string, tag string) error {
 	for _, repository := range repositories {
 		reference, err := name.NewTag(repository+":"+tag, r.Names...)
@@ -61,7 +61,7 @@ func (r destination) Refuse(ctx context.Context, repositories []string, tag stri
 	return nil
 }
 
-// Push pushes artifacts by their digests, with their signatures, and gives them their tags when all are there.
+// Push pushes artifacts by their digests, with their signatures, and sets their tags after all succeeded.
 func (r destination) Push(ctx context.Context, artifacts []artifact, signer keySigner) error {
 	for _, each := range artifacts {
 		reference, err := each.digest(r.Names)
@@ -87,7 +87,7 @@ func (r destination) Push(ctx context.Context, artifacts []artifact, signer keyS
 	return nil
 }
 
-// untag takes tags away again that were set. Not all registries allow it.
+// untag removes tags again. Not all registries support it.
 func (r destination) untag(ctx context.Context, tagged []artifact) error {
 	var failed []error
 	for _, each := range tagged {
@@ -124,13 +124,14 @@ func (a artifact) digest(options []name.Option) (name.Digest, error) {
 	return name.NewDigest(a.Repository+"@"+digest.String(), options...)
 }
 
-// passwordVariable is the variable with the password of the key, as cosign has it: none is ever in an argument.
+// passwordVariable is the variable with the password of the key, as for cosign: no password is ever an argument.
 const passwordVariable = "COSIGN_PASSWORD"
 
-// keySigner signs with one key. The zero value signs nothing.
+// keySigner signs with a key. The zero value does not sign.
 type keySigner struct{ key signature.Signer }
 
-// newSigner reads a private key as cosign generate-key-pair writes it. An empty file name makes a Signer that signs nothing.
+// newSigner reads a private key in the format of cosign generate-key-pair. With an empty file name it returns a signer
+// that does not sign.
 func newSigner(file string) (keySigner, error) {
 	if file == "" {
 		return keySigner{}, nil
@@ -146,7 +147,7 @@ func newSigner(file string) (keySigner, error) {
 	return keySigner{key: key}, nil
 }
 
-// File writes the signature of a file beside it, as cosign verify-blob reads it.
+// File writes the signature of a file beside it, in the format of cosign verify-blob.
 func (s keySigner) File(file string) error {
 	if s.key == nil {
 		return nil
@@ -167,14 +168,14 @@ func (s keySigner) sign(content []byte) (string, error) {
 	return base64.StdEncoding.EncodeToString(signed), err
 }
 
-// image signs an image that is at its registry, and puts the signature beside it.
+// image signs an image in its registry, and pushes the signature there.
 func (s keySigner) image(ctx context.Context, reference name.Digest, options []remote.Option) error {
 	if s.key == nil {
 		return nil
 	}
 	text, err := payload.Cosign{Image: reference}.MarshalJSON()
 	if err != nil {
-		return fmt.Errorf("say what is signed: %w", err)
+		return fmt.Errorf("encode the signed payload: %w", err)
 	}
 	signed, err := s.sign(text)
 	if err != nil {

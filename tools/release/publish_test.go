@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server is a registry that refuses what refuse reports.
+// server runs a registry that rejects requests with the status that refuse returns.
 func server(t *testing.T, refuse func(*http.Request) int) string {
 	t.Helper()
 	real := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -95,7 +95,7 @@ func TestAVersionIsReleasedOnce(t *testing.T) {
 	require.NoError(t, destination{}.Refuse(t.Context(), repositories, "0.1.1"))
 }
 
-func TestARegistryThatRefusesIsNamedBeforeAnythingIsMade(t *testing.T) {
+func TestRejectingRegistryIsReportedBeforeTheBuild(t *testing.T) {
 	t.Parallel()
 	at := server(t, func(*http.Request) int { return http.StatusForbidden })
 	err := destination{}.Refuse(t.Context(), []string{at + "/rouse"}, "0.1.0")
@@ -103,11 +103,11 @@ func TestARegistryThatRefusesIsNamedBeforeAnythingIsMade(t *testing.T) {
 	require.ErrorContains(t, err, "403")
 }
 
-func TestAReleaseThatIsPushedByHalfHasNoTag(t *testing.T) {
+func TestPartiallyPushedReleaseHasNoTag(t *testing.T) {
 	t.Parallel()
 	isTag := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/manifests/0.1.0") }
 	for when, refuse := range map[string]func() func(*http.Request) int{
-		"the content of the chart is refused": func() func(*http.Request) int {
+		"the content of the chart is rejected": func() func(*http.Request) int {
 			return func(r *http.Request) int {
 				if r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/charts/") {
 					return http.StatusForbidden
@@ -115,7 +115,7 @@ func TestAReleaseThatIsPushedByHalfHasNoTag(t *testing.T) {
 				return 0
 			}
 		},
-		"the second tag is refused": func() func(*http.Request) int {
+		"the second tag is rejected": func() func(*http.Request) int {
 			var tags atomic.Int32
 			return func(r *http.Request) int {
 				if r.Method == http.MethodPut && isTag(r) && tags.Add(1) > 1 {
@@ -136,7 +136,7 @@ func TestAReleaseThatIsPushedByHalfHasNoTag(t *testing.T) {
 	}
 }
 
-func TestWhatIsSignedIsVerifiedByCosign(t *testing.T) {
+func TestSignaturesAreVerifiedByCosign(t *testing.T) {
 	password := []byte("secret")
 	keys, err := cosign.GenerateKeyPair(func(bool) ([]byte, error) { return password, nil })
 	require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestWhatIsSignedIsVerifiedByCosign(t *testing.T) {
 
 	other := artifacts(t, all[0].Repository)
 	require.NoError(t, destination{}.Push(t.Context(), other, keySigner{}))
-	require.Error(t, verify(t.Context(), digestOf(t, other[0]), verifier), "what was not signed")
+	require.Error(t, verify(t.Context(), digestOf(t, other[0]), verifier), "unsigned content must not verify")
 }
 
 func verify(ctx context.Context, reference name.Digest, verifier signature.Verifier) error {
@@ -171,7 +171,7 @@ func verify(ctx context.Context, reference name.Digest, verifier signature.Verif
 	return err
 }
 
-func TestAMissingKeyIsNamed(t *testing.T) {
+func TestMissingKeyIsReported(t *testing.T) {
 	t.Parallel()
 	_, err := newSigner(filepath.Join(t.TempDir(), "none"))
 	require.ErrorContains(t, err, "KEY: ")

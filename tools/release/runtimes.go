@@ -24,13 +24,13 @@ import (
 	"github.com/rouse-run/rouse/tools/pack"
 )
 
-// description is what the image.json of a runtime's directory says of its images.
+// description is the image.json of a runtime's directory, which describes its images.
 type description struct {
 	Dir string `json:"-"`
 
-	Runtime     string            `json:"runtime"`     // its name without a version
-	Interpreter []string          `json:"interpreter"` // where bases may have it, or the compiler
-	Home        string            `json:"home"`        // the variable that tells the interpreter where its libraries are; empty: it finds them
+	Runtime     string            `json:"runtime"`     // the name without a version
+	Interpreter []string          `json:"interpreter"` // paths of the interpreter or compiler in bases
+	Home        string            `json:"home"`        // the variable with the interpreter's library directory; empty: not needed
 	Entrypoint  []string          `json:"entrypoint"`
 	Workdir     string            `json:"workdir"`
 	User        string            `json:"user"`
@@ -38,7 +38,7 @@ type description struct {
 	Port        int               `json:"port"`
 }
 
-// describeRuntime finds the description of a runtime in a source tree.
+// describeRuntime reads the description of a runtime in a source tree.
 func describeRuntime(source, runtime string) (description, error) {
 	files, err := filepath.Glob(filepath.Join(source, "runtimes", "*", "image.json"))
 	if err != nil {
@@ -63,12 +63,12 @@ func describeRuntime(source, runtime string) (description, error) {
 // runtimeMaker makes images from a source tree.
 type runtimeMaker struct {
 	Source string
-	Work   string      // an empty directory for what is made on the way
-	Native v1.Platform // whose programs run here
+	Work   string      // an empty directory for intermediate files
+	Native v1.Platform // platform of this machine
 	Labels map[string]string
 }
 
-// Make makes the image of a runtime for platforms.
+// Make makes the image of a runtime for the platforms.
 func (m runtimeMaker) Make(ctx context.Context, base runtimeBase, platforms []v1.Platform) (v1.ImageIndex, error) {
 	described, err := describeRuntime(m.Source, base.Runtime)
 	if err != nil {
@@ -125,7 +125,7 @@ func (m runtimeMaker) forPlatform(ctx context.Context, base runtimeBase, describ
 	return pack.Extend(below, platform, m.config(described, file.Config), layer)
 }
 
-// config is the base's with what the runtime says.
+// config merges the description of the runtime into the base's configuration.
 func (m runtimeMaker) config(described description, config v1.Config) v1.Config {
 	config.Entrypoint, config.Cmd, config.WorkingDir, config.User = described.Entrypoint, nil, described.Workdir, described.User
 	config.Env = slices.Clone(config.Env)
@@ -144,8 +144,9 @@ func (m runtimeMaker) config(described description, config v1.Config) v1.Config 
 	return config
 }
 
-// unpack writes the files of a base of this machine's platform to a directory, and returns a program that runs its interpreter here,
-// with the libraries of the base: code caches and bytecode have to be made by what will read them.
+// unpack writes the files of a base of this machine's platform to a directory, and returns a program that runs its
+// interpreter here, with the libraries of the base: code caches and bytecode have to be made by the interpreter that
+// reads them.
 func unpack(ctx context.Context, base v1.Image, described description, dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
@@ -170,12 +171,13 @@ func untar(ctx context.Context, files io.Reader, dir string) error {
 	if out, err := tar.CombinedOutput(); err != nil {
 		return fmt.Errorf("tar: %w: %s", err, out)
 	}
-	// What tar leaves of the end of the stream.
+	// tar does not read the end of the stream.
 	_, err := io.Copy(io.Discard, files)
 	return err
 }
 
-// runnable is the interpreter, where it needs nothing, or a script that starts it by the loader of its own system.
+// runnable returns the interpreter, if it is statically linked, or a script that starts it by the loader of its own
+// system.
 func runnable(root, interpreter, home string) (string, error) {
 	binary, err := elf.Open(interpreter)
 	if err != nil {
@@ -211,10 +213,11 @@ func firstOf(root string, places ...string) (string, error) {
 	return "", fmt.Errorf("it has none of %v", places)
 }
 
-// maxLinks is how many links may lead to an interpreter.
+// maxLinks is the maximum number of links to an interpreter.
 const maxLinks = 5
 
-// checkMachine fails when the interpreter of a base is for another machine than the base says. Only that of this machine can run here.
+// checkMachine returns an error when the interpreter of a base is for another machine than the base declares. Only
+// interpreters of this machine can run here.
 func checkMachine(base v1.Image, described description, platform v1.Platform) error {
 	programs, err := programsOf(base, described)
 	if err != nil {
@@ -237,7 +240,7 @@ func checkMachine(base v1.Image, described description, platform v1.Platform) er
 	return fmt.Errorf("the base has none of %v", described.Interpreter)
 }
 
-// programs are the beginnings of files and the targets of links in the folders of interpreters.
+// programs holds the beginnings of files and the targets of links in the folders of interpreters.
 type programs struct {
 	headers map[string][]byte
 	links   map[string]string

@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/tools/pack"
 )
 
-// newRuntime is a tree with one runtime, whose layer says for what it was made and what its interpreter said.
+// newRuntime makes a tree with one runtime, whose layer contains its platform and the output of its interpreter.
 func newRuntime(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +35,7 @@ func newRuntime(t *testing.T) string {
 	return dir
 }
 
-// newBase has an interpreter that is built for each platform, or always for one.
+// newBase makes a base with an interpreter that is built for each platform, or always for one.
 func newBase(t *testing.T, source, always string) runtimeBase {
 	t.Helper()
 	var images []pack.ForPlatform
@@ -84,7 +84,7 @@ func contentOf(t *testing.T, image v1.Image, name string) string {
 	}
 }
 
-func TestALayerIsMadeForEachPlatformByTheInterpreterOfThisOne(t *testing.T) {
+func TestLayersOfAllPlatformsAreMadeByTheNativeInterpreter(t *testing.T) {
 	t.Parallel()
 	source := newRuntime(t)
 	index, err := newRuntimeMaker(t, source).Make(t.Context(), newBase(t, source, ""), serverPlatforms())
@@ -108,14 +108,14 @@ func TestALayerIsMadeForEachPlatformByTheInterpreterOfThisOne(t *testing.T) {
 	}
 }
 
-func TestABaseThatIsForAnotherMachineThanItSaysIsRefused(t *testing.T) {
+func TestBaseForAnotherMachineThanDeclaredIsRejected(t *testing.T) {
 	t.Parallel()
 	source := newRuntime(t)
 	_, err := newRuntimeMaker(t, source).Make(t.Context(), newBase(t, source, runtime.GOARCH), serverPlatforms())
 	require.ErrorContains(t, err, "usr/bin/own of the base is for linux/"+runtime.GOARCH+" and not for")
 }
 
-func TestARuntimeThatIsNotThereIsNamed(t *testing.T) {
+func TestMissingRuntimeIsReported(t *testing.T) {
 	t.Parallel()
 	source := newRuntime(t)
 	other := newBase(t, source, "")

@@ -20,22 +20,22 @@ import (
 	spdx "github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
-// component is one thing that is in a part of a release.
+// component is a package in a part of a release.
 type component struct {
 	Name    string
 	Version string
 	Locator string // package URL
 }
 
-// sbomDocument is about one part of a release.
+// sbomDocument is the software bill of materials of one part of a release.
 type sbomDocument struct {
-	Name     string // of the part, as a file or an image with its digest
+	Name     string // of the part: a file, or an image with its digest
 	Version  string
 	Created  time.Time
 	Contents []component
 }
 
-// list writes what is in a part of the release.
+// list writes the software bill of materials of a part of the release.
 func (m *maker) list(file, part string, contents []component, binaries ...string) error {
 	modules, err := goModules(binaries...)
 	if err != nil {
@@ -46,13 +46,13 @@ func (m *maker) list(file, part string, contents []component, binaries ...string
 	return document.Write(filepath.Join(m.out, file))
 }
 
-// goModules lists the Go modules in binaries, each version once, and the Go that compiled them.
+// goModules lists the Go modules in binaries, without duplicates, and their Go version.
 func goModules(binaries ...string) ([]component, error) {
 	found := map[component]bool{}
 	for _, binary := range binaries {
 		info, err := buildinfo.ReadFile(binary)
 		if err != nil {
-			return nil, fmt.Errorf("read what %s was built from: %w", binary, err)
+			return nil, fmt.Errorf("read the build information of %s: %w", binary, err)
 		}
 		found[goPackage("stdlib", info.GoVersion)] = true
 		for _, module := range info.Deps {
@@ -79,13 +79,13 @@ func sorted(found map[component]bool) []component {
 	})
 }
 
-// Write writes a document to a file. The same document makes the same file.
+// Write writes a document to a file. Equal documents result in equal files.
 func (d sbomDocument) Write(file string) error {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %v", d.Name, d.Version, d.Contents))
 	described := common.ElementID("Package-rouse")
 	document := &spdx.Document{
 		SPDXVersion: spdx.Version, DataLicense: spdx.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: d.Name,
-		// Unique for its content, as SPDX asks. Nothing has to answer there.
+		// Unique for its content, as SPDX requires. The URL need not exist.
 		DocumentNamespace: "https://github.com/rouse-run/rouse/spdx/" + hex.EncodeToString(sum[:]),
 		CreationInfo: &spdx.CreationInfo{
 			Created:  d.Created.UTC().Format(time.RFC3339),
@@ -128,14 +128,15 @@ func spdxPackage(id common.ElementID, each component) *spdx.Package {
 	return described
 }
 
-// ofRuntime are the files by which runtimes say what their servers are made of.
+// The lock files of runtimes' servers.
 const (
 	npmLock     = "package-lock.json"
 	pipLock     = "requirements.txt"
 	nodeModules = "node_modules/"
 )
 
-// runtimePackages lists the packages in the server of a runtime, by the lock file in its directory. A runtime without one has none.
+// runtimePackages lists the packages in the server of a runtime, from the lock file in its directory. A runtime without
+// one has no packages.
 func runtimePackages(dir string) ([]component, error) {
 	if content, err := os.ReadFile(filepath.Join(dir, npmLock)); err == nil {
 		return npm(content)
@@ -146,7 +147,7 @@ func runtimePackages(dir string) ([]component, error) {
 	return nil, nil
 }
 
-// npm leaves out what only builds or tests the server.
+// npm omits packages that are only needed to build or test the server.
 func npm(lock []byte) ([]component, error) {
 	var file struct {
 		Packages map[string]struct {
@@ -160,7 +161,7 @@ func npm(lock []byte) ([]component, error) {
 	found := map[component]bool{}
 	for path, each := range file.Packages {
 		below := strings.LastIndex(path, nodeModules)
-		if below < 0 || each.Dev { // what is not below is a folder of the runtime itself
+		if below < 0 || each.Dev { // other entries are folders of the runtime itself
 			continue
 		}
 		name := path[below+len(nodeModules):]

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestABinarySaysWhichModulesAreInIt(t *testing.T) {
+func TestModulesAreReadFromABinary(t *testing.T) {
 	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "release")
-	_, err := program{}.Run(t.Context(), "go", "build", "-o", binary, ".") // one of a test says less
+	_, err := program{}.Run(t.Context(), "go", "build", "-o", binary, ".") // a test's binary contains less information
 	require.NoError(t, err)
 	found, err := goModules(binary, binary)
 	require.NoError(t, err)
@@ -25,13 +25,13 @@ func TestABinarySaysWhichModulesAreInIt(t *testing.T) {
 	require.Contains(t, names, "github.com/spdx/tools-golang")
 }
 
-func TestServersOfRuntimesAreMadeOfWhatTheirLockFilesSay(t *testing.T) {
+func TestPackagesOfRuntimesComeFromTheirLockFiles(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		file, content string
 		want          []component
 	}{
-		"npm, without what only tests": {
+		"npm, without development packages": {
 			"package-lock.json",
 			`{"packages": {"": {}, "sdk": {"version": "0.0.1"}, "node_modules/sdk": {"version": "0.0.1", "dev": true}, "node_modules/@opentelemetry/api": {"version": "1.9.0"}, "node_modules/a/node_modules/b": {"version": "2.0.0"}, "node_modules/eslint": {"version": "9.0.0", "dev": true}}}`,
 			[]component{
@@ -56,7 +56,7 @@ func TestServersOfRuntimesAreMadeOfWhatTheirLockFilesSay(t *testing.T) {
 	}
 }
 
-func TestADocumentIsTheSameEachTime(t *testing.T) {
+func TestDocumentIsReproducible(t *testing.T) {
 	t.Parallel()
 	document := sbomDocument{Name: "rouse", Version: "v0.1.0", Created: time.Unix(0, 0), Contents: []component{{Name: "stdlib", Version: "go1.26.0", Locator: "pkg:golang/stdlib@go1.26.0"}}}
 	one, two := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")

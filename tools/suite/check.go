@@ -29,7 +29,7 @@ func check(ctx context.Context, out io.Writer, root, base string) error {
 	}
 	_, _ = fmt.Fprintf(out, "check: %d files differ from %.12s\n", len(files), base)
 	lint, test := tier{name: "lint"}, tier{name: "test"}
-	modules := map[string][]string{".": nil} // a file of any kind may be read by a test of the root's
+	modules := map[string][]string{".": nil} // a test of the root module may read any file
 	for _, file := range files {
 		dir, _ := moduleOf(root, path.Dir(file))
 		modules[dir] = append(modules[dir], file)
@@ -47,7 +47,7 @@ func check(ctx context.Context, out io.Writer, root, base string) error {
 			}, scope.lint)})
 		}
 		if len(scope.test) > 0 {
-			// In order and without go vet, which the lint has: what passed stays in go's cache of results.
+			// In order and without go vet, which the linter includes: passed results stay in go's test cache.
 			test.commands = append(test.commands, command{filepath.Join(root, dir), slices.Concat([]string{"go", "test", "-vet=off", "-race", "-parallel", "4"}, scope.test)})
 		}
 	}
@@ -62,7 +62,7 @@ func check(ctx context.Context, out io.Writer, root, base string) error {
 	return err
 }
 
-// branchedFrom returns where the branch left main, or else HEAD.
+// branchedFrom returns the commit at which the branch left main, or else HEAD.
 func branchedFrom(ctx context.Context, root string) string {
 	for _, main := range []string{"origin/main", "main"} {
 		if text, err := output(ctx, root, "git", "merge-base", "HEAD", main); err == nil {
@@ -72,7 +72,7 @@ func branchedFrom(ctx context.Context, root string) string {
 	return "HEAD"
 }
 
-// changedSince lists the files that differ from the commit, also those that Git does not have yet.
+// changedSince lists the files that differ from the commit, including untracked ones.
 func changedSince(ctx context.Context, root, base string) ([]string, error) {
 	changed, err := output(ctx, root, "git", "diff", "--name-only", "--no-renames", "-z", "--end-of-options", base, "--")
 	if err != nil {

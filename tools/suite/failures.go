@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// failure is one thing that failed, and the command that runs just that.
+// failure is a failed test or tier, with the command that repeats only it.
 type failure struct{ what, again string }
 
 const module = "github.com/rouse-run/rouse"
@@ -22,8 +22,8 @@ var (
 	failedRuntime = regexp.MustCompile(`^== runtimes/(\w+) FAILED`)
 )
 
-// failuresOf reads what failed from the output of a tier: tests of Go by their package, those of a runtime, or else the
-// tier as a whole.
+// failuresOf parses the output of a failed tier: it returns Go tests with their package, tests of a runtime, or else
+// the tier as a whole.
 func failuresOf(tier, output, root string) []failure {
 	var found []failure
 	var tests, scripts []string
@@ -76,7 +76,7 @@ func failedIn(importPath string, tests []string, root string) failure {
 	return failure{what, again}
 }
 
-// moduleOf finds the module of a package's folder, and the package's pattern in it.
+// moduleOf returns the module of a package's folder, and the package's pattern in it.
 func moduleOf(root, folder string) (dir, pattern string) {
 	for dir = folder; dir != "." && dir != ""; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(root, dir, "go.mod")); err == nil {
@@ -93,7 +93,7 @@ func moduleOf(root, folder string) (dir, pattern string) {
 	return dir, "./" + filepath.ToSlash(relative)
 }
 
-// onlyTagged reports whether the tests of a folder are those of a cluster, behind the build tag e2e.
+// onlyTagged reports whether all tests of a folder have the build tag e2e.
 func onlyTagged(folder string) bool {
 	files, _ := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	for _, file := range files {
@@ -105,7 +105,7 @@ func onlyTagged(folder string) bool {
 	return len(files) > 0
 }
 
-// match returns what the groups of the expression matched in a line.
+// match returns the matched groups of the expression in a line.
 func match(expression *regexp.Regexp, line string) string {
 	groups := expression.FindStringSubmatch(line)
 	return strings.Join(groups[min(1, len(groups)):], "")

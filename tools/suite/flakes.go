@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// runLimit is how long one run of a package's tests may take before it fails with the stacks of all goroutines.
+// runLimit is the timeout of one run of a package's tests, after which it fails with the stacks of all goroutines.
 const runLimit = 15 * time.Minute
 
-// binary is a package's compiled tests. It is made by the first run and removed by the last.
+// binary is a package's compiled test binary. It is built by the first run and removed by the last.
 type binary struct {
 	of   *pkg
 	path string
@@ -30,8 +30,8 @@ type binary struct {
 // flaky is a test that failed in one run.
 type flaky struct{ folder, test, seed, log string }
 
-// flakes runs the tests of the packages, each package as often as runs says. Twice as many test binaries run as there are
-// cores: each test runs on a busy machine, and the load ends with the tests.
+// flakes runs the tests of each package the given number of times. Twice as many test binaries run as there are cores,
+// so that each test runs on a busy machine.
 func flakes(ctx context.Context, out io.Writer, root string, runs int, patterns []string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -58,7 +58,7 @@ func flakes(ctx context.Context, out io.Writer, root string, runs int, patterns 
 	return f.report(ctx, runs)
 }
 
-// flakeRun keeps what failed.
+// flakeRun collects the failures.
 type flakeRun struct {
 	out        io.Writer
 	root, logs string
@@ -95,7 +95,7 @@ func (f *flakeRun) runAll(ctx context.Context, dir string, packages []*pkg, runs
 	workers.Wait()
 }
 
-// runOnce runs a package's tests once, in the package's folder as go test does. The log of a run that passed is removed.
+// runOnce runs a package's tests once, in the package's folder like go test. It removes the log of a run that passed.
 func (f *flakeRun) runOnce(ctx context.Context, b *binary, run int) {
 	folder := strings.TrimPrefix(b.of.ImportPath, module+"/")
 	name := strings.TrimSuffix(filepath.Base(b.path), ".test")
@@ -122,11 +122,11 @@ func (f *flakeRun) runOnce(ctx context.Context, b *binary, run int) {
 
 var (
 	shuffleSeed = regexp.MustCompile(`^-test\.shuffle (\d+)`)
-	// What fails a run without a failed test, such as a data race after the last one.
+	// noTest stands for a failure without a failed test, such as a data race after the last one.
 	noTest = "(no test: see the log)"
 )
 
-// keep adds what failed in a log, and removes the log of what passed or was interrupted.
+// keep records the failures in a log, and removes the log of a run that passed or was interrupted.
 func (f *flakeRun) keep(ctx context.Context, err error, folder, log string) {
 	if err == nil || ctx.Err() != nil {
 		_ = os.Remove(log)
@@ -153,7 +153,7 @@ func (f *flakeRun) keep(ctx context.Context, err error, folder, log string) {
 	}
 }
 
-// report lists each failure of each test, and ends with how many tests ever failed.
+// report lists each failure of each test, and the total number of tests that ever failed.
 func (f *flakeRun) report(ctx context.Context, runs int) error {
 	slices.SortFunc(f.failed, func(a, b flaky) int {
 		return strings.Compare(a.folder+" "+a.test+" "+a.log, b.folder+" "+b.test+" "+b.log)

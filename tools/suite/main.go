@@ -28,7 +28,7 @@ func main() {
 	os.Exit(code)
 }
 
-// errFailed means that checks failed and that what failed is already printed.
+// errFailed means that checks failed and that the failures have been printed.
 var errFailed = errors.New("checks failed")
 
 func run(ctx context.Context, args []string, out io.Writer) int {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// once runs targets of make that judge what the binaries are made of, unless the same succeeded today on this machine. The
-// day counts because new vulnerabilities become known.
+// once runs make targets that check the dependencies of the binaries, unless they succeeded with the same dependencies
+// today on this machine. The day is included because new vulnerabilities become known.
 func once(ctx context.Context, out io.Writer, root string, targets []string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -27,7 +27,7 @@ func once(ctx context.Context, out io.Writer, root string, targets []string) err
 	}
 	key, err := dependenciesKey(ctx, root, time.Now())
 	if err != nil {
-		return fmt.Errorf("hash what the binaries are made of: %w", err)
+		return fmt.Errorf("hash the dependencies of the binaries: %w", err)
 	}
 	failures := 0
 	for _, target := range targets {
@@ -55,10 +55,10 @@ func once(ctx context.Context, out io.Writer, root string, targets []string) err
 	return nil
 }
 
-// notChecked is what the check of vulnerabilities prints when it succeeds without an answer of the database.
+// notChecked is printed by the check of vulnerabilities when it succeeds without a response of the database.
 const notChecked = "not checked"
 
-// keepStamp marks what the log shows as done, unless nothing was checked.
+// keepStamp marks the targets as done, unless the log shows that a check was skipped.
 func keepStamp(stamp, log string) error {
 	text, err := os.ReadFile(log) //nolint:gosec // it was just written
 	if err != nil || strings.Contains(string(text), notChecked) {
@@ -78,8 +78,8 @@ func cacheDir() (string, error) {
 	return filepath.Join(dir, "rouse"), err
 }
 
-// dependenciesKey hashes the day, the toolchain, the versions of modules, the checks themselves with their exceptions, and
-// which packages of others the binaries import on each system.
+// dependenciesKey hashes the day, the toolchain, the versions of modules, the checks themselves with their exceptions,
+// and the third-party packages that the binaries import on each system.
 func dependenciesKey(ctx context.Context, root string, now time.Time) (string, error) {
 	hash := sha256.New()
 	add := func(part string) { _, _ = fmt.Fprintf(hash, "%d:%s", len(part), part) }

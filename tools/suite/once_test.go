@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestOnceSkipsWhatSucceededWithTheSameDependencies(t *testing.T) {
+func TestOnceSkipsTargetsThatSucceededWithTheSameDependencies(t *testing.T) {
 	root := repository(t, map[string]string{
 		"Makefile":              "licenses: ; @echo ran\nvulncheck: ; @echo not checked\nbroken: ; @exit 1\n",
 		"go.mod":                "module " + module + "\n\ngo 1.26\n",
@@ -48,14 +48,14 @@ func TestOnceSkipsWhatSucceededWithTheSameDependencies(t *testing.T) {
 	}
 }
 
-// number reads a file that holds one, and returns 0 while there is none.
+// number returns the number in a file, or 0 while it does not exist.
 func number(path string) int {
 	text, _ := os.ReadFile(path)
 	found, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	return found
 }
 
-// zombie reports whether a process has ended and waits for its parent, which may be an init that reaps nothing.
+// zombie reports whether a process has ended and awaits its parent, which may be an init that does not reap.
 func zombie(process int) bool {
 	text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(process), "stat"))
 	return strings.Contains(string(text), ") Z ")

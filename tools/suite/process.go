@@ -13,16 +13,17 @@ import (
 	"time"
 )
 
-// step is a command and the file that its output goes to.
+// step is a command with the file of its output.
 type step struct {
 	dir   string
 	argv  []string
 	log   string
-	grace time.Duration // to end by itself after a SIGTERM, before SIGKILL
+	grace time.Duration // time to end after SIGTERM, before SIGKILL
 }
 
-// run waits for the command's end. When ctx is done, the command's process group ends, and with it all processes that the
-// command started, also those in groups of their own. Output goes to the file and to no pipe, which a process that is left behind would hold open.
+// run waits for the command's end. When ctx is done, it ends the command's process group, and all processes that the
+// command started in other groups. Output is written to the file rather than a pipe, which a remaining process would
+// hold open.
 func (s step) run(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -57,13 +58,13 @@ func (s step) run(ctx context.Context) error {
 	return err
 }
 
-// descendants lists the processes that a process and its children started. Systems without /proc have none to list.
+// descendants lists the processes that a process and its children started. It is empty on systems without /proc.
 func descendants(process int) []int {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
 		text, _ := os.ReadFile(path)                      //nolint:gosec // of a process
-		fields := text[bytes.LastIndexByte(text, ')')+1:] // the name before it may hold anything else
+		fields := text[bytes.LastIndexByte(text, ')')+1:] // the preceding name may contain any characters
 		var state string
 		var child, parent int
 		if _, err := fmt.Sscan(string(fields), &state, &parent); err != nil {
@@ -107,7 +108,7 @@ func follow(out io.Writer, path string) (stop func()) {
 	return func() { close(ended); <-finished }
 }
 
-// together is a writer for several goroutines.
+// together is a writer for concurrent use.
 type together struct {
 	mutex sync.Mutex
 	out   io.Writer

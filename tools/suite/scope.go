@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// scope is what a change has to be checked with: folders of packages, from the repository's root.
+// scope lists the folders of packages, relative to the repository, to lint and to test for a change.
 type scope struct{ lint, test []string }
 
 // pkg is a package as `go list` describes it.
@@ -25,13 +25,13 @@ type pkg struct {
 	EmbedFiles                                   []string
 	Imports, TestImports, XTestImports           []string
 	folder                                       string
-	reads, testReads                             []string // files and folders elsewhere that its code and its tests name
+	reads, testReads                             []string // paths in other folders that its code and its tests refer to
 }
 
-// readTheTree are packages whose tests read files of all folders.
+// readTheTree lists packages whose tests read files in all folders.
 var readTheTree = []string{"docs", "internal/architecture"}
 
-// everything are files whose change changes every package of their module.
+// everything lists files whose change affects every package of their module.
 var everything = []string{"go.mod", "go.sum"}
 
 func list(ctx context.Context, dir string, patterns ...string) ([]*pkg, error) {
@@ -54,8 +54,8 @@ func list(ctx context.Context, dir string, patterns ...string) ([]*pkg, error) {
 	}
 }
 
-// decide picks the packages of a module that the changed files concern: their own, all that import those whose code changed,
-// and those that name a changed file.
+// decide selects the packages of a module for the changed files: the packages of the files, all importers of packages
+// with changed code, and the packages that refer to a changed file.
 func decide(packages []*pkg, dir string, files []string) scope {
 	changed, lint, test := map[string]bool{}, map[string]bool{}, map[string]bool{} // by import path
 	for _, file := range files {
@@ -96,7 +96,7 @@ func folders(packages []*pkg, fits func(*pkg) bool) []string {
 	return found
 }
 
-// spread adds to test the changed packages and all that import them, if only in tests or through others.
+// spread adds to test the changed packages and all that import them, directly or indirectly, including only in tests.
 func spread(packages []*pkg, changed, test map[string]bool) {
 	isChanged := func(imported string) bool { return changed[imported] }
 	for again := true; again; {
@@ -114,7 +114,7 @@ func spread(packages []*pkg, changed, test map[string]bool) {
 	}
 }
 
-// ownerOf returns the package in whose folder a file is, or in the nearest folder above it.
+// ownerOf returns the package of a file's folder, or of the nearest folder above it.
 func ownerOf(packages []*pkg, file string) *pkg {
 	for folder := path.Dir(file); ; folder = path.Dir(folder) {
 		for _, p := range packages {
@@ -128,7 +128,7 @@ func ownerOf(packages []*pkg, file string) *pkg {
 	}
 }
 
-// compiles reports whether a file in the package's folder is code of it, or embedded.
+// compiles reports whether a file in the package's folder is part of its code, or embedded.
 func (p *pkg) compiles(file string) bool {
 	if path.Ext(file) == ".go" {
 		return !strings.HasSuffix(file, "_test.go")
@@ -137,14 +137,14 @@ func (p *pkg) compiles(file string) bool {
 	return ok && slices.Contains(p.EmbedFiles, inside)
 }
 
-// names reports whether a reference is the file or a folder that it is in.
+// names reports whether a reference is the file or a folder that contains it.
 func names(references []string, file string) bool {
 	return slices.ContainsFunc(references, func(reference string) bool {
 		return reference == file || strings.HasPrefix(file, reference+"/")
 	})
 }
 
-// readReferences finds the paths that begin with ".." in the literals of the package's files.
+// readReferences collects the paths that begin with ".." in literals of the package's files.
 func (p *pkg) readReferences() {
 	for _, group := range []struct {
 		files []string
@@ -153,7 +153,7 @@ func (p *pkg) readReferences() {
 		for _, file := range group.files {
 			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
 			if err != nil {
-				continue // the lint and the compiler report it
+				continue // the linter and the compiler report it
 			}
 			for _, reference := range references(parsed) {
 				if target := path.Join(p.folder, reference); target != "." && !strings.HasPrefix(target, "..") {
@@ -164,8 +164,8 @@ func (p *pkg) readReferences() {
 	}
 }
 
-// references lists literals such as "../samples/orders" and joined ones such as filepath.Join("..", "samples"), up to the
-// first part that is no literal or a pattern.
+// references lists literals such as "../samples/orders" and joined ones such as filepath.Join("..", "samples"), up to
+// the first part that is not a literal or is a pattern.
 func references(file *ast.File) []string {
 	var found []string
 	add := func(reference string) {
@@ -196,7 +196,7 @@ func references(file *ast.File) []string {
 	return found
 }
 
-// text returns the value of a string literal, or nothing.
+// text returns the value of a string literal, or an empty string.
 func text(expression ast.Expr) string {
 	literal, ok := expression.(*ast.BasicLit)
 	if !ok || literal.Kind != token.STRING {

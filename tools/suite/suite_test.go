@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// repository writes files into a folder of its own.
+// repository writes files into a new folder.
 func repository(t *testing.T, files map[string]string) string {
 	t.Helper()
 	t.Setenv("MAKEFLAGS", "") // of the make that runs this test
@@ -93,7 +93,7 @@ func TestAnInterruptedRunStopsItsProcessesAndStartsNoOther(t *testing.T) {
 	}
 }
 
-func TestFailuresNameTheCommandThatRunsJustThem(t *testing.T) {
+func TestFailuresContainTheCommandThatRepeatsThem(t *testing.T) {
 	root := repository(t, map[string]string{
 		"go.mod": "", "tools/supply/go.mod": "", "e2e/features/a_test.go": "//go:build e2e\n\npackage features\n", "gateway/a_test.go": "package gateway\n",
 	})
@@ -145,7 +145,7 @@ func TestChangesAreCheckedWhereTheyAreAndWhereTheyAreImported(t *testing.T) {
 	}
 }
 
-func TestFlakesListsWhatEverFailedWithItsSeedAndItsLog(t *testing.T) {
+func TestFlakesListsEveryFailureWithItsSeedAndLog(t *testing.T) {
 	root := repository(t, map[string]string{
 		"go.mod":           "module " + module + "\n\ngo 1.26\n",
 		"a/a_test.go":      "package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestSecond(t *testing.T) {\n\tif _, err := os.Stat(\"ran\"); err == nil {\n\t\tt.Fatal(\"it ran before\")\n\t}\n\t_ = os.WriteFile(\"ran\", nil, 0o600)\n}\n",

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// tier is a named check. Its commands run in order, each also when one before it failed.
+// tier is a named check. Its commands run in order, each even if a previous one failed.
 type tier struct {
 	name     string
 	commands []command
@@ -25,10 +25,10 @@ type command struct {
 	argv []string
 }
 
-// stage has lanes that run side by side, and the tiers of a lane run one after the other.
+// stage consists of lanes that run concurrently, and the tiers of a lane run one after the other.
 type stage [][]tier
 
-// outcome is what became of a tier.
+// outcome is the result of a tier.
 type outcome struct {
 	tier   string
 	took   time.Duration
@@ -42,13 +42,13 @@ const (
 	notRun = "not run"
 )
 
-// cleanUp is how long an interrupted tier may take: the end-to-end tests take their cluster down.
+// cleanUp is the maximum duration of an interrupted tier: the end-to-end tests remove their cluster.
 const cleanUp = 5 * time.Minute
 
-// reportEvery is how often the tiers that run side by side are listed: CI takes a long silence for an end.
+// reportEvery is the interval at which concurrently running tiers are listed: CI takes a long silence for a hang.
 const reportEvery = time.Minute
 
-// runTiers runs stages of make's targets, as usage describes.
+// runTiers runs stages of make targets as described by usage.
 func runTiers(ctx context.Context, out io.Writer, root string, specification []string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -69,7 +69,7 @@ func runTiers(ctx context.Context, out io.Writer, root string, specification []s
 	return newRunner(out, root, "tiers").run(ctx, stages)
 }
 
-// runner runs tiers and keeps what became of them in the order in which they ended.
+// runner runs tiers and records their outcomes in the order in which they ended.
 type runner struct {
 	out        io.Writer
 	root, logs string
@@ -83,7 +83,7 @@ func newRunner(out io.Writer, root, name string) *runner {
 	return &runner{out: out, root: root, logs: filepath.Join(root, "bin", name), running: map[string]time.Time{}}
 }
 
-// run runs the stages and prints the table and what failed.
+// run runs the stages and prints the table and the failures.
 func (r *runner) run(ctx context.Context, stages []stage) error {
 	for _, lanes := range stages {
 		alone := len(lanes) == 1
@@ -105,7 +105,7 @@ func (r *runner) run(ctx context.Context, stages []stage) error {
 	return r.summarize(ctx)
 }
 
-// runTier shows the output of a tier as it comes when the tier is alone, else all of it when it failed.
+// runTier streams the output of a tier that runs alone, and prints the output of others if they fail.
 func (r *runner) runTier(ctx context.Context, t tier, alone bool) {
 	done := outcome{tier: t.name, result: notRun, log: filepath.Join(r.logs, t.name+".log")}
 	if ctx.Err() == nil {
@@ -131,7 +131,7 @@ func (r *runner) runCommands(ctx context.Context, t tier, log string, alone bool
 	var logs []string
 	for n, each := range t.commands {
 		part := fmt.Sprintf("%s.%d", log, n)
-		_ = os.Remove(part) // that of an earlier run is not to be shown
+		_ = os.Remove(part) // from an earlier run
 		stop := func() {}
 		if alone {
 			stop = follow(r.out, part)
@@ -150,7 +150,7 @@ func (r *runner) runCommands(ctx context.Context, t tier, log string, alone bool
 	return result
 }
 
-// note appends to a log, which does not exist when the command could not be started.
+// note appends to a log, which does not exist if the command could not be started.
 func (r *runner) note(log, text string) {
 	file, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // logs are not secret
 	if err == nil {
@@ -162,7 +162,7 @@ func (r *runner) note(log, text string) {
 	}
 }
 
-// join moves the text of files into one.
+// join concatenates files into one and removes them.
 func join(path string, parts []string) error {
 	var all []byte
 	for _, part := range parts {

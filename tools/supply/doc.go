@@ -1,2 +1,3 @@
-// Package supply tests the scripts around tools that others keep: vulncheck.sh around govulncheck, and signoff.sh around git log.
+// Package supply tests the scripts around third-party tools: vulncheck.sh around govulncheck, and signoff.sh around git
+// log.
 package supply

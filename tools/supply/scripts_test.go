@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// database is a folder with one entry: strings.Repeat of the standard library is vulnerable in every version.
+// database makes a folder with one entry: strings.Repeat of the standard library is vulnerable in every version.
 func database(t *testing.T, modified time.Time) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func program(t *testing.T, body string) string {
 	return dir
 }
 
-// run returns what a script prints, and whether it passes.
+// run returns the output of a script, and whether it succeeded.
 func run(t *testing.T, environment []string, script string, args ...string) (printed string, passed bool) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), script, args...)
@@ -57,7 +57,7 @@ func run(t *testing.T, environment []string, script string, args ...string) (pri
 	return string(out), err == nil
 }
 
-func TestAReachableVulnerabilityFailsAndOneThatIsNotPasses(t *testing.T) {
+func TestOnlyReachableVulnerabilitiesFail(t *testing.T) {
 	t.Parallel()
 	required := []string{"GOVULNDB=file://" + database(t, time.Now()), "VULNDB_REQUIRED=1"}
 
@@ -74,7 +74,7 @@ func TestAReachableVulnerabilityFailsAndOneThatIsNotPasses(t *testing.T) {
 	require.False(t, passed, "it does not compile: %s", printed)
 }
 
-func TestWithoutADatabaseNothingPassesSilently(t *testing.T) {
+func TestMissingDatabaseIsReported(t *testing.T) {
 	t.Parallel()
 	refusing := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(refusing.Close)
@@ -84,11 +84,11 @@ func TestWithoutADatabaseNothingPassesSilently(t *testing.T) {
 	away.Close()
 	dir := program(t, `println(strings.Repeat("a", 3))`)
 	for name, tc := range map[string]struct{ database, want string }{
-		"an address that nobody answers": {away.URL, "is unreachable"},
-		"a server that refuses":          {refusing.URL, "404"},
-		"a database without a time":      {empty.URL, "has no time in its index"},
-		"a folder that is not there":     {"file://" + filepath.Join(t.TempDir(), "none"), "is unreachable"},
-		"a copy of long ago":             {"file://" + database(t, time.Now().Add(-40*24*time.Hour)), "40 days old"},
+		"an address without a server": {away.URL, "is unreachable"},
+		"a server that refuses":       {refusing.URL, "404"},
+		"a database without a time":   {empty.URL, "has no time in its index"},
+		"a missing folder":            {"file://" + filepath.Join(t.TempDir(), "none"), "is unreachable"},
+		"an outdated copy":            {"file://" + database(t, time.Now().Add(-40*24*time.Hour)), "40 days old"},
 	} {
 		printed, passed := run(t, []string{"GOVULNDB=" + tc.database, "VULNDB_REQUIRED="}, "./vulncheck.sh", dir, "./...")
 		require.True(t, passed, name)
@@ -100,7 +100,7 @@ func TestWithoutADatabaseNothingPassesSilently(t *testing.T) {
 	}
 }
 
-// repository has one commit for each message on top of a first one without a sign-off.
+// repository makes a repository with one commit for each message after a first one without a sign-off.
 func repository(t *testing.T, messages ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -122,19 +122,19 @@ func repository(t *testing.T, messages ...string) string {
 	return dir
 }
 
-func TestCommitsWithoutTheirAuthorsSignOffAreNamed(t *testing.T) {
+func TestCommitsWithoutTheirAuthorsSignOffAreReported(t *testing.T) {
 	t.Parallel()
 	const signed = "Signed-off-by: Ada <ada@example.com>"
 	for name, tc := range map[string]struct {
 		messages []string
-		want     string // empty: it passes
+		want     string // empty: success
 	}{
 		"none":                        {},
 		"signed off":                  {messages: []string{"Add it\n\nBecause.\n\n" + signed, "Mend it\n\n" + signed}},
 		"among other lines":           {messages: []string{"Add it\n\nReviewed-by: Bob <bob@example.com>\n" + signed}},
 		"in another case":             {messages: []string{"Add it\n\nSigned-off-by: Ada <Ada@Example.com>"}},
 		"not signed off":              {messages: []string{"Add it\n\n" + signed, "Forget it"}, want: "(Forget it) has no line"},
-		"by somebody else":            {messages: []string{"Add it\n\nSigned-off-by: Bob <bob@example.com>"}, want: "of its author <ada@example.com>"},
+		"by another person":           {messages: []string{"Add it\n\nSigned-off-by: Bob <bob@example.com>"}, want: "of its author <ada@example.com>"},
 		"in the text, not at the end": {messages: []string{"Add it\n\n" + signed + "\n\nand more"}, want: "(Add it) has no line"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestCommitsWithoutTheirAuthorsSignOffAreNamed(t *testing.T) {
 	}
 }
 
-func TestARangeThatGitDoesNotKnowIsAFailure(t *testing.T) {
+func TestUnknownRangeOfCommitsFails(t *testing.T) {
 	t.Parallel()
 	dir := repository(t)
 	for _, args := range [][]string{{dir, "nowhere..main"}, {dir, "--output=/tmp/x"}, {dir}} {

@@ -11,10 +11,10 @@ import (
 	"github.com/rouse-run/rouse/runtimes/golang/function"
 )
 
-// emitted is the response of those that emit.
+// emitted is the response of handlers that emit.
 var emitted = map[string]any{"emitted": true}
 
-// verbatim has what a shell or a template would replace.
+// verbatim contains characters that a shell or a template would replace.
 const verbatim = "$$$ b $(FUNC_NAME) c \\n d \u00e9 ü 漢 🦉 `"
 
 func anyEventEvent(_ context.Context, event function.Event) (any, error) {

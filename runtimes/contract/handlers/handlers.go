@@ -1,10 +1,10 @@
-// Package handlers holds the handlers of the contract in Go, each in both forms that a Function in Go can have. The other languages' are in
-// the folders beside it, and so are those in Go that do not compile.
+// Package handlers contains the contract's handlers in Go, each in both forms of a Function in Go. Those of other
+// languages are in the folders beside it, as are handlers in Go that do not compile.
 package handlers
 
 import "github.com/rouse-run/rouse/runtimes/golang/function"
 
-// Served runs each handler as a Function, by the name of the case and the form.
+// Served runs each handler as a Function, by the names of the case and the form.
 var Served = map[string]func(){
 	"any-event/event":    func() { function.Serve(anyEventEvent) },
 	"any-event/http":     func() { function.Serve(anyEventHTTP) },

@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// answer is what a handler writes to. Once its time is over, nothing of it reaches the connection any more.
+// answer is the ResponseWriter of a handler. After its timeout no more of its output reaches the connection.
 type answer struct {
 	to     http.ResponseWriter
 	header http.Header
 
 	mu      sync.Mutex
-	status  int // 0: nothing is written
+	status  int // 0: not written
 	size    int64
 	err     error
 	expired bool
 	broken  bool
-	refused bool // the server has answered in the handler's place, which is still writing
+	refused bool // the server has responded in place of the handler, which is still writing
 
 	upgraded *upgradedConnections
-	conn     *upgradedConn // nil: it is the server's
+	conn     *upgradedConn // nil while the server owns it
 }
 
 var (
@@ -49,7 +49,7 @@ func (a *answer) begin(status int) {
 	if a.expired || a.conn != nil || a.status != 0 {
 		return
 	}
-	if status < 100 || status > 999 { // net/http panics
+	if status < 100 || status > 999 { // otherwise net/http panics
 		fmt.Fprintf(os.Stderr, "the handler answered with the status %d: it has to be one from 100 to 999\n", status)
 		a.err = fmt.Errorf("the handler answered with the status %d", status)
 		a.replace(http.StatusInternalServerError, internalError)
@@ -100,7 +100,7 @@ func (a *answer) fail(err error) {
 	a.err = err
 }
 
-// end is the end of a handler that has returned.
+// end completes the response of a handler that has returned.
 func (a *answer) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,11 +112,11 @@ func (a *answer) abort() {
 	defer a.mu.Unlock()
 	a.broken = !a.expired
 	if a.conn != nil {
-		_ = a.conn.Close() // nobody else does
+		_ = a.conn.Close() // not closed elsewhere
 	}
 }
 
-// refuse answers for a handler that has not begun to. It is false when that has.
+// refuse responds in place of a handler that has not begun to. It returns false when the handler has.
 func (a *answer) refuse(status int, text string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -127,15 +127,16 @@ func (a *answer) refuse(status int, text string) bool {
 	return true
 }
 
-// replace writes an answer of the server's own. Nothing is written yet.
+// replace writes a response of the server's own. Nothing has been written yet.
 func (a *answer) replace(status int, text string) {
 	a.header = http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
 	a.begin(status)
-	n, _ := a.to.Write([]byte(text)) // who has asked may be gone
+	n, _ := a.to.Write([]byte(text)) // the client may have disconnected
 	a.size = int64(n)
 }
 
-// expire answers for a handler that takes too long. It is false when the handler has the connection and with it all the time.
+// expire responds in place of a handler that exceeds its timeout. It returns false when the handler has taken over the
+// connection, which has no timeout.
 func (a *answer) expire() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,11 +153,12 @@ func (a *answer) expire() bool {
 	header.Set("Connection", "close")
 	header.Set("Content-Type", "text/plain; charset=utf-8")
 	a.to.WriteHeader(http.StatusRequestTimeout)
-	_, _ = a.to.Write([]byte("Timeout while processing the function")) // who has asked may be gone
+	_, _ = a.to.Write([]byte("Timeout while processing the function")) // the client may have disconnected
 	return true
 }
 
-// contextOf is that of a call. One that asks for another protocol may last as long as both sides want, and has no deadline.
+// contextOf returns the context of a call. A call that upgrades the protocol may last as long as both sides want, and
+// has no deadline.
 func contextOf(r *http.Request) (context.Context, context.CancelFunc) {
 	if r.Header.Get("Upgrade") != "" && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade") {
 		return context.WithCancel(r.Context())
@@ -164,7 +166,7 @@ func contextOf(r *http.Request) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(r.Context(), settings.timeout)
 }
 
-// Hijack gives the connection to the handler, for a WebSocket or another protocol.
+// Hijack hands over the connection to the handler, for a WebSocket or another protocol.
 func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -185,7 +187,7 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return a.conn, buffered, nil
 }
 
-// awaitClose has the call last as long as the connection that the handler took, whichever goroutine of its closes that.
+// awaitClose blocks until the connection that the handler took over is closed, by any of its goroutines.
 func (a *answer) awaitClose() {
 	a.mu.Lock()
 	conn := a.conn
@@ -195,7 +197,7 @@ func (a *answer) awaitClose() {
 	}
 }
 
-// upgradedConnections are those that handlers have taken.
+// upgradedConnections are the connections that handlers have taken over.
 type upgradedConnections struct {
 	mu   sync.Mutex
 	open map[*upgradedConn]struct{}
@@ -212,7 +214,7 @@ func (u *upgradedConnections) add(conn net.Conn) *upgradedConn {
 	return taken
 }
 
-// end waits until all are closed, and closes what is left after the limit.
+// end waits until all are closed, and closes the remaining ones after the limit.
 func (u *upgradedConnections) end(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -239,7 +241,7 @@ func (u *upgradedConnections) list() []*upgradedConn {
 	return open
 }
 
-// upgradedConn tells when it is closed.
+// upgradedConn signals when it is closed.
 type upgradedConn struct {
 	net.Conn
 

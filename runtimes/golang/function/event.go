@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Event is a CloudEvent. A request that carries none reaches an event handler as one without ID, Source and Type.
+// Event is a CloudEvent. For a request without an event, the Event of an event handler has no ID, Source and Type.
 type Event struct {
 	ID, Source, Type, SpecVersion string
 	// Subject, DataSchema and DataContentType may be empty.
@@ -28,12 +28,12 @@ type Event struct {
 	Time                                 time.Time
 	// Extensions are all other attributes, in their text form.
 	Extensions map[string]string
-	// Data is the payload as it came: the text of a JSON value, or bytes.
+	// Data is the payload as received: the text of a JSON value, or bytes.
 	Data []byte
 }
 
-// DataAs reads the data into what v points to: JSON as encoding/json does, and everything else into a *string, a *[]byte or
-// an *any. Without data it changes nothing. Its error is the sender's fault: a handler that returns it answers 400.
+// DataAs decodes the data into v: JSON as encoding/json does, and everything else into a *string, a *[]byte or an *any.
+// Without data it changes nothing. Its error is the sender's fault: a handler that returns it responds with 400.
 func (e Event) DataAs(v any) error {
 	if len(e.Data) == 0 {
 		return nil
@@ -71,7 +71,7 @@ func (e Event) assign(v any) bool {
 	return true
 }
 
-// mediaType is a Content-Type without parameters, in lower case.
+// mediaType returns a Content-Type without parameters, in lower case.
 func mediaType(contentType string) string {
 	kind, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -88,7 +88,7 @@ func isJSON(contentType string) bool {
 
 func isText(contentType string) bool { return strings.HasPrefix(mediaType(contentType), "text/") }
 
-// set gives an attribute its value.
+// set sets an attribute.
 func (e *Event) set(name, value string) error {
 	switch name {
 	case "id":
@@ -120,7 +120,7 @@ func (e *Event) set(name, value string) error {
 	return nil
 }
 
-// complete checks what an event must have, and adds what it may leave out.
+// complete checks the required attributes, and adds optional ones.
 func (e *Event) complete() error {
 	for _, required := range []struct{ name, value string }{{"id", e.ID}, {"source", e.Source}, {"type", e.Type}} {
 		if required.value == "" {
@@ -140,7 +140,7 @@ func (e *Event) complete() error {
 	return nil
 }
 
-// attributes are all that the event has but its data.
+// attributes returns all attributes of the event, without its data.
 func (e *Event) attributes() map[string]string {
 	found := map[string]string{
 		"id": e.ID, "source": e.Source, "type": e.Type, "specversion": e.SpecVersion,
@@ -158,7 +158,7 @@ func (e *Event) attributes() map[string]string {
 	return found
 }
 
-// validName reports whether an attribute may be called so.
+// validName returns an error for an invalid name of an attribute.
 func validName(name string) error {
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 		return fmt.Errorf("cannot emit a CloudEvent: attribute %q may have lower-case letters and digits only", name)
@@ -166,7 +166,7 @@ func validName(name string) error {
 	return nil
 }
 
-// Attributes of an event beside its type, its source and its data.
+// Attributes are attributes of an event other than its type, source and data.
 type Attributes map[string]string
 
 const (
@@ -175,8 +175,9 @@ const (
 	mostHops       = 1_000_000
 )
 
-// Emit publishes an event. Data may be nil, a string, []byte, or anything that encoding/json writes. The context is that of
-// the call: by it the event names what caused it and carries on its trace. It fails unless the publisher has stored the event.
+// Emit publishes an event. Data may be nil, a string, []byte, or any value that encoding/json encodes. The context is
+// that of the call, from which the event gets its cause and trace. Emit returns an error unless the publisher has
+// stored the event.
 func Emit(ctx context.Context, eventType, source string, data any, attributes ...Attributes) error {
 	if settings.publisher == "" {
 		return errors.New("cannot emit a CloudEvent: PUBLISHER_PROXY_ADDRESS is not set")
@@ -192,7 +193,7 @@ func Emit(ctx context.Context, eventType, source string, data any, attributes ..
 	return publish(ctx, body)
 }
 
-// eventToEmit is the structured form. A handler cannot make the chain shorter that leads to an event.
+// eventToEmit returns the structured form. A handler cannot shorten the chain that leads to an event.
 func eventToEmit(eventType, source string, data any, chain Attributes, attributes []Attributes) (map[string]any, error) {
 	for name, value := range map[string]string{"type": eventType, "source": source} {
 		if value == "" {
@@ -228,7 +229,7 @@ func eventToEmit(eventType, source string, data any, chain Attributes, attribute
 	return event, nil
 }
 
-// chainOf are the extensions of what is emitted while the event of a call is handled.
+// chainOf returns the extensions of events emitted while the event of a call is handled.
 func chainOf(ctx context.Context) Attributes {
 	call := callOf(ctx)
 	if call == nil || call.event == nil {
@@ -246,7 +247,7 @@ const (
 	maxAnswer      = 64 << 10
 )
 
-// publisher keeps connections, and follows no redirect: the token goes to its address and nowhere else.
+// publisher reuses connections, and follows no redirect: the token is only for its address.
 var publisher = &http.Client{
 	Timeout:       publishTimeout,
 	Transport:     &http.Transport{MaxIdleConns: 64, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
@@ -280,16 +281,16 @@ func publish(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// newID is a random UUID.
+// newID returns a random UUID.
 func newID() string {
 	var id [16]byte
-	_, _ = rand.Read(id[:]) // it never fails
+	_, _ = rand.Read(id[:]) // never fails
 	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
 	text := hex.EncodeToString(id[:])
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
-// encoded writes an attribute as a header takes it.
+// encoded encodes an attribute for a header.
 func encoded(value string) string {
 	var text strings.Builder
 	for i := range len(value) {
@@ -302,11 +303,11 @@ func encoded(value string) string {
 	return text.String()
 }
 
-// maxToken is the longest that the publisher reads.
+// maxToken is the maximum length of a token that the publisher accepts.
 const maxToken = 8192
 
-// tokenFile is a file that is replaced now and then. It is read again when it has changed; while it cannot be read, the last
-// token counts, and the publisher refuses a request without one, with the reason.
+// tokenFile is a file that is replaced from time to time. It is read again after a change; while it cannot be read, the
+// last token is used, and the publisher rejects a request without a token with the reason.
 type tokenFile struct {
 	path string
 
@@ -341,7 +342,7 @@ func (f *tokenFile) read() string {
 	return f.token
 }
 
-// printable is a text that a header can carry, or nothing.
+// printable returns a text that a header can contain, or an empty string.
 func printable(text string) string {
 	if len(text) > maxToken || strings.IndexFunc(text, func(r rune) bool { return r < '!' || r > '~' }) >= 0 {
 		return ""

@@ -14,9 +14,10 @@ import (
 	"strings"
 )
 
-// Handler is what a handler may look like. The first is called as net/http calls one. The others get the event of a
-// request, or its body as the data of one; what they return becomes the answer: nil is an empty one, a string is text/html, []byte
-// are bytes, an Event is an event, which the bridge publishes, a Response is all of an answer, and anything else is JSON.
+// Handler is the type of handlers. The first is called as by net/http. The others get the event of a request, or its
+// body as the data of an event; their result becomes the response: nil is an empty one, a string is text/html, []byte
+// are bytes, an Event is an event, which the bridge publishes, a Response is a complete response, and any other value
+// is JSON.
 type Handler interface {
 	func(http.ResponseWriter, *http.Request) |
 		func(context.Context, Event) error |
@@ -25,14 +26,14 @@ type Handler interface {
 		func(context.Context, Event) (*Response, error)
 }
 
-// Response is an answer with a status and headers.
+// Response is a response with a status and headers.
 type Response struct {
 	Status int // 0: 200
 	Header http.Header
 	Body   any
 }
 
-// Request is the HTTP request of a call, nil outside of one. Its body has been read: it is the event's data.
+// Request returns the HTTP request of a call, or nil outside of a call. Its body has been read: it is the event's data.
 func Request(ctx context.Context) *http.Request {
 	if call := callOf(ctx); call != nil {
 		return call.request
@@ -40,7 +41,7 @@ func Request(ctx context.Context) *http.Request {
 	return nil
 }
 
-// adapt makes one kind of all handlers.
+// adapt converts all handlers to one type.
 func adapt(handler any) http.HandlerFunc {
 	switch handle := handler.(type) {
 	case func(http.ResponseWriter, *http.Request):
@@ -66,7 +67,7 @@ func adapt(handler any) http.HandlerFunc {
 			return made, err
 		})
 	}
-	panic("function: the type of the handler is none of Handler") // which the compiler has refused
+	panic("function: the type of the handler is none of Handler") // the compiler has rejected it
 }
 
 func called(handle func(context.Context, Event) (any, error)) http.HandlerFunc {
@@ -86,7 +87,7 @@ func called(handle func(context.Context, Event) (any, error)) http.HandlerFunc {
 	}
 }
 
-// respond writes what a handler returned.
+// respond writes the result of a handler.
 func respond(w http.ResponseWriter, status int, value any) error {
 	if status == 0 {
 		status = http.StatusOK
@@ -109,11 +110,11 @@ func respond(w http.ResponseWriter, status int, value any) error {
 		w.Header().Set("Content-Type", contentType)
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // who has asked may be gone
+	_, _ = w.Write(body) // the client may have disconnected
 	return nil
 }
 
-// bodyFor is the body of an answer, and what kind of text it is.
+// bodyFor returns the body of a response, and its content type.
 func bodyFor(value any) (contentType string, body []byte, err error) {
 	switch value := value.(type) {
 	case nil:
@@ -137,7 +138,7 @@ func respondWith(w http.ResponseWriter, response Response) error {
 	return respond(w, response.Status, response.Body)
 }
 
-// respondEvent writes an event in binary mode, as one to be published.
+// respondEvent writes an event in binary mode, to be published.
 func respondEvent(w http.ResponseWriter, status int, event Event) error {
 	if event.ID == "" {
 		event.ID = newID()
@@ -160,12 +161,12 @@ func respondEvent(w http.ResponseWriter, status int, event Event) error {
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
-	_, _ = w.Write(event.Data) // who has asked may be gone
+	_, _ = w.Write(event.Data) // the client may have disconnected
 	return nil
 }
 
-// Error is a failure whose status and text whoever sent the request may know. Of an event, 4xx but 408 and 429 means that no retry
-// will mend it.
+// Error is a failure whose status and text are sent to the client. For an event, 4xx except 408 and 429 means that a
+// retry cannot succeed.
 type Error struct {
 	Status int
 	Text   string
@@ -173,14 +174,14 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// Errorf is an Error: a handler that returns it answers with that status and text.
+// Errorf returns an Error: a handler that returns it responds with that status and text.
 func Errorf(status int, format string, args ...any) error {
 	return &Error{Status: status, Text: fmt.Sprintf(format, args...)}
 }
 
 const internalError = "Internal Server Error"
 
-// Fail answers with an Error as it is, and with any other error by 500 without its reason, which goes to stderr.
+// Fail responds with an Error as it is, and to any other error with 500 without its reason, which is written to stderr.
 func Fail(w http.ResponseWriter, err error) {
 	if known := (*Error)(nil); errors.As(err, &known) && known.Status >= 400 && known.Status < 600 {
 		note(w, err)
@@ -192,14 +193,14 @@ func Fail(w http.ResponseWriter, err error) {
 	http.Error(w, internalError, http.StatusInternalServerError)
 }
 
-// note keeps the error of a call for its span.
+// note records the error of a call for its span.
 func note(w http.ResponseWriter, err error) {
 	if guarded, ok := w.(*answer); ok {
 		guarded.fail(err)
 	}
 }
 
-// ownFrames is a stack without the frames of the server and of the language, each of which has two lines.
+// ownFrames returns a stack without the frames of the server and of the language, each of which has two lines.
 func ownFrames(stack string) string {
 	lines := strings.SplitAfter(stack, "\n")
 	var kept strings.Builder
@@ -218,8 +219,8 @@ func ownFrames(stack string) string {
 
 const structured = "application/cloudevents+json"
 
-// EventOf is the CloudEvent of a request, nil when it carries none. It leaves the body to be read. Its error is the
-// sender's fault: Fail answers it with 400.
+// EventOf returns the CloudEvent of a request, or nil without one. The body can still be read afterwards. Its error is
+// the sender's fault: Fail responds to it with 400.
 func EventOf(r *http.Request) (*Event, error) {
 	if mediaType(r.Header.Get("Content-Type")) == structured {
 		return fromBody(r)
@@ -230,7 +231,7 @@ func EventOf(r *http.Request) (*Event, error) {
 	return fromHeaders(r)
 }
 
-// requestEvent is what an event handler gets of a request: its event, or its body as data.
+// requestEvent returns the argument of an event handler for a request: its event, or its body as data.
 func requestEvent(r *http.Request) (Event, error) {
 	event, err := EventOf(r)
 	if err != nil {
@@ -265,7 +266,7 @@ func fromHeaders(r *http.Request) (*Event, error) {
 	return event, nil
 }
 
-// decoded takes the percent-encoding of an attribute's header away.
+// decoded decodes the percent-encoding of an attribute's header.
 func decoded(value string) string {
 	if strings.Contains(value, "%") {
 		if text, err := url.PathUnescape(value); err == nil {
@@ -319,7 +320,7 @@ func dataOf(fields map[string]json.RawMessage, contentType string) ([]byte, erro
 	return data, nil
 }
 
-// textOf is the text form of an attribute's value: that of a string without its quotes.
+// textOf returns the text form of an attribute's value: that of a string without its quotes.
 func textOf(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
@@ -328,7 +329,7 @@ func textOf(value json.RawMessage) string {
 	return string(value)
 }
 
-// bodyOf reads the body and leaves it to be read again. The server bounds it.
+// bodyOf reads the body, which can be read again. The server bounds it.
 func bodyOf(r *http.Request) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil

@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// methods are those that are told apart; all others are one.
+// methods are the methods that metrics distinguish; all others are combined.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "other"}
 
-// bounds of the durations' histogram, in seconds.
+// bounds are the bounds of the durations' histogram, in seconds.
 var bounds = []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
 
 type counts struct {
 	calls, failures int64
 	seconds         float64
-	buckets         [15]int64 // the last is for all above
+	buckets         [15]int64 // the last is for all larger ones
 }
 
 // metrics counts the calls of the handler.
@@ -57,7 +57,7 @@ func (m *metrics) count(method string, took time.Duration, failed bool) {
 
 const metricsType = "text/plain; version=0.0.4; charset=utf-8"
 
-// write is the text form of Prometheus.
+// write writes Prometheus' text format.
 func (m *metrics) write(w *strings.Builder) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,7 +104,7 @@ func writeProcess(w *strings.Builder, began time.Time) {
 	fmt.Fprintf(w, "# TYPE go_memstats_heap_inuse_bytes gauge\ngo_memstats_heap_inuse_bytes %d\n", memory.HeapInuse)
 }
 
-// resident is 0 where the system does not say it.
+// resident returns the resident memory, or 0 where it is unknown.
 func resident() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -122,13 +122,13 @@ func resident() int64 {
 }
 
 const (
-	// loadPath is where the server says its load, for scaling by HTTP.
+	// loadPath is the path of the load report, for scaling by HTTP.
 	loadPath = "/.well-known/rouse/load"
-	// headerVia is in requests that are counted by who has sent them, too.
+	// headerVia is a header of requests that their sender counts too.
 	headerVia = "Rouse-Via"
 )
 
-// sender is who has sent a request, in as far as it matters to the load.
+// sender is the kind of a request's sender, for the load.
 type sender int
 
 const (
@@ -150,7 +150,7 @@ func senderOf(header http.Header) sender {
 	return other
 }
 
-// load counts the requests that have come, and those that are under way.
+// load counts the received requests, and those in progress.
 type load struct {
 	requests atomic.Int64
 	running  [senders]atomic.Int64
@@ -172,7 +172,7 @@ func (l *load) answer(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	running := l.running[other].Load() + viaGateway + viaEventbridge
-	_, _ = fmt.Fprintf(w, `{"requests":%d,"running":%d,"viaGateway":%d,"viaEventbridge":%d}`, // who has asked may be gone
+	_, _ = fmt.Fprintf(w, `{"requests":%d,"running":%d,"viaGateway":%d,"viaEventbridge":%d}`, // the client may have disconnected
 		l.requests.Load(), running, viaGateway, viaEventbridge)
 }
 

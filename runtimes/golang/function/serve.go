@@ -25,14 +25,15 @@ import (
 const (
 	defaultPort    = "8080"
 	defaultTimeout = 180 * time.Second
-	// A body may have defaultLimit bytes, or what memoryShare makes of the container's memory, if that is less; but leastLimit.
+	// The limit of a body is defaultLimit bytes, or memoryShare of the container's memory if that is less; but at least
+	// leastLimit.
 	defaultLimit = 100 * mebibyte
 	leastLimit   = mebibyte
 	memoryShare  = 16
 	mebibyte     = 1 << 20
 )
 
-// cgroupRoot is where a container sees the limits of its own.
+// cgroupRoot is the directory of a container's own limits.
 const cgroupRoot = "/sys/fs/cgroup"
 
 // config is read once from the environment that the controller gives a Function's container.
@@ -45,7 +46,7 @@ type config struct {
 	publisher, tokenFile, collector string
 
 	address    string
-	ready      int // descriptor that the port is written to; -1: none
+	ready      int // file descriptor for the port; -1: none
 	requestLog bool
 }
 
@@ -57,7 +58,7 @@ func fromEnvironment(get func(string) string) config {
 		publisher: get("PUBLISHER_PROXY_ADDRESS"), tokenFile: get("PUBLISHER_TOKEN_FILE"), collector: get("TRACE_COLLECTOR_ENDPOINT"),
 		ready: -1, requestLog: isOn(get("SERVER_INTERNAL_LOGGER")),
 	}
-	// FUNC_PORT is a reserved name, so no Function can bring this about.
+	// FUNC_PORT is a reserved name, so that Functions cannot set it.
 	if fd, err := strconv.Atoi(get("FUNC_READY_FD")); err == nil && fd >= 0 && get("FUNC_PORT") == "0" {
 		c.ready, c.address = fd, "127.0.0.1:0"
 		return c
@@ -70,7 +71,7 @@ func fromEnvironment(get func(string) string) config {
 	return c
 }
 
-// port is the first text that is one.
+// port returns the first valid port.
 func port(texts ...string) string {
 	for _, text := range texts {
 		if number, err := strconv.ParseUint(text, 10, 16); err == nil {
@@ -87,7 +88,7 @@ func positive(text string, otherwise float64) float64 {
 	return otherwise
 }
 
-// bodyLimit is the limit of a container that names none.
+// bodyLimit returns the limit of a container without a configured one.
 func bodyLimit(get func(string) string) float64 {
 	cgroup := cgroupRoot
 	if folder := get("FUNC_CGROUP"); folder != "" && get("FUNC_PORT") == "0" {
@@ -109,28 +110,28 @@ func isOn(text string) bool { return text != "" && text != "0" && !strings.Equal
 
 var settings = fromEnvironment(os.Getenv)
 
-// Name is the Function's name.
+// Name returns the Function's name.
 func Name() string { return settings.name }
 
-// Namespace is the Function's namespace.
+// Namespace returns the Function's namespace.
 func Namespace() string { return settings.namespace }
 
-// Runtime is the runtime's name, such as go126.
+// Runtime returns the runtime's name, such as go126.
 func Runtime() string { return settings.runtime }
 
-// Timeout is how long a call may take. The context of a call ends with it.
+// Timeout returns the timeout of a call. The context of a call ends with it.
 func Timeout() time.Duration { return settings.timeout }
 
 const (
-	// keepAlive is longer than clients keep an idle connection, so that it is they who close it.
+	// keepAlive exceeds the time for which clients keep an idle connection, so that clients close it first.
 	keepAlive = 2 * time.Minute
-	// linger is for how long a request is still answered that a client was sending on a connection which it has kept.
+	// linger is the time for which requests are still served that a client was sending on a persistent connection.
 	linger = time.Second
-	// headerTimeout bounds who sends a request byte by byte.
+	// headerTimeout bounds the time for receiving a request's header.
 	headerTimeout = 20 * time.Second
 )
 
-// Serve runs the Function until a signal ends it. Builds call it, after all packages are initialised.
+// Serve runs the Function until a signal ends it. Builds call it after all packages are initialised.
 func Serve[H Handler](handler H) {
 	os.Exit(serve(adapt(handler)))
 }
@@ -178,14 +179,14 @@ func serve(handle http.HandlerFunc) int {
 	return 0
 }
 
-// drain takes no new connection, and ends those that there are once they are idle for long enough.
+// drain accepts no new connections, and closes the open ones after they have been idle for long enough.
 func (d *dispatcher) drain(server *http.Server, listener io.Closer, open *connections) {
 	d.draining.Store(true)
-	_ = listener.Close() // Serve has it closed as well
+	_ = listener.Close() // Serve closes it as well
 	for end := time.Now().Add(linger); open.any() && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	// A call that hangs has been answered: it keeps nothing open.
+	// A hanging call has been responded to: it does not block the shutdown.
 	_ = server.Shutdown(context.Background())
 	d.upgraded.end(settings.timeout)
 }
@@ -210,7 +211,7 @@ func tellPort(address net.Addr) error {
 	return nil
 }
 
-// connections knows those that are open.
+// connections holds the open connections.
 type connections struct {
 	mu   sync.Mutex
 	idle map[net.Conn]bool
@@ -226,7 +227,7 @@ func (c *connections) note(conn net.Conn, state http.ConnState) {
 	c.idle[conn] = state == http.StateIdle
 }
 
-// any reports whether a client may still send something on a connection that it has kept.
+// any reports whether a client may still send a request on a persistent connection.
 func (c *connections) any() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,10 +239,10 @@ func (c *connections) any() bool {
 	return false
 }
 
-// call is a request that the handler answers.
+// call is a request that the handler serves.
 type call struct {
 	request *http.Request
-	event   *Event // nil when the request carries none
+	event   *Event // nil when the request contains none
 	place   place
 	start   time.Time
 }
@@ -253,7 +254,7 @@ func callOf(ctx context.Context) *call {
 	return found
 }
 
-// mostHanging is how many calls may be past their time and still run before the process is replaced.
+// mostHanging is the number of calls that may run beyond their timeout before the process is replaced.
 const mostHanging = 50
 
 // dispatcher calls the handler.
@@ -267,7 +268,7 @@ type dispatcher struct {
 	wornOut  func()
 }
 
-// ServeHTTP answers what the server answers by itself, and calls the handler for the rest.
+// ServeHTTP serves the server's own paths, and calls the handler for others.
 func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if d.draining.Load() {
 		w.Header().Set("Connection", "close")
@@ -276,13 +277,13 @@ func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/healthz":
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_, _ = w.Write([]byte("OK")) // who has asked may be gone
+			_, _ = w.Write([]byte("OK")) // the client may have disconnected
 			return
 		case "/metrics":
 			w.Header().Set("Content-Type", metricsType)
 			var text strings.Builder
 			d.metrics.write(&text)
-			_, _ = io.WriteString(w, text.String()) // who has asked may be gone
+			_, _ = io.WriteString(w, text.String()) // the client may have disconnected
 			return
 		case loadPath:
 			d.load.answer(w)
@@ -315,11 +316,11 @@ func (d *dispatcher) call(w http.ResponseWriter, r *http.Request) {
 		logRequest(r, status, size)
 	}
 	if broken {
-		panic(http.ErrAbortHandler) // who has asked must not take a part for the whole
+		panic(http.ErrAbortHandler) // the client must not take a part for the whole
 	}
 }
 
-// run waits for the handler, and for the body that it gets, or for the end of their time.
+// run waits for the handler and its response body, or for their timeout.
 func (d *dispatcher) run(w *answer, made *call) {
 	if made.request.ContentLength > settings.bodyLimit {
 		w.to.Header().Set("Connection", "close")
@@ -332,7 +333,7 @@ func (d *dispatcher) run(w *answer, made *call) {
 		defer close(over)
 		d.handled(w, made)
 	}()
-	end := time.NewTimer(settings.timeout) // who has asked may be gone before: a handler that takes no notice of it still has its time
+	end := time.NewTimer(settings.timeout) // the client may disconnect before: a handler that ignores it still has its time
 	defer end.Stop()
 	select {
 	case <-over:
@@ -340,7 +341,7 @@ func (d *dispatcher) run(w *answer, made *call) {
 	case <-end.C:
 	}
 	if !w.expire() {
-		<-over // the connection is the handler's
+		<-over // the handler owns the connection
 		return
 	}
 	fmt.Fprintf(os.Stderr, "%s %s: the handler did not end within %s\n", made.request.Method, made.request.URL.Path, settings.timeout)
@@ -353,8 +354,8 @@ func (d *dispatcher) run(w *answer, made *call) {
 	}()
 }
 
-// eventAhead is the event of a request in as far as its emitted events need it before a handler has read it. One that is
-// malformed is the handler's to refuse.
+// eventAhead returns the event of a request as far as emitted events need it before a handler has read it. The handler
+// rejects a malformed one.
 func eventAhead(r *http.Request) (*Event, error) {
 	if mediaType(r.Header.Get("Content-Type")) == structured {
 		if _, err := bodyOf(r); err != nil {
@@ -376,7 +377,7 @@ func eventAhead(r *http.Request) (*Event, error) {
 	return event, nil
 }
 
-// handled calls the handler, and keeps a panic from ending the process.
+// handled calls the handler, and prevents a panic from ending the process.
 func (d *dispatcher) handled(w *answer, made *call) {
 	defer func() {
 		problem := recover()

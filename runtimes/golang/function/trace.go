@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// place is one in a trace: W3C Trace Context, Baggage, and B3.
+// place is a position in a trace: W3C Trace Context, Baggage, and B3.
 type place struct {
 	trace, span    string
 	sampled        bool
 	state, baggage string
-	parent         string // the span above, if this process made this one
+	parent         string // the parent span, if this process made this one
 }
 
 const (
@@ -32,19 +32,19 @@ const (
 
 func newPlace() place {
 	var random [24]byte
-	_, _ = rand.Read(random[:]) // it never fails
+	_, _ = rand.Read(random[:]) // never fails
 	text := hex.EncodeToString(random[:])
 	return place{trace: text[:32], span: text[32:], sampled: true}
 }
 
 func (p place) child() place {
 	var random [8]byte
-	_, _ = rand.Read(random[:]) // it never fails
+	_, _ = rand.Read(random[:]) // never fails
 	p.parent, p.span = p.span, hex.EncodeToString(random[:])
 	return p
 }
 
-// onto writes what the next one needs to know, in every form.
+// onto writes the position into headers, in every format.
 func (p place) onto(header http.Header) {
 	flag := "0"
 	if p.sampled {
@@ -62,7 +62,7 @@ func (p place) onto(header http.Header) {
 	}
 }
 
-// placeOf is what a request carries, false for none.
+// placeOf returns the position in a request's headers, if there is one.
 func placeOf(header http.Header) (place, bool) {
 	found, ok := fromW3C(header)
 	if !ok {
@@ -104,12 +104,12 @@ func isID(text, zero string) bool {
 	return len(text) == len(zero) && text != zero && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// Trace lets a request that the handler makes carry on the trace of its call: http.DefaultClient does not by itself.
+// Trace adds the trace of the call to a request that the handler makes: http.DefaultClient does not do so itself.
 func Trace(ctx context.Context, request *http.Request) {
 	placeIn(ctx).onto(request.Header)
 }
 
-// placeIn is the place of the call, or a new trace outside of one.
+// placeIn returns the position of the call, or a new trace outside of a call.
 func placeIn(ctx context.Context) place {
 	if call := callOf(ctx); call != nil {
 		return call.place
@@ -122,7 +122,7 @@ const (
 	kindClient = 3
 )
 
-// span is one that has ended.
+// span is a completed span.
 type span struct {
 	place
 	name       string
@@ -133,7 +133,7 @@ type span struct {
 	message    string
 }
 
-// beginServer is the place of a call below the one that its request names.
+// beginServer returns the position of a call below the one in its request.
 func beginServer(header http.Header) place {
 	found, ok := placeOf(header)
 	switch {
@@ -145,7 +145,7 @@ func beginServer(header http.Header) place {
 	return found.child()
 }
 
-// endServer notes the span of a call.
+// endServer records the span of a call.
 func (c *call) endServer(status int, err error, expired bool) {
 	if traces == nil || !c.place.sampled {
 		return
@@ -172,7 +172,7 @@ type client struct {
 	recorded bool
 }
 
-// beginClient has a request carry on the trace of the call.
+// beginClient adds the trace of the call to a request.
 func beginClient(ctx context.Context, request *http.Request) *client {
 	at := placeIn(ctx)
 	recorded := traces != nil && at.sampled
@@ -188,7 +188,7 @@ func beginClient(ctx context.Context, request *http.Request) *client {
 	}}
 }
 
-// end takes the answer's status, or else what kept it from having one.
+// end records the response's status, or else the error.
 func (c *client) end(status int, failure string) {
 	if !c.recorded {
 		return
@@ -216,8 +216,8 @@ const (
 	exportTimeout  = 5 * time.Second
 )
 
-// exporter sends spans to the collector in batches: OTLP over HTTP, in its JSON form. A collector that cannot be reached
-// costs nothing but the oldest spans.
+// exporter sends spans to the collector in batches: OTLP over HTTP, in its JSON form. With an unreachable collector
+// only the oldest spans are lost.
 type exporter struct {
 	endpoint, service string
 	client            *http.Client
@@ -244,7 +244,7 @@ func newExporter(endpoint, service string) *exporter {
 	return e
 }
 
-// add has a span sent soon.
+// add queues a span to be sent soon.
 func (e *exporter) add(made span) {
 	e.mu.Lock()
 	if len(e.waiting) >= mostWaiting {
@@ -275,7 +275,7 @@ func (e *exporter) run() {
 	}
 }
 
-// flush sends what is left, as far as there is time.
+// flush sends the remaining spans within a time limit.
 func (e *exporter) flush() {
 	if e == nil {
 		return
@@ -305,7 +305,7 @@ func (e *exporter) sendAll(ctx context.Context) bool {
 	}
 }
 
-// send fails when the batch may be taken later.
+// send returns an error when a retry of the batch may succeed.
 func (e *exporter) send(ctx context.Context, batch []span) error {
 	body, err := json.Marshal(e.encode(batch))
 	if err != nil {

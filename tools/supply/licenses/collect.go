@@ -17,10 +17,10 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// component is a module, or Go's standard library, as far as it is in the binaries.
+// component is a module, or Go's standard library, limited to the packages in the binaries.
 type component struct {
 	path, version string
-	packages      []string // that are in the binaries
+	packages      []string // in the binaries
 	files         []file
 }
 
@@ -28,19 +28,20 @@ type component struct {
 type file struct {
 	name     string // below the module's root
 	text     string
-	notice   bool     // beside a licence, and no licence itself
-	licences []string // SPDX identifiers; none for a notice
-	known    bool     // whether nearly all of its text is known
+	notice   bool     // accompanies a licence
+	licences []string // SPDX identifiers; empty for a notice
+	known    bool     // most of its text is a known licence
 }
 
-// Names of files, without an ending. In names with LICENSE any may stand behind it: LICENSE-MIT, LICENSE.BSD.
+// Names of files, without an extension. Names with LICENSE may have any suffix: LICENSE-MIT, LICENSE.BSD.
 var (
 	licenceName = regexp.MustCompile(`(?i)^(un)?licen[cs]es?([-._].*)?$|^copying([-._].*)?$`)
 	noticeName  = regexp.MustCompile(`(?i)^(notices?|patents|copyright|third[-_]?party.*)([-._](txt|md))?$`)
 	sourceName  = regexp.MustCompile(`(?i)\.(go|s|c|h|py|js|json|ya?ml|tpl|tmpl|sh|sum|mod)$`)
 )
 
-// knownPercent is how much of a text has to be a known licence: the rest are names and years. pkg.go.dev asks for as much.
+// knownPercent is the minimum part of a text that has to be a known licence: the rest consists of names and years. It
+// is the threshold of pkg.go.dev.
 const knownPercent = 75
 
 type listed struct {
@@ -56,7 +57,7 @@ type listedModule struct {
 	Replace            *listedModule
 }
 
-// collect finds out what the packages are made of, on any of the platforms.
+// collect returns the modules of the packages on all of the platforms.
 func collect(ctx context.Context, dir string, platforms, patterns []string) ([]component, error) {
 	used := map[string]*listedModule{}
 	compiled := map[string][]listed{} // by module
@@ -78,7 +79,7 @@ func collect(ctx context.Context, dir string, platforms, patterns []string) ([]c
 		}
 	}
 	if len(used) == 0 {
-		return nil, errors.New("the packages have no dependency: name those of the binaries")
+		return nil, errors.New("the packages have no dependencies: pass the packages of the binaries")
 	}
 	all := make([]component, 0, len(used)+1)
 	for path, module := range used {
@@ -114,13 +115,14 @@ func list(ctx context.Context, dir, system, architecture string, patterns []stri
 		if err := decoder.Decode(&pkg); errors.Is(err, io.EOF) {
 			return packages, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("read what go list printed: %w", err)
+			return nil, fmt.Errorf("decode the output of go list: %w", err)
 		}
 		packages = append(packages, pkg)
 	}
 }
 
-// standardLibrary is compiled into each binary, with parts of Go's own modules, which have the same licence.
+// standardLibrary returns Go's standard library, which is compiled into each binary, with parts of Go's own modules,
+// which have the same licence.
 func standardLibrary(ctx context.Context, dir string) (component, error) {
 	command := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOVERSION")
 	command.Dir = dir
@@ -132,7 +134,7 @@ func standardLibrary(ctx context.Context, dir string) (component, error) {
 	return read("std", &listedModule{Version: version, Dir: root}, nil)
 }
 
-// read reads a module's files: those of its root, and of each folder from there to a package that is used.
+// read reads the files of a module: those of its root, and of each folder from there to a used package.
 func read(path string, module *listedModule, packages []listed) (component, error) {
 	if module.Replace != nil {
 		module.Dir, module.Version = module.Replace.Dir, module.Replace.Path+"@"+module.Replace.Version
@@ -158,7 +160,7 @@ func read(path string, module *listedModule, packages []listed) (component, erro
 	return one, nil
 }
 
-// readFolder reads the licences and notices of one folder.
+// readFolder reads the licences and notices of a folder.
 func readFolder(root, folder string) ([]file, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -184,7 +186,7 @@ func readFolder(root, folder string) ([]file, error) {
 	return files, nil
 }
 
-// folders are those from the root to each package, the root first.
+// folders returns the folders from the root to each package, the root first.
 func folders(root string, packages []string) []string {
 	found := map[string]bool{root: true}
 	for _, folder := range packages {

@@ -3,11 +3,11 @@
 //
 //	go run -C tools/supply ./licenses -C ../.. -o FILE ./cmd/...
 //
-// It asks go list which modules the binaries are made of, on each platform of a release, and reads the licence and notice files beside
+// It lists the modules of the binaries by go list, on each platform of a release, and reads the licence and notice files beside
 // the packages that are used and above them, up to the root of their module. It guarantees:
 //
 //   - Each module, and Go's standard library, is in the notices with the whole text of its licence and notice files.
-//   - A module without a licence file, with a text that is no known licence, or with a licence that is not in the list is an error that
-//     names it. Licences that oblige more than to show a notice need an exception for their module, with its reason.
-//   - The same modules give the same bytes.
+//   - A module without a licence file, with an unknown licence text, or with a licence that is not in the list is an error that
+//     names it. Licences that require more than a notice need an exception for their module, with a reason.
+//   - The output is reproducible.
 package main

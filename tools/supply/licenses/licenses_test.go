@@ -28,11 +28,11 @@ MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE. See the GNU Affero General 
 
 You should have received a copy of the GNU Affero General Public License along with this program. If not, see <https://www.gnu.org/licenses/>.
 `
-	// The rule below no licence has.
+	// A licence that is not known.
 	own = "You may use this on Tuesdays. On other days ask the author, who answers letters by hand and in verse, if at all.\n"
 )
 
-// program is a module with one dependency, which has these files beside its packages.
+// program makes a module with one dependency, which has these files beside its packages.
 func program(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -53,24 +53,24 @@ func program(t *testing.T, files map[string]string) string {
 	return filepath.Join(root, "main")
 }
 
-func TestALicenceThatIsUnknownForbiddenOrMissingIsNamed(t *testing.T) {
+func TestUnknownForbiddenOrMissingLicenceIsReported(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		files map[string]string
-		want  []string // empty: it may be used
+		want  []string // empty: allowed
 	}{
-		"permissive":                        {files: map[string]string{"LICENSE": isc, "NOTICE": "by Somebody"}},
-		"above the package that is used":    {files: map[string]string{"inner/LICENCE.txt": isc}},
-		"none":                              {want: []string{"example.com/used", "has no licence"}},
-		"a notice alone":                    {files: map[string]string{"NOTICE": "by Somebody"}, want: []string{"has no licence"}},
-		"beside an unused package":          {files: map[string]string{"unused/LICENSE": isc}, want: []string{"has no licence"}},
-		"forbidden":                         {files: map[string]string{"COPYING": agpl}, want: []string{"COPYING is under AGPL-3.0", "not allowed"}},
-		"forbidden for the package alone":   {files: map[string]string{"LICENSE": isc, "inner/LICENSE": agpl}, want: []string{"inner/LICENSE is under AGPL-3.0"}},
-		"forbidden for an unused package":   {files: map[string]string{"LICENSE": isc, "unused/LICENSE": agpl}},
-		"forbidden beside permissive":       {files: map[string]string{"LICENSE-ISC": isc, "LICENSE-AGPL": agpl}, want: []string{"LICENSE-AGPL is under AGPL-3.0"}},
-		"no licence that is known":          {files: map[string]string{"LICENSE.md": own}, want: []string{"LICENSE.md is no licence that is known"}},
-		"a known one with rules of its own": {files: map[string]string{"LICENSE": isc + own + own + own + own + own + own}, want: []string{"LICENSE is no licence that is known"}},
-		"source code called license":        {files: map[string]string{"LICENSE": isc, "inner/license.go": "package inner\n"}},
+		"permissive":                            {files: map[string]string{"LICENSE": isc, "NOTICE": "by Somebody"}},
+		"above the package that is used":        {files: map[string]string{"inner/LICENCE.txt": isc}},
+		"none":                                  {want: []string{"example.com/used", "has no licence"}},
+		"only a notice":                         {files: map[string]string{"NOTICE": "by Somebody"}, want: []string{"has no licence"}},
+		"beside an unused package":              {files: map[string]string{"unused/LICENSE": isc}, want: []string{"has no licence"}},
+		"forbidden":                             {files: map[string]string{"COPYING": agpl}, want: []string{"COPYING is under AGPL-3.0", "not allowed"}},
+		"forbidden for the package only":        {files: map[string]string{"LICENSE": isc, "inner/LICENSE": agpl}, want: []string{"inner/LICENSE is under AGPL-3.0"}},
+		"forbidden for an unused package":       {files: map[string]string{"LICENSE": isc, "unused/LICENSE": agpl}},
+		"forbidden beside permissive":           {files: map[string]string{"LICENSE-ISC": isc, "LICENSE-AGPL": agpl}, want: []string{"LICENSE-AGPL is under AGPL-3.0"}},
+		"no licence that is known":              {files: map[string]string{"LICENSE.md": own}, want: []string{"LICENSE.md is no licence that is known"}},
+		"a known licence with additional rules": {files: map[string]string{"LICENSE": isc + own + own + own + own + own + own}, want: []string{"LICENSE is no licence that is known"}},
+		"source code called license":            {files: map[string]string{"LICENSE": isc, "inner/license.go": "package inner\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +88,7 @@ func TestALicenceThatIsUnknownForbiddenOrMissingIsNamed(t *testing.T) {
 	}
 }
 
-func TestAnExceptionIsForItsModuleItsLicenceAndItsPackages(t *testing.T) {
+func TestExceptionAppliesToItsModuleLicenceAndPackages(t *testing.T) {
 	t.Parallel()
 	all, err := collect(t.Context(), program(t, map[string]string{"LICENSE": agpl, "COPYING": own}), []string{"linux/amd64"}, []string{"."})
 	require.NoError(t, err)
@@ -116,7 +116,7 @@ func TestAnExceptionIsForItsModuleItsLicenceAndItsPackages(t *testing.T) {
 	require.ErrorContains(t, judgeAll(all, map[string]exception{used: full, "example.com/gone": {}}), "example.com/gone has an exception and is in no binary")
 }
 
-func TestNoticesHoldEachTextAndAreTheSameEachTime(t *testing.T) {
+func TestNoticesContainEachTextAndAreReproducible(t *testing.T) {
 	t.Parallel()
 	dir := program(t, map[string]string{"LICENSE": isc, "NOTICE": "made by Somebody\r\n"})
 	var first []byte
@@ -124,9 +124,9 @@ func TestNoticesHoldEachTextAndAreTheSameEachTime(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "licenses", "THIRD_PARTY_NOTICES")
 		var out, messages bytes.Buffer
 		code := run(t.Context(), []string{"-C", dir, "-o", file, "-platforms", "linux/amd64,darwin/arm64", "."}, &out, &messages)
-		require.Contains(t, messages.String(), "github.com/cyphar/filepath-securejoin has an exception", "the exceptions are those of Rouse")
+		require.Contains(t, messages.String(), "github.com/cyphar/filepath-securejoin has an exception", "the exceptions of Rouse apply")
 		require.Equal(t, 1, code)
-		require.NoFileExists(t, file, "nothing is written when something is wrong")
+		require.NoFileExists(t, file, "no file may be written in case of an error")
 
 		all, err := collect(t.Context(), dir, []string{"linux/amd64", "darwin/arm64"}, []string{"."})
 		require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestPackagesThatCannotBeListedAreAnError(t *testing.T) {
 	for want, args := range map[string][]string{
 		"go list for linux/amd64":           {"-C", dir, "-platforms", "linux/amd64", "./none"},
 		`platform "linux"`:                  {"-C", dir, "-platforms", "linux", "."},
-		"the packages have no dependency":   {"-C", dir, "-platforms", "linux/amd64", "strings"},
+		"the packages have no dependencies": {"-C", dir, "-platforms", "linux/amd64", "strings"},
 		"go list for linux/amd64: chdir ":   {"-C", filepath.Join(dir, "none"), "."},
 		"flag provided but not defined: -x": {"-x"},
 	} {

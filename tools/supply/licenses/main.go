@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// platforms are those that releases are made for.
+// platforms are the platforms of releases.
 const platforms = "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64"
 
 func main() {
@@ -53,7 +53,7 @@ func write(file, text string) error {
 	return os.WriteFile(file, []byte(text), 0o644) //nolint:gosec // everybody may read notices
 }
 
-// judgeAll joins what is wrong with each.
+// judgeAll joins the problems of all modules.
 func judgeAll(all []component, allowed map[string]exception) error {
 	var problems []error
 	for _, one := range all {
@@ -61,7 +61,7 @@ func judgeAll(all []component, allowed map[string]exception) error {
 	}
 	for path := range allowed {
 		if !contains(all, path) {
-			problems = append(problems, fmt.Errorf("%s has an exception and is in no binary: take it off the list", path))
+			problems = append(problems, fmt.Errorf("%s has an exception and is not in any binary: remove the exception", path))
 		}
 	}
 	return errors.Join(problems...)

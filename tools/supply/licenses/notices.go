@@ -13,7 +13,7 @@ Rouse is licensed under the Apache License 2.0. Its binaries contain the modules
 sources are at the path and version that are named: https://pkg.go.dev/PATH@VERSION
 `
 
-// notices is the text that goes with the binaries.
+// notices returns the text that accompanies the binaries.
 func notices(all []component) string {
 	var text strings.Builder
 	text.WriteString(heading)
@@ -31,7 +31,7 @@ func notices(all []component) string {
 	return text.String()
 }
 
-// counts says how many modules have which licence.
+// counts returns the number of modules per licence.
 func counts(all []component) string {
 	by := map[string]int{}
 	for _, one := range all {

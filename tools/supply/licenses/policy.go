@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// permissive licences ask for no more than their text and their notices in what is given away, which the notices are for.
+// permissive licences only require that their text and notices accompany the binaries, which the notices do.
 var permissive = []string{
 	"0BSD", "Apache-2.0", "BlueOak-1.0.0", "BSD-2-Clause", "BSD-2-Clause-Views", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MIT-0", "Unicode-DFS-2016",
 	"Unlicense", "WTFPL", "Zlib",
-	// Go's grant of patents, which stands beside its licence.
+	// Go's patent grant, which accompanies its licence.
 	"GooglePatentClause",
 }
 
-// exception allows a module what others may not have.
+// exception allows a module otherwise disallowed licences.
 type exception struct {
 	licences []string // as they are recognized
-	// unrecognized allows files whose text is no known licence: somebody has read them.
+	// unrecognized allows files with unknown licence texts, which were reviewed manually.
 	unrecognized []string
-	packages     []string // the exception is for these alone; none: for all of the module
+	packages     []string // the only packages of the exception; empty: the whole module
 	reason       string
 }
 
-// judge says what is wrong with a module's licences.
+// judge returns the problems with a module's licences.
 func judge(one component, allowed map[string]exception) error {
 	with, where := allowed[one.path], one.path+"@"+one.version
 	problems := with.packagesBeyond(where, one.packages)
@@ -44,7 +44,7 @@ func judge(one component, allowed map[string]exception) error {
 func (e exception) packagesBeyond(where string, compiled []string) (problems []error) {
 	for _, pkg := range compiled {
 		if len(e.packages) > 0 && !slices.Contains(e.packages, pkg) {
-			problems = append(problems, fmt.Errorf("%s: package %s is in a binary, and the exception is for %s alone: %s",
+			problems = append(problems, fmt.Errorf("%s: package %s is in a binary, and the exception is only for %s: %s",
 				where, pkg, strings.Join(e.packages, ", "), e.reason))
 		}
 	}
@@ -64,7 +64,7 @@ func (e exception) judge(where string, read file) (problems []error) {
 	return problems
 }
 
-// ids are the identifiers of a module's licences.
+// ids returns the identifiers of a module's licences.
 func (c component) ids() []string {
 	var all []string
 	for _, read := range c.files {

@@ -1,7 +1,7 @@
-// Package crash says in the termination message why a Function ended while its packages were initialised. A build has the
-// handler's package import it, so that it is there before anything of the Function.
+// Package crash writes to the termination message why a Function ended during the initialisation of its packages.
+// Builds make the handler's package import it, so that it is initialised before the Function's own packages.
 //
-// It guarantees that no panic of a later time gets there: that may quote an event, and the message is shown in the status.
+// It guarantees that no later panic is written there: it may quote an event, and the message is shown in the status.
 package crash
 
 import (
@@ -11,7 +11,7 @@ import (
 
 const notLoaded = "handler did not load:\n"
 
-// log is the file of the termination message, nil where there is none.
+// log is the file of the termination message, or nil.
 var log *os.File
 
 func init() {
@@ -32,13 +32,13 @@ func init() {
 	log = file
 }
 
-// Loaded takes back what would be the reason of an end before.
+// Loaded ends the capture of panics.
 func Loaded() {
-	_ = debug.SetCrashOutput(nil, debug.CrashOptions{}) // it fails for no file that is none
+	_ = debug.SetCrashOutput(nil, debug.CrashOptions{}) // resetting does not fail
 	replace("")
 }
 
-// Report is the reason of an end, also on stderr.
+// Report writes the reason of the end, also to stderr.
 func Report(text string) {
 	_, _ = os.Stderr.WriteString(text + "\n")
 	replace(text + "\n")
