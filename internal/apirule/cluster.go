@@ -27,7 +27,7 @@ type Cluster struct {
 	// Services are those that exist of the ones that the rules name.
 	Services map[types.NamespacedName]Service
 	// Authorizers are the names that extAuth may use.
-	Authorizers map[string]bool
+	Authorizers []string
 }
 
 // Gateway is what decides on the domain of short hosts.
@@ -171,7 +171,7 @@ type Objects struct {
 	Gateways map[types.NamespacedName]Gateway
 	Services map[types.NamespacedName]ServiceInfo
 	// Authorizers are the names that extAuth may use.
-	Authorizers map[string]bool
+	Authorizers []string
 }
 
 // ServiceInfo holds the properties of a Service that decide on an APIRule.
