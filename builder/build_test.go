@@ -16,6 +16,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/fips"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/git"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
@@ -340,9 +341,9 @@ func TestTheBuilderNeedsAPlan(t *testing.T) {
 func TestOptionsNameTheFlagThatIsMissing(t *testing.T) {
 	t.Parallel()
 	o := DefaultOptions()
-	require.NoError(t, o.Validate())
+	require.NoError(t, flags.Validate(&o))
 	o.Work = ""
-	require.EqualError(t, o.Validate(), "--work-dir: must not be empty")
+	require.EqualError(t, flags.Validate(&o), "--work-dir must not be empty")
 }
 
 const (

@@ -1,15 +1,13 @@
 package builder
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // Options are the directories of the builder.
@@ -33,29 +31,17 @@ func DefaultOptions() Options {
 	}
 }
 
-// BindFlags adds a flag for each directory.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Input, "input-dir", o.Input, "directory with "+buildplan.PlanFile+" and, where there is one, "+buildplan.CAFile)
-	fs.StringVar(&o.Source, "source-dir", o.Source, "directory of the source that was fetched from a repository")
-	fs.StringVar(&o.Handover, "handover-dir", o.Handover, "directory through which the layer goes from install to push")
-	fs.StringVar(&o.Registry, "registry-dir", o.Registry, "directory with config.json, the credentials of the registries")
-	fs.StringVar(&o.Packages, "packages-dir", o.Packages, "directory with the settings of package managers: "+strings.Join(settings(), ", "))
-	fs.StringVar(&o.Work, "work-dir", o.Work, "directory for everything that is made")
-	fs.StringVar(&o.Cache, "cache-dir", o.Cache, "directory where package managers keep what they downloaded; empty: nowhere")
-	fs.StringVar(&o.Function, "function-dir", o.Function, "directory that prepare fills; empty: where the runtime looks")
-	fs.StringVar(&o.Server, "server-dir", o.Server, "directory of the server with which sources are compiled; empty: where the runtime's image has it")
-}
-
-// Validate returns an error for each missing flag.
-func (o *Options) Validate() error {
-	var errs []error
-	needed := map[string]string{"input-dir": o.Input, "source-dir": o.Source, "handover-dir": o.Handover, "work-dir": o.Work}
-	for flag, value := range needed {
-		if value == "" {
-			errs = append(errs, fmt.Errorf("--%s: must not be empty", flag))
-		}
-	}
-	return errors.Join(errs...)
+// Flags declares a flag for each directory.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.String(&o.Input, "input-dir", "directory with "+buildplan.PlanFile+" and, where there is one, "+buildplan.CAFile).NotEmpty()
+	fs.String(&o.Source, "source-dir", "directory of the source that was fetched from a repository").NotEmpty()
+	fs.String(&o.Handover, "handover-dir", "directory through which the layer goes from install to push").NotEmpty()
+	fs.String(&o.Registry, "registry-dir", "directory with config.json, the credentials of the registries")
+	fs.String(&o.Packages, "packages-dir", "directory with the settings of package managers: "+strings.Join(settings(), ", "))
+	fs.String(&o.Work, "work-dir", "directory for everything that is made").NotEmpty()
+	fs.String(&o.Cache, "cache-dir", "directory where package managers keep what they downloaded; empty: nowhere")
+	fs.String(&o.Function, "function-dir", "directory that prepare fills; empty: where the runtime looks")
+	fs.String(&o.Server, "server-dir", "directory of the server with which sources are compiled; empty: where the runtime's image has it")
 }
 
 // Deps holds the dependencies of the builder.

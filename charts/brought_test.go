@@ -22,6 +22,7 @@ import (
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/controller/serverless/resources"
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // installationOf is what a release says to its operator.
@@ -92,14 +93,11 @@ func requireSameFlags(t *testing.T, own, brought, left *appsv1.Deployment) {
 	require.Contains(t, args(left), "--controllers=activators,apirules,subscriptions")
 	require.NotContains(t, strings.Join(args(brought), " "), "--nats-", "it has no login there")
 
-	flags := pflag.NewFlagSet("of Functions", pflag.ContinueOnError)
+	fs := pflag.NewFlagSet("of Functions", pflag.ContinueOnError)
 	functions, registries, repositories, collector := function.DefaultOptions(), images.DefaultRegistryOptions(), gitpoll.DefaultOptions(), images.DefaultOptions()
-	functions.BindFlags(flags)
-	registries.BindFlags(flags)
-	repositories.BindFlags(flags)
-	collector.BindFlags(flags)
+	flags.Bind(fs, &functions, &registries, &repositories, &collector)
 	for _, arg := range args(own) {
-		if name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "="); flags.Lookup(name) != nil {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "="); fs.Lookup(name) != nil {
 			require.Contains(t, args(brought), arg, "a flag of the Function controller belongs into rouse.functionArgs")
 		}
 	}

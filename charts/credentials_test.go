@@ -15,6 +15,7 @@ import (
 
 	"github.com/rouse-run/rouse/controller/credentials"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
@@ -25,12 +26,12 @@ func made(t *testing.T, all objects) map[string]*corev1.Secret {
 	t.Helper()
 	jobs := slices.DeleteFunc(of[*batchv1.Job](all), func(j *batchv1.Job) bool { return !strings.HasPrefix(j.Name, "rouse-credentials-") })
 	require.Len(t, jobs, 1)
-	o := &credentials.Options{}
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	o.BindFlags(flags)
-	flags.ParseErrorsAllowlist.UnknownFlags = true // those of every process
-	require.NoError(t, flags.Parse(jobs[0].Spec.Template.Spec.Containers[0].Args))
-	require.NoError(t, o.Validate())
+	o := credentials.DefaultOptions()
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.Bind(fs, o)
+	fs.ParseErrorsAllowlist.UnknownFlags = true // those of every process
+	require.NoError(t, fs.Parse(jobs[0].Spec.Template.Spec.Containers[0].Args))
+	require.NoError(t, flags.Validate(o))
 	kube := fake.NewClientBuilder().Build()
 	require.NoError(t, credentials.Make(t.Context(), kube, o, logr.Discard()))
 	written := &corev1.SecretList{}

@@ -11,6 +11,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/gateway"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/scaler"
 )
 
@@ -23,21 +24,18 @@ func TestTheChartsValuesAreTheDefaultsOfTheFlags(t *testing.T) {
 		"gateway-service": true, "chain-key-file": true,
 	}
 	bridge, door, asker := replica.DefaultOptions(), gateway.DefaultOptions(), scaler.DefaultOptions()
-	for name, bind := range map[string]func(*pflag.FlagSet){
-		"rouse-eventbridge": bridge.BindFlags, "rouse-gateway": door.BindFlags, "rouse-scaler": asker.BindFlags,
-	} {
-		flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
-		bind(flags)
+	for name, options := range map[string]flags.Options{"rouse-eventbridge": &bridge, "rouse-gateway": &door, "rouse-scaler": &asker} {
+		fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
 		log := daemon.DefaultLogOptions()
-		log.BindFlags(flags)
+		flags.Bind(fs, options, &log)
 		compared := 0
 		for _, arg := range named[*appsv1.Deployment](t, render(t, nil), name).Spec.Template.Spec.Containers[0].Args {
 			key, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-			flag := flags.Lookup(key)
+			flag := fs.Lookup(key)
 			if flag == nil || own[key] {
 				continue // of the broker or of the daemon
 			}
-			require.NoError(t, flags.Set(key, value), arg)
+			require.NoError(t, fs.Set(key, value), arg)
 			require.Equal(t, flag.DefValue, flag.Value.String(), "%s: %s", name, arg)
 			compared++
 		}

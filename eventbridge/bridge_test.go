@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/never"
@@ -428,9 +429,9 @@ func (f watchFunc) Watch(ctx context.Context, apply func([]routing.Route)) error
 func TestDefaultOptionsAreValid(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions()
-	require.NoError(t, options.Validate())
+	require.NoError(t, flags.Validate(&options))
 	options.ShutdownDelay, options.Sink.Timeout, options.Ingress.MaxRequestSize = -1, 0, 0
-	err := options.Validate()
+	err := flags.Validate(&options)
 	for _, flag := range []string{"--shutdown-delay", "--sink-timeout", "--max-request-size"} {
 		require.ErrorContains(t, err, flag)
 	}

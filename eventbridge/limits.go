@@ -2,13 +2,10 @@ package eventbridge
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
@@ -57,19 +54,6 @@ func (r *deliveryMemory) of(route routing.Route) (events, replies *fair.Share) {
 	return r.events.Share(route.Subscription.Namespace), r.replies.Share(route.Subscription.Namespace)
 }
 
-func bindDeliveryBytes(fs *pflag.FlagSet, bytes *int64) {
-	fs.Int64Var(bytes, "delivery-max-bytes", *bytes,
-		"memory in bytes for events that are being delivered. Each takes three times its size and 16 KiB; large replies take half as much "+
-			"in addition, and each Subscription has 64 KiB of its own")
-}
-
-func validateDeliveryBytes(bytes int64) error {
-	if bytes < leastDeliveryBytes {
-		return fmt.Errorf("--delivery-max-bytes must be at least %d", leastDeliveryBytes)
-	}
-	return nil
-}
-
 // replicas counts the bridges that share the limits of deliveries. While one joins or leaves, they may deliver more or
 // less than a limit; the server always bounds what they hold together.
 type replicas struct {
@@ -104,14 +88,6 @@ func (r *replicas) limitOf(route routing.Route) dispatch.HoldLimit {
 		return nil
 	}
 	return func() (deliveries, ahead int) { return route.Share(int(r.count.Load())) }
-}
-
-func parseService(text string) (types.NamespacedName, error) {
-	namespace, name, found := strings.Cut(text, "/")
-	if text != "" && (!found || namespace == "" || name == "" || strings.Contains(name, "/")) {
-		return types.NamespacedName{}, fmt.Errorf("%q is not namespace/name", text)
-	}
-	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
 // overQuota adapts a Subscription's limit to dispatch.Quota.

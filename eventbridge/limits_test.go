@@ -205,20 +205,6 @@ func TestAReplicaWhoseCallsTakeLongKeepsFewEventsFromTheOthers(t *testing.T) {
 	w.backlogIs(t, 0, 0)
 }
 
-func TestTheServiceOfTheBridgesHasANamespace(t *testing.T) {
-	t.Parallel()
-	service, err := parseService("rouse-system/rouse-eventbridge")
-	require.NoError(t, err)
-	require.Equal(t, bridges, service)
-	service, err = parseService("")
-	require.NoError(t, err)
-	require.Empty(t, service.Name)
-	for _, text := range []string{"rouse-eventbridge", "/rouse-eventbridge", "rouse-system/", "a/b/c"} {
-		_, err = parseService(text)
-		require.ErrorContains(t, err, "namespace/name", text)
-	}
-}
-
 func TestANamespaceOverItsQuotaLosesItsOldestEventsOnly(t *testing.T) {
 	t.Parallel()
 	sink := loopback.StartSink(t, nil)

@@ -1,11 +1,8 @@
 package eventbridge
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
@@ -14,6 +11,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/tracing"
 )
@@ -60,46 +58,21 @@ func DefaultOptions() Options {
 	}
 }
 
-// BindFlags adds the flags of the bridge and its parts.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Listen, "listen", o.Listen, "address that events are published to; also /healthz and /readyz")
-	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics")
-	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay,
-		"how long events are still accepted after the signal to stop")
-	fs.DurationVar(&o.DrainTimeout, "request-drain-timeout", o.DrainTimeout, "how long requests that are in progress then may take")
-	fs.IntVar(&o.JournalEvents, "journal-events", o.JournalEvents,
-		"number of records of what happened to events that the admin API can show; 0: none")
-	fs.StringVar(&o.ChainKeyFile, "chain-key-file", o.ChainKeyFile,
+// Flags declares the flags of the bridge and its parts.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.String(&o.Listen, "listen", "address that events are published to; also /healthz and /readyz")
+	fs.String(&o.MetricsAddress, "metrics-address", "address of /metrics")
+	fs.Duration(&o.ShutdownDelay, "shutdown-delay", "how long events are still accepted after the signal to stop").AtLeast(0)
+	fs.Duration(&o.DrainTimeout, "request-drain-timeout", "how long requests that are in progress then may take").MoreThan(0)
+	fs.Int(&o.JournalEvents, "journal-events", "number of records of what happened to events that the admin API can show; 0: none").AtLeast(0)
+	fs.String(&o.ChainKeyFile, "chain-key-file",
 		"file with the secret by which replicas recognize each other's deliveries when sinks publish; empty: each recognizes only its own")
-	fs.Func("service", "Service of the bridges, namespace/name, whose endpoints divide the limits of deliveries; "+
-		"empty: this is the only bridge", func(text string) (err error) {
-		o.Service, err = parseService(text)
-		return err
-	})
-	bindDeliveryBytes(fs, &o.DeliveryBytes)
-	o.Ingress.BindFlags(fs)
-	o.Storage.BindFlags(fs)
-	o.Quota.BindFlags(fs)
-	o.Dispatch.BindFlags(fs)
-	o.Sink.BindFlags(fs)
-	o.Sinks.BindFlags(fs)
-	o.Tracing.BindFlags(fs)
-	o.Admin.BindFlags(fs)
-}
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	var own error
-	if o.ShutdownDelay < 0 {
-		own = errors.New("--shutdown-delay must not be negative")
-	}
-	if o.DrainTimeout <= 0 {
-		own = errors.Join(own, fmt.Errorf("--request-drain-timeout must be more than 0, is %s", o.DrainTimeout))
-	}
-	if o.JournalEvents < 0 {
-		own = errors.Join(own, errors.New("--journal-events must not be negative"))
-	}
-	return errors.Join(own, validateDeliveryBytes(o.DeliveryBytes), o.Ingress.Validate(), o.Storage.Validate(), o.Quota.Validate(), o.Dispatch.Validate(), o.Sink.Validate(), o.Sinks.Validate(), o.Tracing.Validate(), o.Admin.Validate())
+	fs.Service(&o.Service, "service", "Service of the bridges, namespace/name, whose endpoints divide the limits of deliveries; "+
+		"empty: this is the only bridge")
+	fs.Int64(&o.DeliveryBytes, "delivery-max-bytes",
+		"memory in bytes for events that are being delivered. Each takes three times its size and 16 KiB; large replies take half as much "+
+			"in addition, and each Subscription has 64 KiB of its own").AtLeast(leastDeliveryBytes)
+	fs.Add(&o.Ingress, &o.Storage, &o.Quota, &o.Dispatch, &o.Sink, &o.Sinks, &o.Tracing, &o.Admin)
 }
 
 // Retries is the default retry policy of Subscriptions without one. Zero values leave the options' values.

@@ -23,6 +23,7 @@ import (
 	"github.com/rouse-run/rouse/gateway/activator"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -84,7 +85,7 @@ func startWith(t *testing.T, with func(*Deps), change ...func(*Options)) *fixtur
 	for _, c := range change {
 		c(&options)
 	}
-	require.NoError(t, options.Validate())
+	require.NoError(t, flags.Validate(&options))
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	f := &fixture{t: t, listings: make(listings), endpoints: make(endpoints), options: options, stop: stop, ended: make(chan error, 1)}
 	deps := Deps{

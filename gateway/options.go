@@ -1,15 +1,12 @@
 package gateway
 
 import (
-	"errors"
-	"fmt"
 	"time"
-
-	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/gateway/activator"
 	"github.com/rouse-run/rouse/gateway/apirules"
 	"github.com/rouse-run/rouse/gateway/entrance"
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // Options configures a Gateway.
@@ -58,40 +55,17 @@ func DefaultOptions() Options {
 	}
 }
 
-// BindFlags adds the options to fs with their current values as defaults.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Host, "host", o.Host, "address at which the ports of activators are opened; empty: all")
-	fs.StringVar(&o.LoadAddress, "load-address", o.LoadAddress, "address at which the scaler reads the load")
-	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of metrics and probes")
-	fs.IntVar(&o.MaxConnections, "max-connections", o.MaxConnections, "maximum connections of callers; a further one closes the slowest. From outside half as many in addition")
-	fs.IntVar(&o.ConnectionsPerFunction, "connections-per-function", o.ConnectionsPerFunction, "maximum connections to one Function")
-	fs.DurationVar(&o.ListedTimeout, "listed-timeout", o.ListedTimeout, "longest time to serve after the signal to stop while the gateway is listed as an activator")
-	fs.DurationVar(&o.DrainDelay, "drain-delay", o.DrainDelay, "how long to serve after that")
-	fs.DurationVar(&o.DrainTimeout, "drain-timeout", o.DrainTimeout, "how long requests may take after that")
-	o.Activator.BindFlags(fs)
-	o.Entrance.BindFlags(fs)
-}
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	var problems []error
-	for flag, address := range map[string]string{"load-address": o.LoadAddress, "metrics-address": o.MetricsAddress} {
-		if address == "" {
-			problems = append(problems, fmt.Errorf("--%s must not be empty", flag))
-		}
-	}
-	for flag, count := range map[string]int{"max-connections": o.MaxConnections, "connections-per-function": o.ConnectionsPerFunction} {
-		if count < 1 {
-			problems = append(problems, fmt.Errorf("--%s must be at least 1, is %d", flag, count))
-		}
-	}
-	for flag, delay := range map[string]time.Duration{"listed-timeout": o.ListedTimeout, "drain-delay": o.DrainDelay} {
-		if delay < 0 {
-			problems = append(problems, fmt.Errorf("--%s must not be negative, is %s", flag, delay))
-		}
-	}
-	if o.DrainTimeout <= 0 {
-		problems = append(problems, fmt.Errorf("--drain-timeout must be more than 0, is %s", o.DrainTimeout))
-	}
-	return errors.Join(append(problems, o.Activator.Validate(), o.Entrance.Validate())...)
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.String(&o.Host, "host", "address at which the ports of activators are opened; empty: all")
+	fs.String(&o.LoadAddress, "load-address", "address at which the scaler reads the load").NotEmpty()
+	fs.String(&o.MetricsAddress, "metrics-address", "address of metrics and probes").NotEmpty()
+	fs.Int(&o.MaxConnections, "max-connections",
+		"maximum connections of callers; a further one closes the slowest. From outside half as many in addition").AtLeast(1)
+	fs.Int(&o.ConnectionsPerFunction, "connections-per-function", "maximum connections to one Function").AtLeast(1)
+	fs.Duration(&o.ListedTimeout, "listed-timeout",
+		"longest time to serve after the signal to stop while the gateway is listed as an activator").AtLeast(0)
+	fs.Duration(&o.DrainDelay, "drain-delay", "how long to serve after that").AtLeast(0)
+	fs.Duration(&o.DrainTimeout, "drain-timeout", "how long requests may take after that").MoreThan(0)
+	fs.Add(&o.Activator, &o.Entrance)
 }

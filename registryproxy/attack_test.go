@@ -217,7 +217,7 @@ func TestAnUploadThatNobodyEndsIsForgottenOnceTheRegistryHasDeletedIt(t *testing
 
 func TestUploadsThatSendNothingCostWhatTheyTakeOfTheStore(t *testing.T) {
 	t.Parallel()
-	f := startWith(t, func(o *Options) { o.BytesPerHour = "1Mi" }, nil)
+	f := startWith(t, func(o *Options) { o.BytesPerHour = 1 << 20 }, nil)
 	for i := range 1 << 20 / uploadPrice {
 		got := f.ask(t, hostile, http.MethodPost, "/v2/"+hostile.Repository("a")+"/blobs/uploads/", nil)
 		require.Equal(t, http.StatusAccepted, got.status, i)

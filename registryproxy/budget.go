@@ -72,7 +72,7 @@ func (b *budgets) of(account string) *budget {
 	found := b.known[account]
 	if found == nil {
 		found = &budget{
-			bytes:    byHour(b.options.bytesPerHour()),
+			bytes:    byHour(b.options.BytesPerHour),
 			images:   byHour(int64(b.options.ImagesPerHour)),
 			copies:   byHour(int64(b.limits.copiesPerHour)),
 			requests: rate.NewLimiter(b.limits.perSecond, b.limits.burst),

@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,10 +16,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/rouse-run/rouse/internal/fair"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
@@ -29,7 +27,7 @@ type Options struct {
 	// Upstream is the registry's address, which only the proxy can reach.
 	Upstream string
 	// BytesPerHour bounds the bytes that a tenant may push within an hour.
-	BytesPerHour string
+	BytesPerHour int64
 	// ImagesPerHour bounds the manifests that a tenant may push within an hour.
 	ImagesPerHour int
 	// Requests bounds the concurrent requests of all tenants. A tenant gets no more of them than it leaves free.
@@ -38,39 +36,19 @@ type Options struct {
 
 // DefaultOptions returns the chart's options.
 func DefaultOptions() Options {
-	return Options{Upstream: "http://127.0.0.1:5001", BytesPerHour: "5Gi", ImagesPerHour: 1000, Requests: 256}
+	return Options{Upstream: "http://127.0.0.1:5001", BytesPerHour: 5 << 30, ImagesPerHour: 1000, Requests: 256}
 }
 
-// BindFlags binds command-line flags to the options.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Upstream, "upstream", o.Upstream, "address of the registry")
-	fs.StringVar(&o.BytesPerHour, "bytes-per-hour", o.BytesPerHour, "how much one namespace may push within an hour; each upload costs 64Ki besides, and each image 128Ki")
-	fs.IntVar(&o.ImagesPerHour, "images-per-hour", o.ImagesPerHour, "how many images one namespace may push within an hour")
-	fs.IntVar(&o.Requests, "max-requests", o.Requests, "how many requests of all namespaces may run at a time, of which one has no more than it leaves free")
-}
-
-// Validate returns all errors in the options.
-func (o *Options) Validate() error {
-	var problems []error
-	if parsed, err := url.Parse(o.Upstream); err != nil || parsed.Host == "" {
-		problems = append(problems, fmt.Errorf("--upstream %q: must be a URL such as http://127.0.0.1:5001", o.Upstream))
-	}
-	if size, err := resource.ParseQuantity(o.BytesPerHour); err != nil || size.Sign() <= 0 {
-		problems = append(problems, fmt.Errorf("--bytes-per-hour %q: must be a size such as 5Gi", o.BytesPerHour))
-	}
-	if o.ImagesPerHour < 1 {
-		problems = append(problems, fmt.Errorf("--images-per-hour %d: must be at least 1", o.ImagesPerHour))
-	}
-	if o.Requests < 1 {
-		problems = append(problems, fmt.Errorf("--max-requests %d: must be at least 1", o.Requests))
-	}
-	return errors.Join(problems...)
-}
-
-// bytesPerHour returns the parsed BytesPerHour, which has to be valid.
-func (o *Options) bytesPerHour() int64 {
-	size := resource.MustParse(o.BytesPerHour)
-	return size.Value()
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	upstream, err := url.Parse(o.Upstream)
+	fs.String(&o.Upstream, "upstream", "address of the registry").
+		Must(err == nil && upstream.Host != "", "be a URL such as http://127.0.0.1:5001")
+	fs.Size(&o.BytesPerHour, "bytes-per-hour",
+		"how much one namespace may push within an hour; each upload costs 64Ki besides, and each image 128Ki").MoreThan(0)
+	fs.Int(&o.ImagesPerHour, "images-per-hour", "how many images one namespace may push within an hour").AtLeast(1)
+	fs.Int(&o.Requests, "max-requests",
+		"how many requests of all namespaces may run at a time, of which one has no more than it leaves free").AtLeast(1)
 }
 
 // The outcomes of requests, as in the metric.

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
@@ -47,7 +48,7 @@ func startWith(t *testing.T, change func(*Options), bound func(*limits)) fixture
 	if change != nil {
 		change(&options)
 	}
-	require.NoError(t, options.Validate())
+	require.NoError(t, flags.Validate(&options))
 	proxy, err := New(Deps{Username: "rouse", Password: "of the controller", Key: key, Registry: prometheus.NewRegistry(), Log: logr.Discard()}, options)
 	require.NoError(t, err)
 	if bound != nil {
@@ -179,7 +180,7 @@ func TestACopyOfABaseIsSharedAndCannotBeReplaced(t *testing.T) {
 
 func TestATenantThatSendsTooMuchIsStoppedAloneAndInTime(t *testing.T) {
 	t.Parallel()
-	f := start(t, func(o *Options) { o.BytesPerHour = "1Mi" })
+	f := start(t, func(o *Options) { o.BytesPerHour = 1 << 20 })
 	greedy, modest := registry.Tenant{Namespace: "greedy", UID: "1"}, registry.Tenant{Namespace: "modest", UID: "2"}
 	large, err := random.Image(2_000_000, 1)
 	require.NoError(t, err)
@@ -226,8 +227,8 @@ func TestRequestsOfATenantAtATimeAreBounded(t *testing.T) {
 
 func TestOptionsNameTheFlagThatIsWrong(t *testing.T) {
 	t.Parallel()
-	o := Options{Upstream: "nowhere", BytesPerHour: "much"}
-	err := o.Validate()
+	o := Options{Upstream: "nowhere"}
+	err := flags.Validate(&o)
 	for _, flag := range []string{"--upstream", "--bytes-per-hour", "--images-per-hour", "--max-requests"} {
 		require.ErrorContains(t, err, flag)
 	}

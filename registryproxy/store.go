@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"net/http"
@@ -18,7 +16,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // StoreOptions are the options of a Store.
@@ -37,23 +36,11 @@ const shortestKeep = 5 * time.Second
 // DefaultStoreOptions returns the options of a registry whose directory is not swept.
 func DefaultStoreOptions() StoreOptions { return StoreOptions{Interval: time.Hour, Keep: time.Hour} }
 
-// BindFlags binds command-line flags to the options.
-func (o *StoreOptions) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Directory, "store", o.Directory, "rootdirectory of the registry, in which what no image has is removed; empty: nothing is")
-	fs.DurationVar(&o.Interval, "sweep-interval", o.Interval, "how often that is done")
-	fs.DurationVar(&o.Keep, "sweep-keep", o.Keep, "for how long something stays that no image has and no request names")
-}
-
-// Validate returns all errors in the options.
-func (o *StoreOptions) Validate() error {
-	var problems []error
-	if o.Interval < time.Second || o.Interval > 24*time.Hour {
-		problems = append(problems, fmt.Errorf("--sweep-interval %s: must be between 1s and 24h", o.Interval))
-	}
-	if o.Keep < 0 {
-		problems = append(problems, fmt.Errorf("--sweep-keep %s: must not be negative", o.Keep))
-	}
-	return errors.Join(problems...)
+// Flags implements flags.Options.
+func (o *StoreOptions) Flags(fs *flags.Set) {
+	fs.String(&o.Directory, "store", "rootdirectory of the registry, in which what no image has is removed; empty: nothing is")
+	fs.Duration(&o.Interval, "sweep-interval", "how often that is done").Between(time.Second, 24*time.Hour)
+	fs.Duration(&o.Keep, "sweep-keep", "for how long something stays that no image has and no request names").AtLeast(0)
 }
 
 // Store is the directory of a registry. It is safe for concurrent use.

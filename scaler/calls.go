@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/scaler/httpload"
 )
 
@@ -28,22 +27,12 @@ type HTTPOptions struct {
 	ActivatorGrace time.Duration
 }
 
-func (o *HTTPOptions) bindFlags(fs *pflag.FlagSet) {
-	fs.Func("gateway-service", "Service of the gateways, namespace/name, whose endpoints report the requests that they hold; empty: none",
-		func(text string) (err error) {
-			o.GatewayService, err = parseService(text)
-			return err
-		})
-	fs.DurationVar(&o.ActivatorGrace, "activator-grace", o.ActivatorGrace,
-		"how long a Function that HTTP wakes has to be idle and its gateways listed before its pods may go")
-}
-
-func parseService(text string) (types.NamespacedName, error) {
-	namespace, name, found := strings.Cut(text, "/")
-	if text != "" && (!found || namespace == "" || name == "" || strings.Contains(name, "/")) {
-		return types.NamespacedName{}, fmt.Errorf("%q is not namespace/name", text)
-	}
-	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+// Flags implements flags.Options.
+func (o *HTTPOptions) Flags(fs *flags.Set) {
+	fs.Service(&o.GatewayService, "gateway-service",
+		"Service of the gateways, namespace/name, whose endpoints report the requests that they hold; empty: none")
+	fs.Duration(&o.ActivatorGrace, "activator-grace",
+		"how long a Function that HTTP wakes has to be idle and its gateways listed before its pods may go").AtLeast(0)
 }
 
 // Handler serves /healthz, /readyz and /metrics. Not reaching NATS does not make

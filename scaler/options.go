@@ -1,12 +1,10 @@
 package scaler
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/spf13/pflag"
-
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/tracing"
 )
@@ -101,80 +99,35 @@ func DefaultOptions() Options {
 	}
 }
 
-// BindFlags adds the options to fs, with their present values as defaults.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.GRPCAddress, "grpc-address", o.GRPCAddress, "address that KEDA connects to")
-	fs.StringVar(&o.Stream, "stream-name", o.Stream, "JetStream stream that holds the events")
-	fs.DurationVar(&o.AnswerTimeout, "answer-timeout", o.AnswerTimeout, "bound of every unary call")
-	fs.DurationVar(&o.FirstAnswerWait, "first-answer-wait", o.FirstAnswerWait, "how long a call waits for the first reading of a Function")
-	fs.DurationVar(&o.ForgetAfter, "forget-after", o.ForgetAfter, "how long a Function is followed after KEDA last asked for it")
-	fs.DurationVar(&o.DrainDelay, "drain-delay", o.DrainDelay, "how long to go on after the stop signal")
-	fs.DurationVar(&o.DrainTimeout, "drain-timeout", o.DrainTimeout, "how long streams, and then calls, may take to end")
-	o.Sinks.BindFlags(fs)
-	o.Refresh.bindFlags(fs)
-	o.Push.bindFlags(fs)
-	o.HTTP.bindFlags(fs)
-	o.TLS.bindFlags(fs)
-	o.Tracing.BindFlags(fs)
+// Flags declares the flags of the scaler and its parts.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.String(&o.GRPCAddress, "grpc-address", "address that KEDA connects to").NotEmpty()
+	fs.String(&o.Stream, "stream-name", "JetStream stream that holds the events").NotEmpty()
+	fs.Duration(&o.AnswerTimeout, "answer-timeout", "bound of every unary call").MoreThan(0)
+	fs.Duration(&o.FirstAnswerWait, "first-answer-wait", "how long a call waits for the first reading of a Function").MoreThan(0)
+	fs.Require(o.FirstAnswerWait < o.AnswerTimeout, "--first-answer-wait (%s) must be less than --answer-timeout (%s)", o.FirstAnswerWait, o.AnswerTimeout)
+	fs.Duration(&o.ForgetAfter, "forget-after", "how long a Function is followed after KEDA last asked for it").MoreThan(0)
+	fs.Duration(&o.DrainDelay, "drain-delay", "how long to go on after the stop signal").AtLeast(0)
+	fs.Duration(&o.DrainTimeout, "drain-timeout", "how long streams, and then calls, may take to end").MoreThan(0)
+	fs.Add(&o.Sinks, &o.Refresh, &o.Push, &o.HTTP, &o.TLS, &o.Tracing)
 }
 
-func (o *RefreshOptions) bindFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.ActiveInterval, "refresh-active-interval", o.ActiveInterval, "pause between readings of a backlog that is not 0")
-	fs.DurationVar(&o.IdleInterval, "refresh-idle-interval", o.IdleInterval, "shortest pause between readings of a backlog that is 0; the longest is twice that")
-	fs.DurationVar(&o.Timeout, "refresh-timeout", o.Timeout, "bound of one reading")
-	fs.DurationVar(&o.MaxAge, "refresh-max-age", o.MaxAge, "age at which a reading is no longer an answer")
-	fs.DurationVar(&o.WakeGrace, "wake-grace", o.WakeGrace, "how long after a publish a backlog of 0 is not believed")
+// Flags implements flags.Options.
+func (o *RefreshOptions) Flags(fs *flags.Set) {
+	fs.Duration(&o.ActiveInterval, "refresh-active-interval", "pause between readings of a backlog that is not 0").MoreThan(0)
+	fs.Duration(&o.IdleInterval, "refresh-idle-interval",
+		"shortest pause between readings of a backlog that is 0; the longest is twice that").MoreThan(0)
+	fs.Duration(&o.Timeout, "refresh-timeout", "bound of one reading").MoreThan(0)
+	longest := 2*o.IdleInterval + o.Timeout
+	fs.Duration(&o.MaxAge, "refresh-max-age", "age at which a reading is no longer an answer").
+		Must(o.MaxAge >= longest, fmt.Sprintf("be at least %s, twice --refresh-idle-interval plus --refresh-timeout", longest))
+	fs.Duration(&o.WakeGrace, "wake-grace", "how long after a publish a backlog of 0 is not believed").AtLeast(0)
 }
 
-func (o *PushOptions) bindFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.Repeat, "push-repeat", o.Repeat, "pause between activations until the Function has a ready endpoint")
-	fs.DurationVar(&o.RepeatFor, "push-repeat-for", o.RepeatFor, "how long to repeat at that pace")
-	fs.DurationVar(&o.Heartbeat, "push-heartbeat", o.Heartbeat, "pause between activations after that")
-	fs.DurationVar(&o.Lifetime, "push-lifetime", o.Lifetime, "shortest life of a stream; the longest is twice that")
-}
-
-// Validate reports everything that is wrong.
-func (o *Options) Validate() error {
-	var errs []error
-	if o.GRPCAddress == "" {
-		errs = append(errs, errors.New("--grpc-address must not be empty"))
-	}
-	if o.Stream == "" {
-		errs = append(errs, errors.New("--stream-name must not be empty"))
-	}
-	for flag, value := range o.positive() {
-		if value <= 0 {
-			errs = append(errs, fmt.Errorf("--%s must be more than 0, is %s", flag, value))
-		}
-	}
-	if o.DrainDelay < 0 || o.Refresh.WakeGrace < 0 || o.HTTP.ActivatorGrace < 0 {
-		errs = append(errs, errors.New("--drain-delay, --wake-grace and --activator-grace must not be negative"))
-	}
-	if o.FirstAnswerWait >= o.AnswerTimeout {
-		errs = append(errs, fmt.Errorf("--first-answer-wait (%s) must be less than --answer-timeout (%s)", o.FirstAnswerWait, o.AnswerTimeout))
-	}
-	if longest := 2*o.Refresh.IdleInterval + o.Refresh.Timeout; o.Refresh.MaxAge < longest {
-		errs = append(errs, fmt.Errorf(
-			"--refresh-max-age (%s) must be at least %s, twice --refresh-idle-interval plus --refresh-timeout",
-			o.Refresh.MaxAge, longest))
-	}
-	return errors.Join(append(errs, o.Sinks.Validate(), o.TLS.validate(), o.Tracing.Validate())...)
-}
-
-// positive lists the durations that a timer needs, by flag.
-func (o *Options) positive() map[string]time.Duration {
-	return map[string]time.Duration{
-		"answer-timeout":          o.AnswerTimeout,
-		"first-answer-wait":       o.FirstAnswerWait,
-		"forget-after":            o.ForgetAfter,
-		"drain-timeout":           o.DrainTimeout,
-		"refresh-active-interval": o.Refresh.ActiveInterval,
-		"refresh-idle-interval":   o.Refresh.IdleInterval,
-		"refresh-timeout":         o.Refresh.Timeout,
-		"refresh-max-age":         o.Refresh.MaxAge,
-		"push-repeat":             o.Push.Repeat,
-		"push-repeat-for":         o.Push.RepeatFor,
-		"push-heartbeat":          o.Push.Heartbeat,
-		"push-lifetime":           o.Push.Lifetime,
-	}
+// Flags implements flags.Options.
+func (o *PushOptions) Flags(fs *flags.Set) {
+	fs.Duration(&o.Repeat, "push-repeat", "pause between activations until the Function has a ready endpoint").MoreThan(0)
+	fs.Duration(&o.RepeatFor, "push-repeat-for", "how long to repeat at that pace").MoreThan(0)
+	fs.Duration(&o.Heartbeat, "push-heartbeat", "pause between activations after that").MoreThan(0)
+	fs.Duration(&o.Lifetime, "push-lifetime", "shortest life of a stream; the longest is twice that").MoreThan(0)
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
-	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,6 +22,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/scaler/httpload"
 )
@@ -246,20 +246,13 @@ type TLSOptions struct {
 	ClientCAFile string
 }
 
-func (o *TLSOptions) bindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.CertFile, "tls-cert", o.CertFile, "file with the certificate of the gRPC port; plain text when empty")
-	fs.StringVar(&o.KeyFile, "tls-key", o.KeyFile, "file with the key of that certificate")
-	fs.StringVar(&o.ClientCAFile, "tls-client-ca", o.ClientCAFile, "file with the authority that KEDA's client certificate must come from")
-}
-
-func (o *TLSOptions) validate() error {
-	if (o.CertFile == "") != (o.KeyFile == "") {
-		return errors.New("--tls-cert and --tls-key must be set together")
-	}
-	if o.ClientCAFile != "" && o.CertFile == "" {
-		return errors.New("--tls-client-ca needs --tls-cert and --tls-key")
-	}
-	return nil
+// Flags implements flags.Options.
+func (o *TLSOptions) Flags(fs *flags.Set) {
+	fs.String(&o.CertFile, "tls-cert", "file with the certificate of the gRPC port; plain text when empty")
+	fs.String(&o.KeyFile, "tls-key", "file with the key of that certificate")
+	fs.Require((o.CertFile == "") == (o.KeyFile == ""), "--tls-cert and --tls-key must be set together")
+	fs.String(&o.ClientCAFile, "tls-client-ca", "file with the authority that KEDA's client certificate must come from")
+	fs.Require(o.ClientCAFile == "" || o.CertFile != "", "--tls-client-ca needs --tls-cert and --tls-key")
 }
 
 // credentials are those of plain text when no TLS is wanted.

@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/builder"
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/git"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
@@ -64,16 +64,13 @@ func defaultOptions() *options {
 	}
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *options) BindFlags(fs *pflag.FlagSet) {
-	o.builder.BindFlags(fs)
-	fs.StringVar(&o.binaryDir, "binary-dir", o.binaryDir, "directory that fetch copies this program to")
-	fs.StringVar(&o.gitDir, "git-dir", o.gitDir, "directory with the credentials of the Git repository")
-	fs.StringVar(&o.terminationLog, "termination-log", o.terminationLog, "file that the result is written to")
+// Flags implements flags.Options.
+func (o *options) Flags(fs *flags.Set) {
+	o.builder.Flags(fs)
+	fs.String(&o.binaryDir, "binary-dir", "directory that fetch copies this program to")
+	fs.String(&o.gitDir, "git-dir", "directory with the credentials of the Git repository")
+	fs.String(&o.terminationLog, "termination-log", "file that the result is written to")
 }
-
-// Validate reports every invalid option.
-func (o *options) Validate() error { return o.builder.Validate() }
 
 // end writes the result for the controller and returns an error for a failed one.
 func (o *options) end(result buildplan.Result) error {

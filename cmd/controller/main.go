@@ -51,13 +51,13 @@ func main() {
 
 func start(args []string) int {
 	if len(args) > 0 && args[0] == "uninstall" {
-		o := &uninstallOptions{}
+		o := &uninstallOptions{timeout: 3 * time.Minute}
 		return daemon.Main("controller uninstall", args[1:], o, func(ctx context.Context, log logr.Logger) error {
 			return uninstall(ctx, o, log)
 		})
 	}
 	if len(args) > 0 && args[0] == "credentials" {
-		o := &credentials.Options{}
+		o := credentials.DefaultOptions()
 		return daemon.Main("controller credentials", args[1:], o, func(ctx context.Context, log logr.Logger) error {
 			return makeCredentials(ctx, o, log)
 		})

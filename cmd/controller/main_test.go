@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -29,18 +30,18 @@ func TestControllersFlagSelectsTheControllers(t *testing.T) {
 		"the others": {
 			[]string{"--controllers=activators,apirules,subscriptions"}, map[string]bool{functions: false, activators: true, apiRules: true}, "",
 		},
-		"Functions without the builder image": {[]string{"--controllers=functions"}, nil, "--builder-image: must be the image of Rouse"},
+		"Functions without the builder image": {[]string{"--controllers=functions"}, nil, "--builder-image must be the image of Rouse"},
 		"the others without NATS":             {[]string{"--controllers=subscriptions", "--nats-url="}, nil, "--nats-url"},
-		"an unknown one":                      {[]string{"--controllers=function"}, nil, `--controllers "function": must be of functions, activators, apirules, subscriptions`},
-		"none":                                {[]string{"--controllers="}, nil, "--controllers: must not be empty"},
-		"no lease":                            {[]string{"--leader-elect-lease="}, nil, "--leader-elect-lease: must not be empty"},
+		"an unknown one":                      {[]string{"--controllers=function"}, nil, `--controllers must be of functions, activators, apirules, subscriptions, is "function"`},
+		"none":                                {[]string{"--controllers="}, nil, "--controllers must not be empty"},
+		"no lease":                            {[]string{"--leader-elect-lease="}, nil, "--leader-elect-lease must not be empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o, flags := defaultOptions(), pflag.NewFlagSet("controller", pflag.ContinueOnError)
-			o.BindFlags(flags)
-			require.NoError(t, flags.Parse(tc.args))
-			err := o.Validate()
+			o, fs := defaultOptions(), pflag.NewFlagSet("controller", pflag.ContinueOnError)
+			flags.Bind(fs, o)
+			require.NoError(t, fs.Parse(tc.args))
+			err := flags.Validate(o)
 			if tc.problem != "" {
 				require.ErrorContains(t, err, tc.problem)
 				return

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/controller/activator"
 	"github.com/rouse-run/rouse/controller/apirules"
@@ -17,6 +14,7 @@ import (
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/dialguard"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 )
 
@@ -68,64 +66,36 @@ func defaultOptions() *options {
 	return o
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "address of /metrics, /healthz and /readyz")
-	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time")
-	fs.StringVar(&o.leaderElectNamespace, "leader-elect-namespace", o.leaderElectNamespace,
-		"namespace of the lease; that of the pod when empty")
-	fs.StringVar(&o.leaderElectLease, "leader-elect-lease", o.leaderElectLease,
-		"name of the lease: that of all processes which run the same controllers")
-	fs.StringSliceVar(&o.controllers, "controllers", o.controllers,
-		"which controllers run in this process, of "+strings.Join(allControllers, ", "))
-	fs.StringVar(&o.caBundle, "ca-bundle", o.caBundle,
+// Flags implements flags.Options. Values are checked that the controllers of this process use.
+func (o *options) Flags(fs *flags.Set) {
+	fs.String(&o.metricsAddress, "metrics-address", "address of /metrics, /healthz and /readyz")
+	fs.Bool(&o.leaderElect, "leader-elect", "let one of several replicas work at a time")
+	fs.String(&o.leaderElectNamespace, "leader-elect-namespace", "namespace of the lease; that of the pod when empty")
+	fs.String(&o.leaderElectLease, "leader-elect-lease",
+		"name of the lease: that of all processes which run the same controllers").NotEmpty()
+	known := strings.Join(allControllers, ", ")
+	fs.Strings(&o.controllers, "controllers", "which controllers run in this process, of "+known)
+	fs.Require(len(o.controllers) > 0, "--controllers must not be empty")
+	for _, name := range o.controllers {
+		fs.Require(slices.Contains(allControllers, name), "--controllers must be of %s, is %q", known, name)
+	}
+	fs.Add(&o.settings, &o.conversion, &o.activation)
+
+	o.exposure.Gateways = o.activation.GatewayService // both query the same gateways
+	fs.When(o.runs(apiRules)).Add(&o.exposure)
+
+	ofFunctions := fs.When(o.runs(functions))
+	ofFunctions.String(&o.caBundle, "ca-bundle",
 		"PEM file with certificates that are trusted besides those of the images, here and in builds; empty: none")
-	fs.StringSliceVar(&o.deniedCIDRs, "denied-cidrs", o.deniedCIDRs,
+	ofFunctions.Strings(&o.deniedCIDRs, "denied-cidrs",
 		"networks to which no connection is made for a Function's Git repository or for a registry that a namespace names, besides "+
 			"loopback, link-local, multicast and metadata addresses: 10.0.0.0/8,fd00::/8")
-	o.function.BindFlags(fs)
-	o.activation.BindFlags(fs)
-	o.exposure.BindFlags(fs)
-	o.registry.BindFlags(fs)
-	o.git.BindFlags(fs)
-	o.images.BindFlags(fs)
-	o.subscription.BindFlags(fs)
-	o.conversion.BindFlags(fs)
-	o.broker.BindFlags(fs)
-	o.settings.BindFlags(fs)
-}
-
-// Validate reports every invalid option that the controllers of this process use.
-func (o *options) Validate() error {
-	problems := []error{o.validateControllers(), o.settings.Validate(), o.conversion.Validate()}
-	o.exposure.Gateways = o.activation.GatewayService // both query the same gateways
-	if o.runs(functions) {
-		_, denied := o.guard()
-		problems = append(problems, denied, o.function.Validate(), o.registry.Validate(), o.git.Validate(), o.images.Validate())
-	}
-	if o.runs(apiRules) {
-		problems = append(problems, o.exposure.Validate())
-	}
-	if o.runs(activators, subscriptions) {
-		problems = append(problems, o.subscription.Validate(), o.broker.Validate())
-	}
-	return errors.Join(problems...)
-}
-
-func (o *options) validateControllers() error {
-	var problems []error
-	if len(o.controllers) == 0 {
-		problems = append(problems, errors.New("--controllers: must not be empty"))
-	}
-	for _, name := range o.controllers {
-		if !slices.Contains(allControllers, name) {
-			problems = append(problems, fmt.Errorf("--controllers %q: must be of %s", name, strings.Join(allControllers, ", ")))
-		}
-	}
-	if o.leaderElectLease == "" {
-		problems = append(problems, errors.New("--leader-elect-lease: must not be empty"))
-	}
-	return errors.Join(problems...)
+	ofFunctions.Check(func() error {
+		_, err := o.guard()
+		return err
+	})
+	ofFunctions.Add(&o.function, &o.registry, &o.git, &o.images)
+	fs.When(o.runs(activators, subscriptions)).Add(&o.subscription, &o.broker)
 }
 
 // runs reports whether any of the controllers is to run.

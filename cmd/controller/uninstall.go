@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -17,6 +15,7 @@ import (
 	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -29,21 +28,12 @@ type uninstallOptions struct {
 	serverlesses bool
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *uninstallOptions) BindFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long all that is deleted may take to go")
-	fs.BoolVar(&o.slices, "slices", o.slices,
+// Flags implements flags.Options.
+func (o *uninstallOptions) Flags(fs *flags.Set) {
+	fs.Duration(&o.timeout, "timeout", "how long all that is deleted may take to go").MoreThan(0)
+	fs.Bool(&o.slices, "slices",
 		"delete the EndpointSlices that list activators, in place of Functions and Subscriptions: when no controller makes them again")
-	fs.BoolVar(&o.serverlesses, "serverlesses", o.serverlesses,
-		"delete the Serverlesses after the Functions and Subscriptions: while their operator runs")
-}
-
-// Validate rejects a timeout that has passed already.
-func (o *uninstallOptions) Validate() error {
-	if o.timeout <= 0 {
-		return errors.New("--timeout: must be more than 0")
-	}
-	return nil
+	fs.Bool(&o.serverlesses, "serverlesses", "delete the Serverlesses after the Functions and Subscriptions: while their operator runs")
 }
 
 // uninstall deletes what the options select and waits until it is gone.

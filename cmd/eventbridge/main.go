@@ -4,11 +4,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/admin"
@@ -18,6 +16,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 	"github.com/rouse-run/rouse/internal/kube/watch"
@@ -101,16 +100,9 @@ func defaultOptions() *options {
 	return o
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *options) BindFlags(fs *pflag.FlagSet) {
-	o.bridge.BindFlags(fs)
-	o.broker.BindFlags(fs)
-	o.settings.BindFlags(fs)
-}
-
-// Validate reports every invalid option.
-func (o *options) Validate() error {
-	return errors.Join(o.bridge.Validate(), o.broker.Validate(), o.settings.Validate())
+// Flags implements flags.Options.
+func (o *options) Flags(fs *flags.Set) {
+	fs.Add(&o.bridge, &o.broker, &o.settings)
 }
 
 // adminAccess returns nil, and not an interface that holds nil, without an admin API. Its reviews have a client of

@@ -4,13 +4,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/rouse-run/rouse/gateway/conditions"
 	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 	"github.com/rouse-run/rouse/internal/kube/watch"
@@ -81,17 +80,10 @@ type options struct {
 	settings        settingswatch.Options
 }
 
-// BindFlags implements daemon.Options.
-func (o *options) BindFlags(fs *pflag.FlagSet) {
-	o.gateway.BindFlags(fs)
-	o.apiRules.BindFlags(fs)
-	o.settings.BindFlags(fs)
-	fs.StringVar(&o.authorizersFile, "authorizers-file", o.authorizersFile, "list of the authorizers that extAuth of APIRules may name, as JSON")
-}
-
-// Validate implements daemon.Options.
-func (o *options) Validate() error {
-	return errors.Join(o.gateway.Validate(), o.apiRules.Validate(), o.settings.Validate())
+// Flags implements flags.Options.
+func (o *options) Flags(fs *flags.Set) {
+	fs.Add(&o.gateway, &o.apiRules, &o.settings)
+	fs.String(&o.authorizersFile, "authorizers-file", "list of the authorizers that extAuth of APIRules may name, as JSON")
 }
 
 // readAuthorizers reads the authorizers from their file.
@@ -106,9 +98,8 @@ func (o *options) readAuthorizers() error {
 	if o.gateway.APIRules.Authorizers, err = apirules.ParseAuthorizers(text); err != nil {
 		return fmt.Errorf("--authorizers-file: %w", err)
 	}
-	o.apiRules.Authorizers = map[string]bool{}
 	for i := range o.gateway.APIRules.Authorizers {
-		o.apiRules.Authorizers[o.gateway.APIRules.Authorizers[i].Name] = true
+		o.apiRules.Authorizers = append(o.apiRules.Authorizers, o.gateway.APIRules.Authorizers[i].Name)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +21,7 @@ import (
 	"github.com/rouse-run/rouse/controller/serverless"
 	"github.com/rouse-run/rouse/controller/serverless/resources"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -32,7 +31,7 @@ func main() {
 
 func start(args []string) int {
 	if len(args) > 0 && args[0] == "uninstall" {
-		o := &uninstallOptions{}
+		o := &uninstallOptions{timeout: 3 * time.Minute}
 		return daemon.Main("operator uninstall", args[1:], o, func(ctx context.Context, log logr.Logger) error {
 			return uninstall(ctx, o, log)
 		})
@@ -93,17 +92,13 @@ type options struct {
 
 func defaultOptions() *options { return &options{metricsAddress: ":9090"} }
 
-// BindFlags implements daemon.Options.
-func (o *options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "address of /metrics, /healthz and /readyz")
-	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time")
-	fs.StringVar(&o.leaderElectNamespace, "leader-elect-namespace", o.leaderElectNamespace,
-		"namespace of the lease; that of the pod when empty")
-	o.serverless.BindFlags(fs)
+// Flags implements flags.Options.
+func (o *options) Flags(fs *flags.Set) {
+	fs.String(&o.metricsAddress, "metrics-address", "address of /metrics, /healthz and /readyz")
+	fs.Bool(&o.leaderElect, "leader-elect", "let one of several replicas work at a time")
+	fs.String(&o.leaderElectNamespace, "leader-elect-namespace", "namespace of the lease; that of the pod when empty")
+	o.serverless.Flags(fs)
 }
-
-// Validate implements daemon.Options.
-func (o *options) Validate() error { return o.serverless.Validate() }
 
 // readInstallation reads the chart's description of the installation.
 func (o *options) readInstallation() (*resources.Installation, error) {
@@ -129,22 +124,10 @@ type uninstallOptions struct {
 	binding string
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *uninstallOptions) BindFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long all that is deleted may take to go")
-	fs.StringVar(&o.binding, "binding", o.binding, "name of the ClusterRoleBinding that the operator has made")
-}
-
-// Validate reports every invalid option.
-func (o *uninstallOptions) Validate() error {
-	var problems []error
-	if o.timeout <= 0 {
-		problems = append(problems, errors.New("--timeout: must be more than 0"))
-	}
-	if o.binding == "" {
-		problems = append(problems, errors.New("--binding: must not be empty"))
-	}
-	return errors.Join(problems...)
+// Flags implements flags.Options.
+func (o *uninstallOptions) Flags(fs *flags.Set) {
+	fs.Duration(&o.timeout, "timeout", "how long all that is deleted may take to go").MoreThan(0)
+	fs.String(&o.binding, "binding", "name of the ClusterRoleBinding that the operator has made").NotEmpty()
 }
 
 func uninstall(ctx context.Context, o *uninstallOptions, log logr.Logger) error {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,9 +12,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/registryproxy"
 )
 
@@ -89,20 +88,10 @@ func defaultOptions() *options {
 	return &options{proxy: registryproxy.DefaultOptions(), store: registryproxy.DefaultStoreOptions(), address: ":5000", metricsAddress: ":9090"}
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.address, "address", o.address, "address of the registry as others see it")
-	fs.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "address of /metrics")
-	fs.StringVar(&o.login, "login", o.login, "directory with the files username, password and accountKey")
-	o.proxy.BindFlags(fs)
-	o.store.BindFlags(fs)
-}
-
-// Validate reports every invalid option.
-func (o *options) Validate() error {
-	problems := errors.Join(o.proxy.Validate(), o.store.Validate())
-	if o.login == "" {
-		return errors.Join(errors.New("--login: must be a directory"), problems)
-	}
-	return problems
+// Flags implements flags.Options.
+func (o *options) Flags(fs *flags.Set) {
+	fs.String(&o.address, "address", "address of the registry as others see it")
+	fs.String(&o.metricsAddress, "metrics-address", "address of /metrics")
+	fs.String(&o.login, "login", "directory with the files username, password and accountKey").NotEmpty()
+	fs.Add(&o.proxy, &o.store)
 }

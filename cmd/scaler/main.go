@@ -4,14 +4,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 	"github.com/rouse-run/rouse/internal/kube/watch"
@@ -92,17 +91,10 @@ func defaultOptions() *options {
 	return o
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "address of /metrics, /healthz and /readyz")
-	o.scaler.BindFlags(fs)
-	o.broker.BindFlags(fs)
-	o.settings.BindFlags(fs)
-}
-
-// Validate reports every invalid option.
-func (o *options) Validate() error {
-	return errors.Join(o.scaler.Validate(), o.broker.Validate(), o.settings.Validate())
+// Flags implements flags.Options.
+func (o *options) Flags(fs *flags.Set) {
+	fs.String(&o.metricsAddress, "metrics-address", "address of /metrics, /healthz and /readyz")
+	fs.Add(&o.scaler, &o.broker, &o.settings)
 }
 
 // countCalls returns the parts that count HTTP requests.

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -240,26 +239,4 @@ func TestWithoutGatewaysAllSlicesAreDeletedOnce(t *testing.T) {
 	list := &discoveryv1.EndpointSliceList{}
 	require.NoError(t, w.List(t.Context(), list, client.InNamespace(w.namespace)))
 	require.Len(t, list.Items, 1, "slices of Kubernetes must remain")
-}
-
-func TestGatewayServiceFlagIsParsed(t *testing.T) {
-	t.Parallel()
-	parse := func(text string) (Options, error) {
-		var options Options
-		flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
-		options.BindFlags(flags)
-		return options, flags.Parse([]string{"--gateway-service=" + text})
-	}
-	options, err := parse("rouse-system/rouse-gateway")
-	require.NoError(t, err)
-	require.Equal(t, types.NamespacedName{Namespace: "rouse-system", Name: "rouse-gateway"}, options.GatewayService)
-	require.True(t, options.Enabled())
-
-	options, err = parse("")
-	require.NoError(t, err)
-	require.False(t, options.Enabled())
-	for _, text := range []string{"rouse-gateway", "/rouse-gateway", "rouse-system/", "a/b/c"} {
-		_, err = parse(text)
-		require.ErrorContains(t, err, "is not namespace/name", text)
-	}
 }

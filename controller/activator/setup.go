@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -33,6 +31,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -42,29 +41,13 @@ type Options struct {
 	GatewayService types.NamespacedName
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.Func("gateway-service", "Service of the gateways, namespace/name: HTTP requests wake Functions through them; empty: none does",
-		func(text string) (err error) {
-			o.GatewayService, err = ParseService(text)
-			return err
-		})
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.Service(&o.GatewayService, "gateway-service", "Service of the gateways, namespace/name: HTTP requests wake Functions through them; empty: none does")
 }
 
 // Enabled reports whether there are gateways.
 func (o *Options) Enabled() bool { return o.GatewayService.Name != "" }
-
-// ParseService parses namespace/name; an empty text is no Service.
-func ParseService(text string) (types.NamespacedName, error) {
-	if text == "" {
-		return types.NamespacedName{}, nil
-	}
-	namespace, name, found := strings.Cut(text, "/")
-	if !found || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return types.NamespacedName{}, fmt.Errorf("%q is not namespace/name", text)
-	}
-	return types.NamespacedName{Namespace: namespace, Name: name}, nil
-}
 
 const (
 	// serviceIndex finds the slices of a Service, and portIndex our slices with a port.

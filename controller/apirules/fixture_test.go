@@ -81,7 +81,7 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) options() Options {
 	return Options{
 		APIRuleSettings: watch.APIRuleSettings{
-			Enabled: true, GatewayAPI: true, Authorizers: map[string]bool{"sessions": true},
+			Enabled: true, GatewayAPI: true, Authorizers: []string{"sessions"},
 			Domains: map[types.NamespacedName]string{{Namespace: "kyma-system", Name: "kyma-gateway"}: f.domain},
 		},
 		Entrance: types.NamespacedName{Namespace: f.release, Name: "rouse-gateway-http"},

@@ -13,6 +13,7 @@ import (
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/testing/gitops"
 )
 
@@ -384,7 +385,7 @@ func TestCommittedAPIRuleBecomesCurrentWithoutDrift(t *testing.T) {
 func parse(args ...string) (Options, error) {
 	o := Options{}
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	o.BindFlags(fs)
+	flags.Bind(fs, &o)
 	return o, fs.Parse(args)
 }
 
@@ -392,17 +393,15 @@ func TestOptionsOfAPIRulesComeFromFlags(t *testing.T) {
 	t.Parallel()
 	o, err := parse("--apirules", "--gateway-api", "--authorizers=sessions,keys", "--apirules-service=rouse-system/rouse-gateway-http")
 	require.NoError(t, err)
-	require.Equal(t, map[string]bool{"sessions": true, "keys": true}, o.Authorizers)
+	require.Equal(t, []string{"sessions", "keys"}, o.Authorizers)
 	require.Equal(t, types.NamespacedName{Namespace: "rouse-system", Name: "rouse-gateway-http"}, o.Entrance)
-	require.ErrorContains(t, o.Validate(), "--apirules: --gateway-service must say where the gateways are")
+	require.ErrorContains(t, flags.Validate(&o), "--apirules: --gateway-service must say where the gateways are")
 	o.Gateways = types.NamespacedName{Namespace: "rouse-system", Name: "rouse-gateway"}
-	require.NoError(t, o.Validate())
+	require.NoError(t, flags.Validate(&o))
 	o.Entrance = types.NamespacedName{}
-	require.ErrorContains(t, o.Validate(), "--gateway-api: --apirules-service must say where HTTPRoutes lead")
+	require.ErrorContains(t, flags.Validate(&o), "--gateway-api: --apirules-service must say where HTTPRoutes lead")
 
-	_, err = parse("--apirules-service=rouse-gateway-http")
-	require.ErrorContains(t, err, "is not namespace/name")
 	o, err = parse()
 	require.NoError(t, err)
-	require.NoError(t, o.Validate(), "without APIRules no option is required")
+	require.NoError(t, flags.Validate(&o), "without APIRules no option is required")
 }

@@ -2,13 +2,10 @@ package apirules
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,6 +26,7 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/controller/activator"
 	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/watch"
 )
@@ -42,34 +40,13 @@ type Options struct {
 	Gateways types.NamespacedName
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	o.APIRuleSettings.BindFlags(fs)
-	fs.Func("authorizers", "names that extAuth of APIRules may use, separated by commas", func(text string) error {
-		o.Authorizers = map[string]bool{}
-		for name := range strings.SplitSeq(text, ",") {
-			if name != "" {
-				o.Authorizers[name] = true
-			}
-		}
-		return nil
-	})
-	fs.Func("apirules-service", "Service to which HTTPRoutes of APIRules lead, namespace/name, at its port 80", func(text string) (err error) {
-		o.Entrance, err = activator.ParseService(text)
-		return err
-	})
-}
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	problems := []error{o.APIRuleSettings.Validate()}
-	if o.Enabled && o.Gateways.Name == "" {
-		problems = append(problems, errors.New("--apirules: --gateway-service must say where the gateways are"))
-	}
-	if o.Enabled && o.GatewayAPI && o.Entrance.Name == "" {
-		problems = append(problems, errors.New("--gateway-api: --apirules-service must say where HTTPRoutes lead"))
-	}
-	return errors.Join(problems...)
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	o.APIRuleSettings.Flags(fs)
+	fs.Strings(&o.Authorizers, "authorizers", "names that extAuth of APIRules may use, separated by commas")
+	fs.Service(&o.Entrance, "apirules-service", "Service to which HTTPRoutes of APIRules lead, namespace/name, at its port 80")
+	fs.Require(!o.Enabled || o.Gateways.Name != "", "--apirules: --gateway-service must say where the gateways are")
+	fs.Require(!o.Enabled || !o.GatewayAPI || o.Entrance.Name != "", "--gateway-api: --apirules-service must say where HTTPRoutes lead")
 }
 
 const (

@@ -22,6 +22,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha1"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -41,7 +42,7 @@ func serve(t *testing.T) *envtest.Environment {
 	pair := loopback.Make(t, time.Time{}, "localhost")
 	dir := t.TempDir()
 	options := Options{Address: listener.Addr().String(), CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
-	require.NoError(t, options.Validate())
+	require.NoError(t, flags.Validate(&options))
 	require.NoError(t, os.WriteFile(options.CertFile, pair.Certificate, 0o600))
 	require.NoError(t, os.WriteFile(options.KeyFile, pair.Key, 0o600))
 	certificate, err := newCertificate(options, logr.Discard())

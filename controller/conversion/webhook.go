@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/crdschema"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/fair"
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // Options configures the address and certificate of the webhook.
@@ -29,23 +29,16 @@ type Options struct {
 	CertFile, KeyFile string
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Address, "conversion-address", o.Address, "address of the webhook that converts Functions of v1alpha1; empty: none")
-	fs.StringVar(&o.CertFile, "conversion-tls-cert", o.CertFile, "file with the certificate of --conversion-address")
-	fs.StringVar(&o.KeyFile, "conversion-tls-key", o.KeyFile, "file with the key of that certificate")
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.String(&o.Address, "conversion-address", "address of the webhook that converts Functions of v1alpha1; empty: none")
+	fs.String(&o.CertFile, "conversion-tls-cert", "file with the certificate of --conversion-address")
+	fs.String(&o.KeyFile, "conversion-tls-key", "file with the key of that certificate")
+	fs.Require(!o.Enabled() || o.CertFile != "" && o.KeyFile != "", "--conversion-address needs --conversion-tls-cert and --conversion-tls-key")
 }
 
 // Enabled reports whether v1alpha1 is served.
 func (o *Options) Enabled() bool { return o.Address != "" }
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	if o.Enabled() && (o.CertFile == "" || o.KeyFile == "") {
-		return errors.New("--conversion-address needs --conversion-tls-cert and --conversion-tls-key")
-	}
-	return nil
-}
 
 const (
 	// path is the same as Kyma's.

@@ -9,14 +9,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // Options selects the Secrets that an installation needs.
@@ -43,28 +42,20 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// BindFlags binds the options to the flags of "controller credentials".
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Release, "release", o.Release, "what the names of the installation's objects begin with")
-	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace of the installation")
-	fs.StringSliceVar(&o.NATSUsers, "nats-users", o.NATSUsers, "users of the installation's own NATS that need passwords")
-	fs.StringVar(&o.RegistryPush, "registry-push-address", o.RegistryPush, "by which builds push to the installation's own registry")
-	fs.StringVar(&o.RegistryPull, "registry-pull-address", o.RegistryPull, "by which nodes pull from it")
-	fs.StringVar(&o.KEDANamespace, "keda-namespace", o.KEDANamespace, "namespace of KEDA, if it and the scaler need certificates")
-	fs.DurationVar(&o.Timeout, "timeout", 4*time.Minute, "how long to try again when something is missing or does not answer")
-}
+// DefaultOptions returns the options of an installation that sets none.
+func DefaultOptions() *Options { return &Options{Timeout: 4 * time.Minute} }
 
-// Validate reports options that contradict each other.
-func (o *Options) Validate() error {
-	switch {
-	case o.Release == "" || o.Namespace == "":
-		return errors.New("--release and --namespace: must both be set")
-	case (o.RegistryPush == "") != (o.RegistryPull == ""):
-		return errors.New("--registry-push-address and --registry-pull-address belong together: set both or none")
-	case o.Timeout <= 0:
-		return errors.New("--timeout: must be more than 0")
-	}
-	return nil
+// Flags declares the flags of "controller credentials".
+func (o *Options) Flags(fs *flags.Set) {
+	fs.String(&o.Release, "release", "what the names of the installation's objects begin with").NotEmpty()
+	fs.String(&o.Namespace, "namespace", "namespace of the installation").NotEmpty()
+	fs.Strings(&o.NATSUsers, "nats-users", "users of the installation's own NATS that need passwords")
+	fs.String(&o.RegistryPush, "registry-push-address", "by which builds push to the installation's own registry")
+	fs.String(&o.RegistryPull, "registry-pull-address", "by which nodes pull from it")
+	fs.Require((o.RegistryPush == "") == (o.RegistryPull == ""),
+		"--registry-push-address and --registry-pull-address belong together: set both or none")
+	fs.String(&o.KEDANamespace, "keda-namespace", "namespace of KEDA, if it and the scaler need certificates")
+	fs.Duration(&o.Timeout, "timeout", "how long to try again when something is missing or does not answer").MoreThan(0)
 }
 
 // Make writes the missing Secrets. It retries until the timeout, because KEDA's namespace may be created later, and

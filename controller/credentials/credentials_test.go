@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
@@ -178,14 +179,14 @@ func TestTheScalerAndKEDATrustEachOther(t *testing.T) {
 
 func TestContradictingOptionsAreRejected(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, options().Validate())
+	require.NoError(t, flags.Validate(options()))
 	for want, change := range map[string]func(*Options){
-		"--release and --namespace": func(o *Options) { o.Namespace = "" },
-		"--registry-push-address":   func(o *Options) { o.RegistryPull = "" },
-		"--timeout":                 func(o *Options) { o.Timeout = 0 },
+		"--namespace must not be empty": func(o *Options) { o.Namespace = "" },
+		"--registry-push-address":       func(o *Options) { o.RegistryPull = "" },
+		"--timeout":                     func(o *Options) { o.Timeout = 0 },
 	} {
 		o := options()
 		change(o)
-		require.True(t, strings.HasPrefix(o.Validate().Error(), want), want)
+		require.True(t, strings.HasPrefix(flags.Validate(o).Error(), want), want)
 	}
 }

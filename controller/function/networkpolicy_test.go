@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/settings"
 )
@@ -230,16 +231,16 @@ const (
 
 func TestNetworkPolicyFlagIsValidated(t *testing.T) {
 	t.Parallel()
-	flags := func() (*Options, *pflag.FlagSet) {
+	bound := func() (*Options, *pflag.FlagSet) {
 		options, set := testOptions(), pflag.NewFlagSet("controller", pflag.ContinueOnError)
-		options.BindFlags(set)
+		flags.Bind(set, &options)
 		return &options, set
 	}
-	options, set := flags()
+	options, set := bound()
 	require.Nil(t, options.settings().Network, "they are off")
 	require.NoError(t, set.Set("function-network-policy", someRules))
 	require.Equal(t, []int32{53}, options.settings().Network.DNSPorts)
-	again, set := flags()
+	again, set := bound()
 	require.NoError(t, set.Set("function-network-policy", (&networkRules{&options.Network}).String()))
 	require.Equal(t, options.Network, again.Network)
 	require.NoError(t, set.Set("function-network-policy", ""))
@@ -260,7 +261,7 @@ func TestNetworkPolicyFlagIsValidated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, set := flags()
+			_, set := bound()
 			require.ErrorContains(t, set.Set("function-network-policy", tc.text), tc.want)
 		})
 	}

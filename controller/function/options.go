@@ -2,14 +2,12 @@ package function
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -20,6 +18,7 @@ import (
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/fips"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -78,83 +77,36 @@ func DefaultOptions() Options {
 	}
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringToStringVar(&o.RuntimeImages, "runtime-image", o.RuntimeImages,
-		"image of a runtime, as runtime=image; repeatable")
-	fs.StringVar(&o.PublisherAddress, "publisher-address", o.PublisherAddress,
-		"URL at which Functions publish events")
-	fs.StringVar(&o.TraceCollectorEndpoint, "trace-collector-endpoint", o.TraceCollectorEndpoint,
-		"URL to which Functions send traces; empty: none")
-	fs.StringVar(&o.DefaultProfile, "default-profile", o.DefaultProfile,
-		"resource profile of Functions that name none: XS, S, M, L or XL; empty: XS with up to two nodes, L with more")
-	fs.StringVar(&o.ScalerAddress, "scaler-address", o.ScalerAddress,
-		"host:port at which KEDA reaches the scaler")
-	fs.StringVar(&o.ScalerAuthentication, "scaler-authentication", o.ScalerAuthentication,
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.Map(&o.RuntimeImages, "runtime-image", "image of a runtime, as runtime=image; repeatable")
+	for _, runtime := range slices.Sorted(maps.Keys(o.RuntimeImages)) {
+		image := o.RuntimeImages[runtime]
+		fs.Require(runtime != "" && strings.TrimSpace(image) != "", "--runtime-image must be runtime=image, is %q", runtime+"="+image)
+	}
+	fs.String(&o.PublisherAddress, "publisher-address", "URL at which Functions publish events").NotEmpty()
+	fs.String(&o.TraceCollectorEndpoint, "trace-collector-endpoint", "URL to which Functions send traces; empty: none")
+	_, known := resources.Profile(o.DefaultProfile)
+	fs.String(&o.DefaultProfile, "default-profile",
+		"resource profile of Functions that name none: XS, S, M, L or XL; empty: XS with up to two nodes, L with more").
+		Must(known || o.DefaultProfile == "", "be XS, S, M, L or XL")
+	fs.String(&o.ScalerAddress, "scaler-address", "host:port at which KEDA reaches the scaler").NotEmpty()
+	fs.String(&o.ScalerAuthentication, "scaler-authentication",
 		"ClusterTriggerAuthentication with which KEDA speaks TLS with the scaler; plain text when empty")
-	fs.DurationVar(&o.PollingInterval, "scaling-polling-interval", o.PollingInterval,
-		"how often KEDA asks for a backlog, where the Function does not say")
-	fs.DurationVar(&o.CooldownPeriod, "scaling-cooldown-period", o.CooldownPeriod,
-		"how long a Function without work stays awake, where it does not say")
-	fs.DurationVar(&o.InitialCooldownPeriod, "scaling-initial-cooldown-period", o.InitialCooldownPeriod,
-		"how long a new Function stays awake at least")
-	fs.DurationVar(&o.ScaleDownStabilization, "scaling-down-stabilization", o.ScaleDownStabilization,
-		"how long a backlog must stay small before replicas are taken away")
-	fs.IntVar(&o.MaxConcurrentReconciles, "function-concurrent-reconciles", o.MaxConcurrentReconciles,
-		"how many Functions are worked on at a time")
+	fs.Duration(&o.PollingInterval, "scaling-polling-interval",
+		"how often KEDA asks for a backlog, where the Function does not say").Between(time.Second, time.Hour)
+	fs.Duration(&o.CooldownPeriod, "scaling-cooldown-period",
+		"how long a Function without work stays awake, where it does not say").Between(0, 24*time.Hour)
+	fs.Duration(&o.InitialCooldownPeriod, "scaling-initial-cooldown-period",
+		"how long a new Function stays awake at least").Between(0, 24*time.Hour)
+	fs.Duration(&o.ScaleDownStabilization, "scaling-down-stabilization",
+		"how long a backlog must stay small before replicas are taken away").Between(0, time.Hour) // the HPA takes no more
+	fs.Int(&o.MaxConcurrentReconciles, "function-concurrent-reconciles", "how many Functions are worked on at a time").AtLeast(1)
 	fs.Var(&networkRules{&o.Network}, "function-network-policy",
 		"whom Functions may call and be called by, as JSON of a NetworkPolicy for each; empty: none, and those of before are deleted")
-	fs.IntVar(&o.MaxRollouts, "settings-max-rollouts", o.MaxRollouts,
-		"how many Functions that are awake replace their pods at a time when settings change")
-	o.Build.bindFlags(fs)
-}
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	var problems []error
-	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-
-	for _, runtime := range slices.Sorted(maps.Keys(o.RuntimeImages)) {
-		if runtime == "" || strings.TrimSpace(o.RuntimeImages[runtime]) == "" {
-			refuse("--runtime-image %q: must be runtime=image", runtime+"="+o.RuntimeImages[runtime])
-		}
-	}
-	if o.PublisherAddress == "" {
-		refuse("--publisher-address: must not be empty")
-	}
-	if _, ok := resources.Profile(o.DefaultProfile); !ok && o.DefaultProfile != "" {
-		refuse("--default-profile %q: must be XS, S, M, L or XL", o.DefaultProfile)
-	}
-	if o.ScalerAddress == "" {
-		refuse("--scaler-address: must not be empty")
-	}
-	if o.MaxConcurrentReconciles < 1 {
-		refuse("--function-concurrent-reconciles %d: must be at least 1", o.MaxConcurrentReconciles)
-	}
-	if o.MaxRollouts < 1 {
-		refuse("--settings-max-rollouts %d: must be at least 1", o.MaxRollouts)
-	}
-	return errors.Join(append(problems, o.validateScaling(), o.Build.validate())...)
-}
-
-func (o *Options) validateScaling() error {
-	var problems []error
-	for _, bounded := range []struct {
-		flag      string
-		value     time.Duration
-		low, high time.Duration
-	}{
-		{"--scaling-polling-interval", o.PollingInterval, time.Second, time.Hour},
-		{"--scaling-cooldown-period", o.CooldownPeriod, 0, 24 * time.Hour},
-		{"--scaling-initial-cooldown-period", o.InitialCooldownPeriod, 0, 24 * time.Hour},
-		{"--scaling-down-stabilization", o.ScaleDownStabilization, 0, time.Hour}, // the HPA takes no more
-	} {
-		if bounded.value < bounded.low || bounded.value > bounded.high {
-			problems = append(problems, fmt.Errorf("%s %s: must be between %s and %s",
-				bounded.flag, bounded.value, bounded.low, bounded.high))
-		}
-	}
-	return errors.Join(problems...)
+	fs.Int(&o.MaxRollouts, "settings-max-rollouts",
+		"how many Functions that are awake replace their pods at a time when settings change").AtLeast(1)
+	o.Build.Flags(fs)
 }
 
 // settings converts the options for the builders of objects.
@@ -196,56 +148,32 @@ type BuildOptions struct {
 	// Deadline bounds the duration of one build.
 	Deadline time.Duration
 	// MaxImageSize bounds the size added to the runtime's image, before compression.
-	MaxImageSize string
+	MaxImageSize int64
 	// VolumeSize bounds each volume of a build: the source, the dependencies with their package manager's files, and
 	// the packed layer.
-	VolumeSize string
+	VolumeSize int64
 	// FIPS is the FIPS 140-3 mode of this process and of builds.
 	FIPS fips.Mode
 }
 
 func defaultBuildOptions() BuildOptions {
-	return BuildOptions{Profile: "normal", MaxSimultaneous: 5, Deadline: 15 * time.Minute, MaxImageSize: "1Gi", VolumeSize: "4Gi", FIPS: fips.Off}
+	return BuildOptions{Profile: "normal", MaxSimultaneous: 5, Deadline: 15 * time.Minute, MaxImageSize: 1 << 30, VolumeSize: 4 << 30, FIPS: fips.Off}
 }
 
-func (o *BuildOptions) bindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Builder, "builder-image", o.Builder, "image of Rouse, which has the builder")
-	fs.StringVar(&o.Profile, "default-build-profile", o.Profile,
-		"build profile of Functions that name none: local-dev, slow, normal or fast")
-	fs.IntVar(&o.MaxSimultaneous, "max-simultaneous-builds", o.MaxSimultaneous, "how many builds may run at a time")
-	fs.IntVar(&o.PerNamespace, "builds-per-namespace", o.PerNamespace,
-		"how many of them one namespace may have at a time; 0: half of them, rounded up")
-	fs.DurationVar(&o.Deadline, "build-deadline", o.Deadline, "how long one build may take")
-	fs.StringVar(&o.MaxImageSize, "max-image-size", o.MaxImageSize,
-		"how large dependencies and source may be together, before compression; 0: without a bound")
-	fs.StringVar(&o.VolumeSize, "build-volume-size", o.VolumeSize, "how much a build may have on the node's disk, in each of its volumes")
-}
-
-func (o *BuildOptions) validate() error {
-	var problems []error
-	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if strings.TrimSpace(o.Builder) == "" {
-		refuse("--builder-image: must be the image of Rouse")
-	}
-	if _, ok := resources.BuildProfile(o.Profile); !ok {
-		refuse("--default-build-profile %q: must be local-dev, slow, normal or fast", o.Profile)
-	}
-	if o.MaxSimultaneous < 1 {
-		refuse("--max-simultaneous-builds %d: must be at least 1", o.MaxSimultaneous)
-	}
-	if o.PerNamespace < 0 || o.PerNamespace > max(o.MaxSimultaneous, 0) {
-		refuse("--builds-per-namespace %d: must be between 0 and --max-simultaneous-builds", o.PerNamespace)
-	}
-	if o.Deadline < time.Minute || o.Deadline > 6*time.Hour {
-		refuse("--build-deadline %s: must be between 1m and 6h", o.Deadline)
-	}
-	if size, err := resource.ParseQuantity(o.MaxImageSize); err != nil || size.Sign() < 0 {
-		refuse("--max-image-size %q: must be a size such as 500Mi, or 0", o.MaxImageSize)
-	}
-	if size, err := resource.ParseQuantity(o.VolumeSize); err != nil || size.Sign() <= 0 {
-		refuse("--build-volume-size %q: must be a size such as 4Gi", o.VolumeSize)
-	}
-	return errors.Join(problems...)
+// Flags implements flags.Options.
+func (o *BuildOptions) Flags(fs *flags.Set) {
+	fs.String(&o.Builder, "builder-image", "image of Rouse, which has the builder").
+		Must(strings.TrimSpace(o.Builder) != "", "be the image of Rouse")
+	_, known := resources.BuildProfile(o.Profile)
+	fs.String(&o.Profile, "default-build-profile",
+		"build profile of Functions that name none: local-dev, slow, normal or fast").Must(known, "be local-dev, slow, normal or fast")
+	fs.Int(&o.MaxSimultaneous, "max-simultaneous-builds", "how many builds may run at a time").AtLeast(1)
+	fs.Int(&o.PerNamespace, "builds-per-namespace", "how many of them one namespace may have at a time; 0: half of them, rounded up").
+		Must(o.PerNamespace >= 0 && o.PerNamespace <= max(o.MaxSimultaneous, 0), "be between 0 and --max-simultaneous-builds")
+	fs.Duration(&o.Deadline, "build-deadline", "how long one build may take").Between(time.Minute, 6*time.Hour)
+	fs.Size(&o.MaxImageSize, "max-image-size",
+		"how large dependencies and source may be together, before compression; 0: without a bound").AtLeast(0)
+	fs.Size(&o.VolumeSize, "build-volume-size", "how much a build may have on the node's disk, in each of its volumes").MoreThan(0)
 }
 
 // Limits converts the options for the build queue. A build holds its slot while its pod is unschedulable, too.
@@ -255,10 +183,9 @@ func (o *BuildOptions) Limits() buildqueue.Limits {
 
 // settings converts valid options for the builders of objects.
 func (o *BuildOptions) settings() resources.BuildSettings {
-	size := resource.MustParse(o.MaxImageSize)
 	return resources.BuildSettings{
-		Builder: o.Builder, Profile: o.Profile, DeadlineSeconds: seconds(o.Deadline), MaxImageSize: size.Value(),
-		VolumeSize: resource.MustParse(o.VolumeSize), FIPS: o.FIPS,
+		Builder: o.Builder, Profile: o.Profile, DeadlineSeconds: seconds(o.Deadline), MaxImageSize: o.MaxImageSize,
+		VolumeSize: *resource.NewQuantity(o.VolumeSize, resource.BinarySI), FIPS: o.FIPS,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/settings"
 )
 
@@ -22,14 +23,14 @@ func TestWarnings(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	options := testOptions()
-	require.NoError(t, options.Validate())
+	require.NoError(t, flags.Validate(&options))
 
 	options = Options{RuntimeImages: map[string]string{"nodejs22": " "}, DefaultProfile: "XXL", Build: BuildOptions{PerNamespace: 1}}
-	err := options.Validate()
+	err := flags.Validate(&options)
 	for _, want := range []string{
 		"--runtime-image", "--publisher-address", "--default-profile", "--scaler-address", "--scaling-polling-interval",
 		"--function-concurrent-reconciles", "--builder-image", "--default-build-profile", "--max-simultaneous-builds", "--build-deadline",
-		"--max-image-size", "--builds-per-namespace",
+		"--build-volume-size", "--builds-per-namespace",
 	} {
 		require.ErrorContains(t, err, want)
 	}

@@ -2,7 +2,6 @@ package gitpoll
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/fair"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/git"
 )
 
@@ -31,18 +30,10 @@ type Options struct {
 // DefaultOptions returns the settings of an installation that sets none.
 func DefaultOptions() Options { return Options{CheckInterval: 30 * time.Second} }
 
-// BindFlags binds the options to command-line flags.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.CheckInterval, "git-check-interval", o.CheckInterval,
-		"how often a Git repository is asked whether its branches have moved")
-}
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	if o.CheckInterval < 5*time.Second || o.CheckInterval > 24*time.Hour {
-		return fmt.Errorf("--git-check-interval %s: must be between 5s and 24h", o.CheckInterval)
-	}
-	return nil
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.Duration(&o.CheckInterval, "git-check-interval",
+		"how often a Git repository is asked whether its branches have moved").Between(5*time.Second, 24*time.Hour)
 }
 
 // Lister lists the references of a repository.

@@ -2,7 +2,6 @@ package images
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,11 +9,11 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/internal/fair"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
@@ -32,24 +31,11 @@ type Options struct {
 // DefaultOptions returns the settings of an installation that sets none.
 func DefaultOptions() Options { return Options{Interval: time.Hour, Grace: time.Hour} }
 
-// BindFlags binds the options to command-line flags.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.RegistryDeployment, "image-gc-registry", o.RegistryDeployment,
-		"Deployment of the internal registry whose unused images are deleted; empty: none")
-	fs.DurationVar(&o.Interval, "image-gc-interval", o.Interval, "how often unused images are looked for")
-	fs.DurationVar(&o.Grace, "image-gc-grace", o.Grace, "how long an image has to be unused before it is deleted")
-}
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	var problems []error
-	if o.Interval < time.Second || o.Interval > 24*time.Hour {
-		problems = append(problems, fmt.Errorf("--image-gc-interval %s: must be between 1s and 24h", o.Interval))
-	}
-	if o.Grace < 0 {
-		problems = append(problems, fmt.Errorf("--image-gc-grace %s: must not be negative", o.Grace))
-	}
-	return errors.Join(problems...)
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.String(&o.RegistryDeployment, "image-gc-registry", "Deployment of the internal registry whose unused images are deleted; empty: none")
+	fs.Duration(&o.Interval, "image-gc-interval", "how often unused images are looked for").Between(time.Second, 24*time.Hour)
+	fs.Duration(&o.Grace, "image-gc-grace", "how long an image has to be unused before it is deleted").AtLeast(0)
 }
 
 const (

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/dialguard"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/registry"
 )
 
@@ -39,23 +39,13 @@ func DefaultRegistryOptions() RegistryOptions {
 	return RegistryOptions{ReleaseNamespace: "rouse-system"}
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *RegistryOptions) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.ReleaseNamespace, "release-namespace", o.ReleaseNamespace, "namespace of the installation")
-	fs.StringVar(&o.Secret, "registry-secret", o.Secret,
-		"Secret in the installation's namespace that says where images are kept; empty: no registry by default")
-}
-
-// Validate reports every invalid option.
-func (o *RegistryOptions) Validate() error {
-	var problems []error
-	if found := validation.IsDNS1123Label(o.ReleaseNamespace); len(found) > 0 {
-		problems = append(problems, fmt.Errorf("--release-namespace %q: %s", o.ReleaseNamespace, strings.Join(found, "; ")))
-	}
-	if found := validation.IsDNS1123Subdomain(o.Secret); o.Secret != "" && len(found) > 0 {
-		problems = append(problems, fmt.Errorf("--registry-secret %q: %s", o.Secret, strings.Join(found, "; ")))
-	}
-	return errors.Join(problems...)
+// Flags implements flags.Options.
+func (o *RegistryOptions) Flags(fs *flags.Set) {
+	fs.String(&o.ReleaseNamespace, "release-namespace", "namespace of the installation").
+		Must(len(validation.IsDNS1123Label(o.ReleaseNamespace)) == 0, "be the name of a namespace")
+	fs.String(&o.Secret, "registry-secret",
+		"Secret in the installation's namespace that says where images are kept; empty: no registry by default").
+		Must(o.Secret == "" || len(validation.IsDNS1123Subdomain(o.Secret)) == 0, "be the name of a Secret")
 }
 
 // Resolver finds the registry of a namespace. It is safe for concurrent use.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/dialguard"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/registry"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
@@ -300,9 +301,9 @@ func TestAnUnavailableRegistryIsQueriedOnceForAllFunctions(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	valid := DefaultRegistryOptions()
-	require.NoError(t, valid.Validate())
+	require.NoError(t, flags.Validate(&valid))
 	wrong := RegistryOptions{ReleaseNamespace: "", Secret: "A"}
-	err := wrong.Validate()
+	err := flags.Validate(&wrong)
 	require.ErrorContains(t, err, "--release-namespace")
 	require.ErrorContains(t, err, "--registry-secret")
 }

@@ -2,11 +2,9 @@ package serverless
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -25,6 +23,7 @@ import (
 
 	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
 	"github.com/rouse-run/rouse/controller/serverless/resources"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -34,18 +33,9 @@ type Options struct {
 	InstallationFile string
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.InstallationFile, "installation-file", o.InstallationFile,
-		"what the chart says about the Function controller to install, as YAML")
-}
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	if o.InstallationFile == "" {
-		return errors.New("--installation-file: must not be empty")
-	}
-	return nil
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.String(&o.InstallationFile, "installation-file", "what the chart says about the Function controller to install, as YAML").NotEmpty()
 }
 
 // Delays before failures are retried.

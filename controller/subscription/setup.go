@@ -2,11 +2,9 @@ package subscription
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,6 +19,7 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -42,23 +41,12 @@ func DefaultOptions() Options {
 	return Options{Stream: broker.DefaultStreamOptions(), MaxConcurrentReconciles: 4}
 }
 
-// BindFlags binds the options to command-line flags.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	o.Stream.BindFlags(fs)
-	o.Sinks.BindFlags(fs)
-	fs.BoolVar(&o.AllowEventingManager, "allow-eventing-manager", o.AllowEventingManager,
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.Add(&o.Stream, &o.Sinks)
+	fs.Bool(&o.AllowEventingManager, "allow-eventing-manager",
 		"use a stream in which Kyma's eventing-manager has consumers, although it deletes ours whenever it starts")
-	fs.IntVar(&o.MaxConcurrentReconciles, "subscription-concurrent-reconciles", o.MaxConcurrentReconciles,
-		"how many Subscriptions are worked on at a time")
-}
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	var concurrency error
-	if o.MaxConcurrentReconciles < 1 {
-		concurrency = fmt.Errorf("--subscription-concurrent-reconciles %d: must be at least 1", o.MaxConcurrentReconciles)
-	}
-	return errors.Join(o.Stream.Validate(), o.Sinks.Validate(), concurrency)
+	fs.Int(&o.MaxConcurrentReconciles, "subscription-concurrent-reconciles", "how many Subscriptions are worked on at a time").AtLeast(1)
 }
 
 // Broker is the part of the connection to NATS that this controller needs.

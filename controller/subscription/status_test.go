@@ -16,6 +16,7 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/gitops"
@@ -136,10 +137,10 @@ func TestClassify(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions()
-	require.NoError(t, options.Validate())
+	require.NoError(t, flags.Validate(&options))
 	options.MaxConcurrentReconciles, options.Stream.Name = 0, ""
-	err := options.Validate()
-	require.ErrorContains(t, err, "--subscription-concurrent-reconciles 0")
+	err := flags.Validate(&options)
+	require.ErrorContains(t, err, "--subscription-concurrent-reconciles must be at least 1, is 0")
 	require.ErrorContains(t, err, "--stream-name")
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -160,13 +161,13 @@ func (r *Rig) LimitBridges(bytes int64) {
 
 // bridgeRole runs cmd/eventbridge with the chart's values, which are the flags' defaults.
 func bridgeRole(ctx context.Context, ready func(string), args []string) error {
-	flags := pflag.NewFlagSet("bridge", pflag.ContinueOnError)
-	path := flags.String("fixture", "", "")
-	port := flags.Int("port", 0, "")
+	fs := pflag.NewFlagSet("bridge", pflag.ContinueOnError)
+	path := fs.String("fixture", "", "")
+	port := fs.Int("port", 0, "")
 	options, logOptions := replica.DefaultOptions(), daemon.DefaultLogOptions()
 	options.Bridge.ShutdownDelay, options.Bridge.Service = 0, Bridges
-	options.BindFlags(flags)
-	if err := flags.Parse(args); err != nil {
+	flags.Bind(fs, &options)
+	if err := fs.Parse(args); err != nil {
 		return err
 	}
 	w, err := readFixture(*path)

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/fair"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/skew"
 )
 
@@ -128,20 +128,11 @@ type Options struct {
 // DefaultOptions disables the API.
 func DefaultOptions() Options { return Options{} }
 
-// BindFlags adds the flags with the values of o as their defaults.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Address, "admin-address", o.Address, "address of the API for dead letters and events, for example :9091; empty: none")
-}
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	if o.Address == "" {
-		return nil
-	}
-	if _, _, err := net.SplitHostPort(o.Address); err != nil {
-		return fmt.Errorf("--admin-address %q: %w", o.Address, err)
-	}
-	return nil
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	_, _, err := net.SplitHostPort(o.Address)
+	fs.String(&o.Address, "admin-address", "address of the API for dead letters and events, for example :9091; empty: none").
+		Must(o.Address == "" || err == nil, "be host:port")
 }
 
 // Bounds of concurrent requests. A reading request holds a page or a dead letter, several times while it is encoded as

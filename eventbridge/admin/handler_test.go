@@ -24,6 +24,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/failure"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/skew"
 )
 
@@ -485,9 +486,9 @@ func TestOptions(t *testing.T) {
 	} {
 		options := DefaultOptions()
 		fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
-		options.BindFlags(fs)
+		flags.Bind(fs, &options)
 		require.NoError(t, fs.Parse(tc.args))
-		if err := options.Validate(); tc.want == "" {
+		if err := flags.Validate(&options); tc.want == "" {
 			require.NoError(t, err, name)
 		} else {
 			require.ErrorContains(t, err, tc.want, name)

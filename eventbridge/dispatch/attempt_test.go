@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // broken is a message that cannot be settled for a bug.
@@ -112,7 +113,7 @@ func TestNoPublisherMakesAChainLonger(t *testing.T) {
 func TestDefaultOptionsAreValidAndRetryForAboutHalfAnHour(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions()
-	require.NoError(t, options.Validate())
+	require.NoError(t, flags.Validate(&options))
 	var total time.Duration
 	for attempt := 1; attempt < options.MaxAttempts; attempt++ {
 		total += options.Backoff.Delay(attempt, 0, 0.5)
@@ -124,12 +125,12 @@ func TestOptionsNameEveryLimitThatCannotWork(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	options.BindFlags(fs)
+	flags.Bind(fs, &options)
 	require.NoError(t, fs.Parse([]string{
 		"--delivery-max-in-flight=0", "--delivery-max-attempts=0", "--delivery-backoff=1m", "--delivery-backoff-max=1s",
 		"--delivery-ack-wait=1ms", "--delivery-drain-timeout=-1s",
 	}))
-	err := options.Validate()
+	err := flags.Validate(&options)
 	for _, flag := range []string{"max-in-flight", "max-attempts", "backoff", "ack-wait", "drain-timeout"} {
 		require.ErrorContains(t, err, "--delivery-"+flag)
 	}

@@ -2,15 +2,14 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // Subscription is the namespace and the name of a Subscription.
@@ -289,50 +288,21 @@ func DefaultOptions() Options {
 	}
 }
 
-// BindFlags adds the --delivery-* flags.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.IntVar(&o.MaxInFlight, "delivery-max-in-flight", o.MaxInFlight,
-		"maximum concurrent deliveries of one Subscription, whatever it requests")
-	fs.IntVar(&o.MaxAttempts, "delivery-max-attempts", o.MaxAttempts,
-		"attempts after which an event that its sink keeps failing becomes a dead letter")
-	fs.DurationVar(&o.Backoff.Base, "delivery-backoff", o.Backoff.Base,
-		"wait after the first failed attempt; it doubles with each further one")
-	fs.DurationVar(&o.Backoff.Max, "delivery-backoff-max", o.Backoff.Max,
-		"longest wait between attempts, also if the sink requests more with Retry-After")
-	fs.DurationVar(&o.AckWait, "delivery-ack-wait", o.AckWait,
-		"AckWait of the consumers; running deliveries are extended twice as often")
-	fs.DurationVar(&o.DrainTimeout, "delivery-drain-timeout", o.DrainTimeout,
-		"how long running deliveries may finish when the process stops")
-	fs.IntVar(&o.MaxHops, "delivery-max-hops", o.MaxHops,
-		"longest chain of events that cause each other, by replies or emitted; an event beyond it becomes a dead letter")
-	fs.IntVar(&o.MaxCaused, "delivery-max-caused", o.MaxCaused,
+// Flags declares the --delivery-* flags.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.Int(&o.MaxInFlight, "delivery-max-in-flight",
+		"maximum concurrent deliveries of one Subscription, whatever it requests").AtLeast(1)
+	fs.Int(&o.MaxAttempts, "delivery-max-attempts",
+		"attempts after which an event that its sink keeps failing becomes a dead letter").AtLeast(1)
+	fs.Duration(&o.Backoff.Base, "delivery-backoff", "wait after the first failed attempt; it doubles with each further one").MoreThan(0)
+	fs.Duration(&o.Backoff.Max, "delivery-backoff-max",
+		"longest wait between attempts, also if the sink requests more with Retry-After").AtLeast(o.Backoff.Base)
+	fs.Duration(&o.AckWait, "delivery-ack-wait",
+		"AckWait of the consumers; running deliveries are extended twice as often").AtLeast(time.Second)
+	fs.Duration(&o.DrainTimeout, "delivery-drain-timeout", "how long running deliveries may finish when the process stops").AtLeast(0)
+	fs.Int(&o.MaxHops, "delivery-max-hops",
+		"longest chain of events that cause each other, by replies or emitted; an event beyond it becomes a dead letter").AtLeast(1)
+	fs.Int(&o.MaxCaused, "delivery-max-caused",
 		"events that one event may cause in all, by replies or emitted, per namespace and replica; "+
-			"beyond that an event with a reply becomes a dead letter, and an emitted one is refused")
-}
-
-// Validate reports every invalid limit.
-func (o *Options) Validate() error {
-	var errs []error
-	if o.MaxInFlight < 1 {
-		errs = append(errs, errors.New("--delivery-max-in-flight must be at least 1"))
-	}
-	if o.MaxAttempts < 1 {
-		errs = append(errs, errors.New("--delivery-max-attempts must be at least 1"))
-	}
-	if o.Backoff.Base <= 0 || o.Backoff.Max < o.Backoff.Base {
-		errs = append(errs, errors.New("--delivery-backoff must be positive and at most --delivery-backoff-max"))
-	}
-	if o.AckWait < time.Second {
-		errs = append(errs, errors.New("--delivery-ack-wait must be at least 1s"))
-	}
-	if o.MaxHops < 1 {
-		errs = append(errs, errors.New("--delivery-max-hops must be at least 1"))
-	}
-	if o.MaxCaused < 1 {
-		errs = append(errs, errors.New("--delivery-max-caused must be at least 1"))
-	}
-	if o.DrainTimeout < 0 {
-		errs = append(errs, errors.New("--delivery-drain-timeout must not be negative"))
-	}
-	return errors.Join(errs...)
+			"beyond that an event with a reply becomes a dead letter, and an emitted one is refused").AtLeast(1)
 }

@@ -11,11 +11,11 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/fair"
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // Publisher stores events. Its errors are or wrap those of package failure.
@@ -227,42 +227,19 @@ func DefaultOptions() Options {
 	}
 }
 
-// BindFlags adds the flags with the values of o as their defaults.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.Int64Var(&o.MaxRequestSize, "max-request-size", o.MaxRequestSize,
-		"largest event in bytes, as it is sent; NATS has to take it too (max_payload)")
-	fs.Int64Var(&o.MaxBatchSize, "max-batch-size", o.MaxBatchSize, "largest batch of events in bytes")
-	fs.IntVar(&o.MaxBatchEvents, "max-batch-events", o.MaxBatchEvents, "most events of a batch, and not more than --publish-max-pending")
-	fs.Int64Var(&o.MaxBytesInFlight, "publish-max-bytes", o.MaxBytesInFlight,
-		"bytes of events that may wait to be stored at a time; further requests get 429")
-	fs.IntVar(&o.MaxConnections, "publish-max-connections", o.MaxConnections,
-		"maximum connections of publishers; a further one closes those that have waited longest for their publisher")
-	fs.IntVar(&o.MaxEventTypeSeries, "event-type-series", o.MaxEventTypeSeries,
-		"pairs of type and source with their own series in the metrics; others share one")
-}
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	var errs []error
-	if o.MaxRequestSize < 1 {
-		errs = append(errs, errors.New("--max-request-size must be at least 1"))
-	}
-	if o.MaxBatchSize < 1 {
-		errs = append(errs, errors.New("--max-batch-size must be at least 1"))
-	}
-	if o.MaxBatchEvents < 1 {
-		errs = append(errs, errors.New("--max-batch-events must be at least 1"))
-	}
-	if o.MaxBytesInFlight < o.largestBody() {
-		errs = append(errs, errors.New("--publish-max-bytes must be at least --max-request-size and --max-batch-size"))
-	}
-	if o.MaxConnections < 1 {
-		errs = append(errs, errors.New("--publish-max-connections must be at least 1"))
-	}
-	if o.MaxEventTypeSeries < 0 {
-		errs = append(errs, errors.New("--event-type-series must not be negative"))
-	}
-	return errors.Join(errs...)
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.Int64(&o.MaxRequestSize, "max-request-size",
+		"largest event in bytes, as it is sent; NATS has to take it too (max_payload)").AtLeast(1)
+	fs.Int64(&o.MaxBatchSize, "max-batch-size", "largest batch of events in bytes").AtLeast(1)
+	fs.Int(&o.MaxBatchEvents, "max-batch-events", "most events of a batch, and not more than --publish-max-pending").AtLeast(1)
+	fs.Int64(&o.MaxBytesInFlight, "publish-max-bytes",
+		"bytes of events that may wait to be stored at a time; further requests get 429").
+		Must(o.MaxBytesInFlight >= o.largestBody(), "be at least --max-request-size and --max-batch-size")
+	fs.Int(&o.MaxConnections, "publish-max-connections",
+		"maximum connections of publishers; a further one closes those that have waited longest for their publisher").AtLeast(1)
+	fs.Int(&o.MaxEventTypeSeries, "event-type-series",
+		"pairs of type and source with their own series in the metrics; others share one").AtLeast(0)
 }
 
 // largestBody returns the maximum size of a batch: at least that of one event, so that every event fits into a batch.

@@ -23,6 +23,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/failure"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -323,7 +324,7 @@ eventing_epp_health 1
 func TestOptionsThatCannotWorkAreNamed(t *testing.T) {
 	t.Parallel()
 	defaults := DefaultOptions()
-	require.NoError(t, defaults.Validate())
+	require.NoError(t, flags.Validate(&defaults))
 	for name, tc := range map[string]struct {
 		arguments []string
 		wantErr   string
@@ -334,16 +335,16 @@ func TestOptionsThatCannotWorkAreNamed(t *testing.T) {
 		"no connections":                 {[]string{"--publish-max-connections=0"}, "--publish-max-connections must be at least 1"},
 		"less memory than for one event": {[]string{"--publish-max-bytes=65535", "--max-batch-size=1"}, "--publish-max-bytes must be at least"},
 		"less memory than for one batch": {[]string{"--publish-max-bytes=1000000"}, "--publish-max-bytes must be at least"},
-		"less than no series":            {[]string{"--event-type-series=-1"}, "--event-type-series must not be negative"},
+		"less than no series":            {[]string{"--event-type-series=-1"}, "--event-type-series must be at least 0, is -1"},
 		"events larger than batches":     {[]string{"--max-request-size=2000000"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			options := DefaultOptions()
-			flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
-			options.BindFlags(flags)
-			require.NoError(t, flags.Parse(tc.arguments))
-			if err := options.Validate(); tc.wantErr != "" {
+			fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+			flags.Bind(fs, &options)
+			require.NoError(t, fs.Parse(tc.arguments))
+			if err := flags.Validate(&options); tc.wantErr != "" {
 				require.ErrorContains(t, err, tc.wantErr)
 			} else {
 				require.NoError(t, err)

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -10,8 +9,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // Options bound the share of the stream that one namespace may hold.
@@ -22,18 +22,11 @@ type Options struct {
 // DefaultOptions leaves half of the stream to the other namespaces.
 func DefaultOptions() Options { return Options{Share: 0.5} }
 
-// BindFlags adds --quota-share.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.Float64Var(&o.Share, "quota-share", o.Share,
-		"share of the stream of events that the Subscriptions of one namespace may keep; what goes over it becomes dead letters; 0 or 1: all")
-}
-
-// Validate checks the share.
-func (o *Options) Validate() error {
-	if !(o.Share >= 0 && o.Share <= 1) { // NaN is neither
-		return errors.New("--quota-share must be from 0 to 1")
-	}
-	return nil
+// Flags declares --quota-share.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.Float64(&o.Share, "quota-share",
+		"share of the stream of events that the Subscriptions of one namespace may keep; what goes over it becomes dead letters; 0 or 1: all").
+		Between(0, 1)
 }
 
 func (o *Options) enabled() bool { return o.Share > 0 && o.Share < 1 }

@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 func TestQuotaAllowances(t *testing.T) {
@@ -219,7 +221,7 @@ func TestOptions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			options := StorageOptions{Watermark: tc.watermark}
-			require.Equal(t, tc.ok, options.Validate() == nil)
+			require.Equal(t, tc.ok, flags.Validate(&options) == nil)
 		})
 	}
 }

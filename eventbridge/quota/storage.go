@@ -2,13 +2,13 @@ package quota
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // StorageOptions set when publishers are refused.
@@ -19,18 +19,10 @@ type StorageOptions struct {
 // DefaultStorageOptions reserves a twentieth of the stream for retries and redrives.
 func DefaultStorageOptions() StorageOptions { return StorageOptions{Watermark: 0.95} }
 
-// BindFlags adds --storage-watermark.
-func (o *StorageOptions) BindFlags(fs *pflag.FlagSet) {
-	fs.Float64Var(&o.Watermark, "storage-watermark", o.Watermark,
-		"share of the stream of events above which new ones are refused, so that retries find room; 0 or 1: none")
-}
-
-// Validate checks the share.
-func (o *StorageOptions) Validate() error {
-	if !(o.Watermark >= 0 && o.Watermark <= 1) { // NaN is neither
-		return errors.New("--storage-watermark must be from 0 to 1")
-	}
-	return nil
+// Flags declares --storage-watermark.
+func (o *StorageOptions) Flags(fs *flags.Set) {
+	fs.Float64(&o.Watermark, "storage-watermark",
+		"share of the stream of events above which new ones are refused, so that retries find room; 0 or 1: none").Between(0, 1)
 }
 
 // refuses reports whether the stream is too full for new events.

@@ -1,14 +1,11 @@
 package replica
 
 import (
-	"errors"
-
-	"github.com/spf13/pflag"
-
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // Options configures a bridge and its stream.
@@ -22,15 +19,11 @@ func DefaultOptions() Options {
 	return Options{Bridge: eventbridge.DefaultOptions(), Publisher: broker.DefaultPublisherOptions()}
 }
 
-// BindFlags adds the flags of the bridge and of its stream.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Publisher.Stream, "stream-name", o.Publisher.Stream, "JetStream stream that holds the events")
-	o.Bridge.BindFlags(fs)
-	o.Publisher.BindFlags(fs)
+// Flags declares the flags of the bridge and of its stream.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.String(&o.Publisher.Stream, "stream-name", "JetStream stream that holds the events")
+	fs.Add(&o.Bridge, &o.Publisher)
 }
-
-// Validate reports everything that is wrong.
-func (o *Options) Validate() error { return errors.Join(o.Bridge.Validate(), o.Publisher.Validate()) }
 
 // New returns a bridge that stores events through conn. It creates the stores of deps, and the journal and the admin
 // store unless deps has them.

@@ -24,6 +24,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/fair"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -187,7 +188,7 @@ func TestCertificatesThatCannotBeReadAreRefused(t *testing.T) {
 	for _, file := range []string{empty, empty + ".none"} {
 		options := DefaultOptions()
 		options.CAFile = file
-		require.ErrorContains(t, options.Validate(), "--sink-ca")
+		require.ErrorContains(t, flags.Validate(&options), "--sink-ca")
 		_, err := New(Target{URL: sinkURL}, Deps{Network: NewNetwork(options)})
 		require.ErrorContains(t, err, "--sink-ca")
 	}
@@ -196,12 +197,12 @@ func TestCertificatesThatCannotBeReadAreRefused(t *testing.T) {
 func TestOptionsThatCannotWorkAreNamed(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions()
-	require.NoError(t, options.Validate())
+	require.NoError(t, flags.Validate(&options))
 	bad := Options{Endpoints: "nodes"}
 	for _, flag := range []string{
 		"--sink-timeout", "--sink-dial-timeout", "--sink-probe-interval", "--sink-endpoints", "--max-reply-size",
 	} {
-		require.ErrorContains(t, bad.Validate(), flag)
+		require.ErrorContains(t, flags.Validate(&bad), flag)
 	}
 }
 

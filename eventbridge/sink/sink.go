@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
@@ -23,6 +22,7 @@ import (
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/endpoint"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/httplimit"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -249,38 +249,21 @@ func DefaultOptions() Options {
 	}
 }
 
-// BindFlags adds the --sink-* flags and --max-reply-size.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.Timeout, "sink-timeout", o.Timeout, "how long a sink may take to answer")
-	fs.DurationVar(&o.DialTimeout, "sink-dial-timeout", o.DialTimeout, "how long connecting to a sink may take")
-	fs.DurationVar(&o.ProbeInterval, "sink-probe-interval", o.ProbeInterval,
-		"how often a starting Function is dialled until it accepts a connection")
-	fs.StringVar(&o.Endpoints, "sink-endpoints", o.Endpoints,
-		"where events are sent: pods (straight to the least loaded), or service (to the Service's own address, for a mesh)")
-	fs.StringVar(&o.CAFile, "sink-ca", o.CAFile, "file with CA certificates that are trusted for sinks in addition to the system's")
-	fs.Int64Var(&o.MaxReplySize, "max-reply-size", o.MaxReplySize, "largest event in bytes that a sink may answer with")
-}
-
-// Validate reports every invalid bound.
-func (o *Options) Validate() error {
-	_, errCA := trusted(o.CAFile)
-	errs := []error{errCA}
-	if o.Timeout <= 0 {
-		errs = append(errs, errors.New("--sink-timeout must be positive"))
-	}
-	if o.DialTimeout <= 0 {
-		errs = append(errs, errors.New("--sink-dial-timeout must be positive"))
-	}
-	if o.ProbeInterval < time.Millisecond {
-		errs = append(errs, errors.New("--sink-probe-interval must be at least 1ms"))
-	}
-	if o.Endpoints != EndpointsPods && o.Endpoints != EndpointsService {
-		errs = append(errs, fmt.Errorf("--sink-endpoints must be %s or %s", EndpointsPods, EndpointsService))
-	}
-	if o.MaxReplySize < 1 || o.MaxReplySize > maxReplySize {
-		errs = append(errs, fmt.Errorf("--max-reply-size must be between 1 and %d", maxReplySize))
-	}
-	return errors.Join(errs...)
+// Flags declares the --sink-* flags and --max-reply-size.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.Duration(&o.Timeout, "sink-timeout", "how long a sink may take to answer").MoreThan(0)
+	fs.Duration(&o.DialTimeout, "sink-dial-timeout", "how long connecting to a sink may take").MoreThan(0)
+	fs.Duration(&o.ProbeInterval, "sink-probe-interval",
+		"how often a starting Function is dialled until it accepts a connection").AtLeast(time.Millisecond)
+	fs.String(&o.Endpoints, "sink-endpoints",
+		"where events are sent: pods (straight to the least loaded), or service (to the Service's own address, for a mesh)").
+		OneOf(EndpointsPods, EndpointsService)
+	fs.String(&o.CAFile, "sink-ca", "file with CA certificates that are trusted for sinks in addition to the system's")
+	fs.Check(func() error {
+		_, err := trusted(o.CAFile)
+		return err
+	})
+	fs.Int64(&o.MaxReplySize, "max-reply-size", "largest event in bytes that a sink may answer with").Between(1, maxReplySize)
 }
 
 // pod is an address of a sink with its idle connections.

@@ -2,8 +2,6 @@ package activator
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -12,11 +10,11 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/dialguard"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -187,33 +185,14 @@ func DefaultOptions() Options {
 	}
 }
 
-// BindFlags adds the options to fs with their current values as defaults.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.Wait, "wait", o.Wait, "how long a request may wait for a pod, unless the Function sets it")
-	fs.IntVar(&o.MaxWaiting, "max-waiting", o.MaxWaiting, "how many requests of one Function may wait at a time")
-	fs.Int64Var(&o.MaxWaitingBytes, "max-waiting-bytes", o.MaxWaitingBytes, "memory for all requests that wait")
-	fs.DurationVar(&o.DialInterval, "dial-interval", o.DialInterval, "pause between two attempts to connect to a pod that starts")
-	fs.DurationVar(&o.BodyTimeout, "body-timeout", o.BodyTimeout, "how long a caller may send nothing of an announced body")
-	fs.DurationVar(&o.ForgetAfter, "forget-after", o.ForgetAfter, "how long the pods of a Function are watched after its last request")
-}
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	var problems []error
-	for flag, value := range map[string]time.Duration{
-		"wait": o.Wait, "dial-interval": o.DialInterval, "body-timeout": o.BodyTimeout, "forget-after": o.ForgetAfter,
-	} {
-		if value <= 0 {
-			problems = append(problems, fmt.Errorf("--%s must be more than 0, is %s", flag, value))
-		}
-	}
-	if o.MaxWaiting < 1 {
-		problems = append(problems, fmt.Errorf("--max-waiting must be at least 1, is %d", o.MaxWaiting))
-	}
-	if o.MaxWaitingBytes < waitingCost {
-		problems = append(problems, fmt.Errorf("--max-waiting-bytes must be at least %d, is %d", waitingCost, o.MaxWaitingBytes))
-	}
-	return errors.Join(problems...)
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.Duration(&o.Wait, "wait", "how long a request may wait for a pod, unless the Function sets it").MoreThan(0)
+	fs.Int(&o.MaxWaiting, "max-waiting", "how many requests of one Function may wait at a time").AtLeast(1)
+	fs.Int64(&o.MaxWaitingBytes, "max-waiting-bytes", "memory for all requests that wait").AtLeast(waitingCost)
+	fs.Duration(&o.DialInterval, "dial-interval", "pause between two attempts to connect to a pod that starts").MoreThan(0)
+	fs.Duration(&o.BodyTimeout, "body-timeout", "how long a caller may send nothing of an announced body").MoreThan(0)
+	fs.Duration(&o.ForgetAfter, "forget-after", "how long the pods of a Function are watched after its last request").MoreThan(0)
 }
 
 // waitBuckets range from a pod that is ready to one that pulls its image.

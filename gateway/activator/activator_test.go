@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -82,7 +83,7 @@ func start(t *testing.T, settings ...setting) *fixture {
 	for _, s := range settings {
 		s(&options, &condition)
 	}
-	require.NoError(t, options.Validate())
+	require.NoError(t, flags.Validate(&options))
 	f := &fixture{pods: &pods{changed: make(chan struct{})}, t: t, table: NewTable()}
 	f.learn(condition)
 	f.all = New(Deps{

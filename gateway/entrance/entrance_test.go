@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -51,7 +52,7 @@ func start(t *testing.T, handler http.HandlerFunc, change ...func(*Options)) *fi
 	for _, c := range change {
 		c(&options)
 	}
-	require.NoError(t, options.Validate())
+	require.NoError(t, flags.Validate(&options))
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	f := &fixture{
 		t: t, options: options, stop: stop, ended: make(chan error, 1),
@@ -196,9 +197,9 @@ func TestAnAddressThatIsTakenIsNamed(t *testing.T) {
 func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	t.Parallel()
 	o := Options{TLSDir: "/tls", MaxConnections: 1}
-	require.ErrorContains(t, o.Validate(), "--http-address and --tls-address are empty")
+	require.ErrorContains(t, flags.Validate(&o), "--http-address and --tls-address are empty")
 	o = Options{TLSAddress: ":1", MaxConnections: 1}
-	require.ErrorContains(t, o.Validate(), "--tls-dir must not be empty")
+	require.ErrorContains(t, flags.Validate(&o), "--tls-dir must not be empty")
 	proxies := &networks{&o.TrustedProxies}
 	require.ErrorContains(t, proxies.Set("10.0.0.1"), "is not a network such as")
 	require.NoError(t, proxies.Set("10.1.2.3/8, fd00::/8"))

@@ -1,13 +1,12 @@
 package entrance
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // Options configures an Entrance.
@@ -47,27 +46,14 @@ func DefaultOptions() Options {
 	}
 }
 
-// BindFlags adds the options to fs with their current values as defaults.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.HTTPAddress, "http-address", o.HTTPAddress, "address of HTTP for the hosts of APIRules; empty: none")
-	fs.StringVar(&o.TLSAddress, "tls-address", o.TLSAddress, "address of HTTPS for the hosts of APIRules; empty: none")
-	fs.StringVar(&o.TLSDir, "tls-dir", o.TLSDir, "folder with a folder for each certificate, which has tls.crt and tls.key; the first is the default")
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.String(&o.HTTPAddress, "http-address", "address of HTTP for the hosts of APIRules; empty: none")
+	fs.String(&o.TLSAddress, "tls-address", "address of HTTPS for the hosts of APIRules; empty: none")
+	fs.Require(o.HTTPAddress != "" || o.TLSAddress != "", "--http-address and --tls-address are empty: set one of them")
+	fs.String(&o.TLSDir, "tls-dir", "folder with a folder for each certificate, which has tls.crt and tls.key; the first is the default")
+	fs.Require(o.TLSAddress == "" || o.TLSDir != "", "--tls-dir must not be empty with --tls-address")
 	fs.Var(&networks{&o.TrustedProxies}, "trusted-proxies", "networks whose X-Forwarded-For and X-Forwarded-Proto count, such as 10.0.0.0/8")
-}
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	var problems []error
-	if o.HTTPAddress == "" && o.TLSAddress == "" {
-		problems = append(problems, errors.New("--http-address and --tls-address are empty: set one of them"))
-	}
-	if o.TLSAddress != "" && o.TLSDir == "" {
-		problems = append(problems, errors.New("--tls-dir must not be empty with --tls-address"))
-	}
-	if o.MaxConnections < 1 {
-		problems = append(problems, fmt.Errorf("MaxConnections must be at least 1, is %d", o.MaxConnections))
-	}
-	return errors.Join(problems...)
 }
 
 // networks is a flag that may be repeated, with several values separated by commas.

@@ -28,7 +28,7 @@ type Cluster struct {
 	// Services are the existing Services that the rules name.
 	Services map[types.NamespacedName]Service
 	// Authorizers are the names that extAuth may use.
-	Authorizers map[string]bool
+	Authorizers []string
 }
 
 // Gateway holds the properties of a gateway that determine the domain of short hosts.
@@ -176,7 +176,7 @@ type Objects struct {
 	Gateways map[types.NamespacedName]Gateway
 	Services map[types.NamespacedName]ServiceInfo
 	// Authorizers are the names that extAuth may use.
-	Authorizers map[string]bool
+	Authorizers []string
 }
 
 // ServiceInfo holds the properties of a Service that matter to APIRules.

@@ -29,7 +29,7 @@ func surroundings(changes ...func(*Objects)) *Objects {
 			price: {Selects: true, Address: "10.0.0.1", Ports: []int32{80, 8080}},
 			stock: {Selects: true, Address: "10.0.0.2", Ports: []int32{80}},
 		},
-		Authorizers: map[string]bool{"sessions": true},
+		Authorizers: []string{"sessions"},
 	}
 	for _, change := range changes {
 		change(cluster)

@@ -137,7 +137,7 @@ func validateAccess(index int, rule *v2.Rule, cluster Cluster) Problems {
 		problems = validateJWT(attribute+".extAuth", rule.ExtAuth.Restrictions)
 	}
 	for _, name := range rule.ExtAuth.Authorizers {
-		if !cluster.Authorizers[name] {
+		if !slices.Contains(cluster.Authorizers, name) {
 			problems = append(problems, missing(index, attribute+".extAuth.externalAuthorizers."+name, messageNoAuthorizer)...)
 		}
 	}

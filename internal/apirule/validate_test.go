@@ -26,7 +26,7 @@ func valid() (*v2.APIRule, Cluster) {
 	return apiRule, Cluster{
 		Gateway:     &Gateway{Hosts: []string{"*.example.com", "*.example.com"}},
 		Services:    map[types.NamespacedName]Service{{Namespace: "shop", Name: "price"}: {Selects: true}},
-		Authorizers: map[string]bool{"sessions": true},
+		Authorizers: []string{"sessions"},
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
-	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // Options configure the connection to NATS and its authentication.
@@ -46,35 +47,24 @@ func DefaultOptions() Options {
 	return Options{URL: "nats://rouse-nats.rouse-system.svc.cluster.local:4222", Name: "rouse"}
 }
 
-// BindFlags adds the flags; what o holds is their default.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.URL, "nats-url", o.URL, "NATS server, or several separated by commas")
-	fs.StringVar(&o.CredsFile, "nats-creds", o.CredsFile, "file with NATS credentials: a user's JWT and key")
-	fs.StringVar(&o.NKeyFile, "nats-nkey", o.NKeyFile, "file with the seed of a user's nkey for NATS")
-	fs.StringVar(&o.TokenFile, "nats-token-file", o.TokenFile, "file with a token for NATS")
-	fs.StringVar(&o.User, "nats-user", o.User, "user of NATS, with --nats-password-file")
-	fs.StringVar(&o.PasswordFile, "nats-password-file", o.PasswordFile, "file with that user's password")
-	fs.StringVar(&o.CAFile, "nats-ca", o.CAFile, "file with the CA certificates for NATS")
-	fs.StringVar(&o.CertFile, "nats-cert", o.CertFile, "file with the client certificate for NATS")
-	fs.StringVar(&o.KeyFile, "nats-key", o.KeyFile, "file with the client certificate's key")
-}
-
-// Validate reports everything that is wrong with the options.
-func (o *Options) Validate() error {
-	var errs []error
+// Flags implements flags.Options.
+func (o *Options) Flags(fs *flags.Set) {
+	fs.String(&o.URL, "nats-url", "NATS server, or several separated by commas")
 	for server := range strings.SplitSeq(o.URL, ",") {
-		errs = append(errs, validateURL(strings.TrimSpace(server)))
+		fs.Check(func() error { return validateURL(strings.TrimSpace(server)) })
 	}
-	if (o.CertFile == "") != (o.KeyFile == "") {
-		errs = append(errs, errors.New("--nats-cert and --nats-key need each other"))
-	}
-	if (o.User == "") != (o.PasswordFile == "") {
-		errs = append(errs, errors.New("--nats-user and --nats-password-file need each other"))
-	}
-	if logins := o.logins(); len(logins) > 1 {
-		errs = append(errs, fmt.Errorf("%s: use one of them", strings.Join(logins, ", ")))
-	}
-	return errors.Join(errs...)
+	fs.String(&o.CredsFile, "nats-creds", "file with NATS credentials: a user's JWT and key")
+	fs.String(&o.NKeyFile, "nats-nkey", "file with the seed of a user's nkey for NATS")
+	fs.String(&o.TokenFile, "nats-token-file", "file with a token for NATS")
+	fs.String(&o.User, "nats-user", "user of NATS, with --nats-password-file")
+	fs.String(&o.PasswordFile, "nats-password-file", "file with that user's password")
+	fs.Require((o.User == "") == (o.PasswordFile == ""), "--nats-user and --nats-password-file need each other")
+	logins := o.logins()
+	fs.Require(len(logins) <= 1, "%s: use one of them", strings.Join(logins, ", "))
+	fs.String(&o.CAFile, "nats-ca", "file with the CA certificates for NATS")
+	fs.String(&o.CertFile, "nats-cert", "file with the client certificate for NATS")
+	fs.String(&o.KeyFile, "nats-key", "file with the client certificate's key")
+	fs.Require((o.CertFile == "") == (o.KeyFile == ""), "--nats-cert and --nats-key need each other")
 }
 
 // logins names the ways in which the options authenticate us. A client certificate

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
@@ -44,7 +45,7 @@ func TestOptionsValidate(t *testing.T) {
 			t.Parallel()
 			options := DefaultOptions()
 			tc.change(&options)
-			err := options.Validate()
+			err := flags.Validate(&options)
 			if tc.wantErr == "" {
 				require.NoError(t, err)
 				return
@@ -78,10 +79,10 @@ func TestStreamOptionsValidate(t *testing.T) {
 			options := DefaultStreamOptions()
 			tc.change(&options)
 			if tc.wantErr == "" {
-				require.NoError(t, options.Validate())
+				require.NoError(t, flags.Validate(&options))
 				return
 			}
-			require.ErrorContains(t, options.Validate(), tc.wantErr)
+			require.ErrorContains(t, flags.Validate(&options), tc.wantErr)
 		})
 	}
 }
@@ -90,16 +91,14 @@ func TestFlagsFillTheOptions(t *testing.T) {
 	t.Parallel()
 	options, streams := DefaultOptions(), DefaultStreamOptions()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	options.BindFlags(fs)
-	streams.BindFlags(fs)
+	flags.Bind(fs, &options, &streams)
 
 	require.NoError(t, fs.Parse([]string{"--nats-url=nats://there:1", "--stream-max-bytes=2Gi", "--stream-replicas=3"}))
 
 	require.Equal(t, "nats://there:1", options.URL)
 	require.Equal(t, int64(2<<30), streams.MaxBytes)
 	require.Equal(t, 3, streams.Replicas)
-	require.Error(t, fs.Parse([]string{"--stream-max-bytes=much"}))
-	require.Equal(t, "734003200", fs.Lookup("stream-max-bytes").DefValue)
+	require.Equal(t, "700Mi", fs.Lookup("stream-max-bytes").DefValue)
 }
 
 func TestConnectProvesWhoWeAreByFiles(t *testing.T) {
@@ -268,7 +267,7 @@ func TestConnectReportsSecretsThatCannotBeUsed(t *testing.T) {
 			t.Parallel()
 			options := DefaultOptions()
 			change(&options)
-			require.NoError(t, options.Validate())
+			require.NoError(t, flags.Validate(&options))
 			_, err := Connect(t.Context(), options, logr.Discard())
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), hidden)
@@ -288,7 +287,7 @@ func connectWith(t *testing.T, server *natstest.Server, change func(*Options)) *
 	t.Helper()
 	options := Options{URL: server.URL(), Name: t.Name()}
 	change(&options)
-	require.NoError(t, options.Validate())
+	require.NoError(t, flags.Validate(&options))
 	return connectAs(t, options)
 }
 

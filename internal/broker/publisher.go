@@ -10,9 +10,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/spf13/pflag"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -35,25 +35,11 @@ func DefaultPublisherOptions() PublisherOptions {
 	return PublisherOptions{Stream: DefaultStream, MaxPending: maxPending, MaxPendingBytes: maxPendingBytes, Timeout: 5 * time.Second}
 }
 
-// BindFlags adds the flags; what o holds is their default.
-func (o *PublisherOptions) BindFlags(fs *pflag.FlagSet) {
-	fs.IntVar(&o.MaxPending, "publish-max-pending", o.MaxPending, "events that may wait to be stored at a time")
-	fs.DurationVar(&o.Timeout, "publish-timeout", o.Timeout, "how long an event may take to be stored")
-}
-
-// Validate reports everything that is wrong with the options.
-func (o *PublisherOptions) Validate() error {
-	var errs []error
-	if o.MaxPending < 1 {
-		errs = append(errs, errors.New("--publish-max-pending must be at least 1"))
-	}
-	if o.MaxPendingBytes < 1 {
-		errs = append(errs, errors.New("--publish-max-bytes must be at least 1"))
-	}
-	if o.Timeout <= 0 {
-		errs = append(errs, errors.New("--publish-timeout must be positive"))
-	}
-	return errors.Join(errs...)
+// Flags implements flags.Options.
+func (o *PublisherOptions) Flags(fs *flags.Set) {
+	fs.Int(&o.MaxPending, "publish-max-pending", "events that may wait to be stored at a time").AtLeast(1)
+	fs.Require(o.MaxPendingBytes >= 1, "--publish-max-bytes must be at least 1, is %d", o.MaxPendingBytes)
+	fs.Duration(&o.Timeout, "publish-timeout", "how long an event may take to be stored").MoreThan(0)
 }
 
 // Publisher stores events. Many goroutines may share one.
@@ -75,7 +61,7 @@ func NewPublisher(c *Conn, o PublisherOptions) *Publisher {
 		// than we do before it holds callers up.
 		jetstream.WithPublishAsyncMaxPending(2*o.MaxPending),
 	)
-	return &Publisher{conn: c, js: js, refused: errors.Join(err, o.Validate()), options: o}
+	return &Publisher{conn: c, js: js, refused: errors.Join(err, flags.Validate(&o)), options: o}
 }
 
 // Publish returns nil after the stream has confirmed that the event is stored,

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -72,58 +70,20 @@ func DefaultStreamOptions() StreamOptions {
 	}
 }
 
-// BindFlags adds the flags; what o holds is their default.
-func (o *StreamOptions) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Name, "stream-name", o.Name, "stream that holds the events")
-	fs.IntVar(&o.Replicas, "stream-replicas", o.Replicas, "NATS servers that keep a copy of the streams")
-	fs.StringVar(&o.Storage, "stream-storage", o.Storage, "where the streams are stored: file or memory")
-	fs.Var((*byteSize)(&o.MaxBytes), "stream-max-bytes", "bytes that waiting events may take, for example 700Mi")
-	fs.Int64Var(&o.MaxMsgsPerSubject, "stream-max-msgs-per-subject", o.MaxMsgsPerSubject,
-		"events of one type that may wait")
-	fs.DurationVar(&o.DuplicateWindow, "stream-duplicate-window", o.DuplicateWindow,
-		"time in which an event with the same source, id and type is stored once")
-	fs.DurationVar(&o.DeadLetterMaxAge, "stream-dead-letter-max-age", o.DeadLetterMaxAge,
-		"age at which dead letters are deleted")
-	fs.Var((*byteSize)(&o.DeadLetterMaxBytes), "stream-dead-letter-max-bytes", "bytes that dead letters may take")
-	fs.Var((*byteSize)(&o.RetryMaxBytes), "stream-retry-max-bytes", "bytes that events may take that wait for another attempt")
-}
-
-// Validate reports everything that is wrong with the options.
-func (o *StreamOptions) Validate() error {
-	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	check(o.Name != "" && len(o.Name) <= maxStreamName, "--stream-name must have 1 to %d characters", maxStreamName)
-	check(o.Name != DeadLetterStream && o.Name != RetryStream, "--stream-name must not be %q", o.Name)
-	check(o.Replicas >= 1 && o.Replicas <= 5, "--stream-replicas must be from 1 to 5, not %d", o.Replicas)
-	check(o.Storage == storageFile || o.Storage == storageMemory,
-		"--stream-storage must be %s or %s, not %q", storageFile, storageMemory, o.Storage)
-	check(o.MaxBytes > 0, "--stream-max-bytes must be positive")
-	check(o.MaxMsgsPerSubject > 0, "--stream-max-msgs-per-subject must be positive")
-	check(o.DuplicateWindow > 0, "--stream-duplicate-window must be positive")
-	check(o.DeadLetterMaxAge >= deadLetterWindow, "--stream-dead-letter-max-age must be at least %s", deadLetterWindow)
-	check(o.DeadLetterMaxBytes > 0, "--stream-dead-letter-max-bytes must be positive")
-	check(o.RetryMaxBytes > 0, "--stream-retry-max-bytes must be positive")
-	return errors.Join(errs...)
-}
-
-// byteSize is a flag that takes Kubernetes quantities.
-type byteSize int64
-
-func (b *byteSize) String() string { return strconv.FormatInt(int64(*b), 10) }
-
-func (b *byteSize) Type() string { return "bytes" }
-
-func (b *byteSize) Set(text string) error {
-	quantity, err := resource.ParseQuantity(text)
-	if err != nil {
-		return fmt.Errorf("parse size %q: %w", text, err)
-	}
-	*b = byteSize(quantity.Value())
-	return nil
+// Flags implements flags.Options.
+func (o *StreamOptions) Flags(fs *flags.Set) {
+	name := fs.String(&o.Name, "stream-name", "stream that holds the events")
+	name.Must(o.Name != "" && len(o.Name) <= maxStreamName, fmt.Sprintf("have 1 to %d characters", maxStreamName))
+	name.Must(o.Name != DeadLetterStream && o.Name != RetryStream, "not be the name of another stream")
+	fs.Int(&o.Replicas, "stream-replicas", "NATS servers that keep a copy of the streams").Between(1, 5)
+	fs.String(&o.Storage, "stream-storage", "where the streams are stored: file or memory").OneOf(storageFile, storageMemory)
+	fs.Size(&o.MaxBytes, "stream-max-bytes", "bytes that waiting events may take, for example 700Mi").MoreThan(0)
+	fs.Int64(&o.MaxMsgsPerSubject, "stream-max-msgs-per-subject", "events of one type that may wait").MoreThan(0)
+	fs.Duration(&o.DuplicateWindow, "stream-duplicate-window",
+		"time in which an event with the same source, id and type is stored once").MoreThan(0)
+	fs.Duration(&o.DeadLetterMaxAge, "stream-dead-letter-max-age", "age at which dead letters are deleted").AtLeast(deadLetterWindow)
+	fs.Size(&o.DeadLetterMaxBytes, "stream-dead-letter-max-bytes", "bytes that dead letters may take").MoreThan(0)
+	fs.Size(&o.RetryMaxBytes, "stream-retry-max-bytes", "bytes that events may take that wait for another attempt").MoreThan(0)
 }
 
 const (

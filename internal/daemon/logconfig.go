@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
+
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // LogOptions are the flags for the level and the format of the log.
@@ -20,21 +21,11 @@ type LogOptions struct {
 // DefaultLogOptions logs JSON from info upwards.
 func DefaultLogOptions() LogOptions { return LogOptions{Level: "info", Format: FormatJSON} }
 
-// BindFlags adds --log-level and --log-format.
-func (o *LogOptions) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Level, "log-level", o.Level, "how much is logged: debug, info, warn or error")
-	fs.StringVar(&o.Format, "log-format", o.Format, "form of a log line: json or text")
-}
-
-// Validate returns an error that names the invalid flag.
-func (o *LogOptions) Validate() error {
-	if _, err := ParseLevel(o.Level); err != nil {
-		return fmt.Errorf("--log-level %w", err)
-	}
-	if o.Format != FormatJSON && o.Format != FormatText {
-		return fmt.Errorf("--log-format %q: use json or text", o.Format)
-	}
-	return nil
+// Flags declares --log-level and --log-format.
+func (o *LogOptions) Flags(fs *flags.Set) {
+	_, err := ParseLevel(o.Level)
+	fs.String(&o.Level, "log-level", "how much is logged: debug, info, warn or error").Must(err == nil, "be debug, info, warn or error")
+	fs.String(&o.Format, "log-format", "form of a log line: json or text").OneOf(FormatJSON, FormatText)
 }
 
 // Config returns the configuration of a log from the flags.

@@ -25,17 +25,12 @@ import (
 	_ "golang.org/x/crypto/x509roots/fallback" // the image is FROM scratch and has no CA file
 
 	"github.com/rouse-run/rouse/internal/fips"
+	"github.com/rouse-run/rouse/internal/flags"
 )
-
-// Options are a component's flags with their validation.
-type Options interface {
-	BindFlags(fs *pflag.FlagSet)
-	Validate() error
-}
 
 // Main implements a command's main function: it parses the flags in args, sets up log and signals, and calls run. It
 // returns the exit code: 0 when run succeeded, 1 when it failed, 2 when the command line is invalid.
-func Main(name string, args []string, options Options, run func(context.Context, logr.Logger) error) int {
+func Main(name string, args []string, options flags.Options, run func(context.Context, logr.Logger) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	return runMain(ctx, name, args, os.Stderr, options, run)
@@ -43,15 +38,13 @@ func Main(name string, args []string, options Options, run func(context.Context,
 
 func runMain(
 	ctx context.Context, name string, args []string, stderr io.Writer,
-	options Options, run func(context.Context, logr.Logger) error,
+	options flags.Options, run func(context.Context, logr.Logger) error,
 ) int {
 	logs, profiling := DefaultLogOptions(), ProfilingOptions{}
 	fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.SortFlags = false
-	options.BindFlags(fs)
-	logs.BindFlags(fs)
-	profiling.BindFlags(fs)
+	flags.Bind(fs, options, &logs, &profiling)
 	asked := fs.String("fips-mode", string(fips.Off), "FIPS 140-3 mode without which the process does not start, of off, on and only")
 	showVersion := fs.Bool("version", false, "print the version and exit")
 
@@ -69,7 +62,7 @@ func runMain(
 		return usage(stderr, name, fmt.Errorf("unknown argument %q: only flags are accepted", fs.Arg(0)))
 	}
 	state := fips.Running()
-	if err := errors.Join(options.Validate(), logs.Validate(), profiling.Validate(), checkFIPS(*asked, state)); err != nil {
+	if err := errors.Join(flags.Validate(options, &logs, &profiling), checkFIPS(*asked, state)); err != nil {
 		return usage(stderr, name, err)
 	}
 
@@ -145,23 +138,14 @@ type ProfilingOptions struct {
 	Address string // on the loopback interface; empty: not served
 }
 
-// BindFlags adds --pprof-address.
-func (o *ProfilingOptions) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Address, "pprof-address", o.Address,
-		"loopback address that serves Go's profiles below /debug/pprof/, like 127.0.0.1:6060; none when empty")
-}
-
-// Validate rejects an address that is reachable from outside.
-func (o *ProfilingOptions) Validate() error {
-	if o.Address == "" {
-		return nil
-	}
+// Flags declares --pprof-address, which others must not be able to reach.
+func (o *ProfilingOptions) Flags(fs *flags.Set) {
 	address, err := netip.ParseAddrPort(o.Address)
-	if err != nil || !address.Addr().IsLoopback() {
-		return fmt.Errorf("--pprof-address %q: use an IP address of the loopback interface, like 127.0.0.1:6060, "+
+	fs.String(&o.Address, "pprof-address",
+		"loopback address that serves Go's profiles below /debug/pprof/, like 127.0.0.1:6060; none when empty")
+	fs.Require(o.Address == "" || err == nil && address.Addr().IsLoopback(),
+		"--pprof-address %q: use an IP address of the loopback interface, like 127.0.0.1:6060, "+
 			"since profiles show the inside of the process, and kubectl port-forward to reach it", o.Address)
-	}
-	return nil
 }
 
 // run serves profiles while work runs and drains.

@@ -18,10 +18,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/testr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/internal/fips"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -30,10 +30,10 @@ type fakeOptions struct {
 	invalid error
 }
 
-func (o *fakeOptions) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.address, "address", "", "an address")
+func (o *fakeOptions) Flags(fs *flags.Set) {
+	fs.String(&o.address, "address", "an address")
+	fs.Check(func() error { return o.invalid })
 }
-func (o *fakeOptions) Validate() error { return o.invalid }
 
 func TestMainTurnsEveryEndIntoAnExitCode(t *testing.T) {
 	t.Parallel()
@@ -50,9 +50,9 @@ func TestMainTurnsEveryEndIntoAnExitCode(t *testing.T) {
 		"an unknown flag":                 {args: []string{"--port=x"}, wantCode: 2, wantText: "unknown flag: --port"},
 		"an argument that is not a flag":  {args: []string{"serve"}, wantCode: 2, wantText: `unknown argument "serve"`},
 		"invalid options":                 {invalid: errors.New("--address: must not be empty"), wantCode: 2, wantText: "--address: must not be empty"},
-		"a log level that does not exist": {args: []string{"--log-level=loud"}, wantCode: 2, wantText: `--log-level "loud": use debug, info, warn or error`},
+		"a log level that does not exist": {args: []string{"--log-level=loud"}, wantCode: 2, wantText: `--log-level must be debug, info, warn or error, is "loud"`},
 		"a log format that does not exist": {
-			args: []string{"--log-format=xml"}, wantCode: 2, wantText: `--log-format "xml": use json or text`,
+			args: []string{"--log-format=xml"}, wantCode: 2, wantText: `--log-format must be json or text, is "xml"`,
 		},
 		"profiles that others could read": {
 			args: []string{"--pprof-address=:6060"}, wantCode: 2, wantText: `--pprof-address ":6060": use an IP address of the loopback interface`,
@@ -169,7 +169,7 @@ func TestProfilesAreServedOnLoopbackAddressesOnly(t *testing.T) {
 		"127.0.0.1.example.com:1": false,
 	} {
 		options := ProfilingOptions{Address: address}
-		if err := options.Validate(); fits {
+		if err := flags.Validate(&options); fits {
 			require.NoError(t, err, address)
 		} else {
 			require.ErrorContains(t, err, "--pprof-address", address)

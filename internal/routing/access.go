@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -165,13 +164,6 @@ func clip(text string) string {
 		return text[:most] + "..."
 	}
 	return text
-}
-
-// BindFlags adds the flag of the rules, which is the same in every binary.
-func (a *Access) BindFlags(fs *pflag.FlagSet) {
-	fs.Var(a, "access", `who may subscribe to and publish what, as JSON: {"subscribe":{"rules":[{"namespaces":["a"],"sources":["s"],`+
-		`"types":["t.>"]}]},"publish":{"audience":"","rules":[{"serviceAccounts":["a/b"],"sources":["s"],"types":["t.*"]}]}}; `+
-		`everybody, where a part is missing`)
 }
 
 // String implements pflag.Value.

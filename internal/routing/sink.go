@@ -8,9 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // ErrInvalidSink means that a sink is neither the URL of a Service in the
@@ -172,22 +173,17 @@ type Policy struct {
 	Access Access
 }
 
-// BindFlags adds the flags of the policy, which are the same in every binary.
-func (p *Policy) BindFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&p.AllowedSinkHosts, allowedSinkHosts, p.AllowedSinkHosts,
+// Flags declares the flags of the policy, the same in every binary.
+func (p *Policy) Flags(fs *flags.Set) {
+	fs.Strings(&p.AllowedSinkHosts, allowedSinkHosts,
 		"hosts of sinks outside a Subscription's namespace: api.example.com, *.example.com, *.svc.cluster.local or an IP address")
-	p.Access.BindFlags(fs)
-}
-
-// Validate reports every pattern that cannot be intended.
-func (p *Policy) Validate() error {
-	var errs []error
 	for _, pattern := range p.AllowedSinkHosts {
-		if problem := patternProblem(pattern); problem != "" {
-			errs = append(errs, fmt.Errorf("--%s %q: %s", allowedSinkHosts, pattern, problem))
-		}
+		problem := patternProblem(pattern)
+		fs.Require(problem == "", "--%s %q: %s", allowedSinkHosts, pattern, problem)
 	}
-	return errors.Join(errs...)
+	fs.Var(&p.Access, "access", `who may subscribe to and publish what, as JSON: {"subscribe":{"rules":[{"namespaces":["a"],"sources":["s"],`+
+		`"types":["t.>"]}]},"publish":{"audience":"","rules":[{"serviceAccounts":["a/b"],"sources":["s"],"types":["t.*"]}]}}; `+
+		`everybody, where a part is missing`)
 }
 
 func patternProblem(pattern string) string {

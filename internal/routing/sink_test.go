@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 func TestPolicyRejectsMeaninglessPatterns(t *testing.T) {
@@ -38,10 +39,10 @@ func TestPolicyRejectsMeaninglessPatterns(t *testing.T) {
 			t.Parallel()
 			policy := Policy{AllowedSinkHosts: []string{tc.pattern}}
 			if tc.want == "" {
-				require.NoError(t, policy.Validate())
+				require.NoError(t, flags.Validate(&policy))
 				return
 			}
-			require.EqualError(t, policy.Validate(), `--allowed-sink-hosts "`+tc.pattern+`": `+tc.want)
+			require.EqualError(t, flags.Validate(&policy), `--allowed-sink-hosts "`+tc.pattern+`": `+tc.want)
 		})
 	}
 }
@@ -49,9 +50,9 @@ func TestPolicyRejectsMeaninglessPatterns(t *testing.T) {
 func TestPolicyIsAListOfHosts(t *testing.T) {
 	t.Parallel()
 	var policy Policy
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	policy.BindFlags(flags)
-	require.NoError(t, flags.Parse([]string{"--allowed-sink-hosts=api.example.com,*.example.org"}))
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.Bind(fs, &policy)
+	require.NoError(t, fs.Parse([]string{"--allowed-sink-hosts=api.example.com,*.example.org"}))
 	require.Equal(t, Policy{AllowedSinkHosts: []string{"api.example.com", "*.example.org"}}, policy)
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -20,6 +19,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/embedded"
 	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // Options configure the collector.
@@ -31,24 +32,14 @@ type Options struct {
 // DefaultOptions returns options without a collector and with a ratio of 1.
 func DefaultOptions() Options { return Options{SampleRatio: 1} }
 
-// BindFlags adds the --trace-* flags.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Endpoint, "trace-endpoint", o.Endpoint,
-		"URL of the OTLP collector that spans are sent to over HTTP, like http://collector:4318/v1/traces; no spans when empty")
-	fs.Float64Var(&o.SampleRatio, "trace-sample-ratio", o.SampleRatio,
-		"share of the traces begun here that are recorded, from 0 to 1; for others their publisher decided")
-}
-
-// Validate reports every invalid option.
-func (o *Options) Validate() error {
-	var errs []error
-	if _, err := o.url(); err != nil {
-		errs = append(errs, err)
-	}
-	if !(o.SampleRatio >= 0 && o.SampleRatio <= 1) { // rejects NaN too
-		errs = append(errs, fmt.Errorf("--trace-sample-ratio must be from 0 to 1, not %v", o.SampleRatio))
-	}
-	return errors.Join(errs...)
+// Flags declares the --trace-* flags.
+func (o *Options) Flags(fs *flags.Set) {
+	_, err := o.url()
+	fs.String(&o.Endpoint, "trace-endpoint",
+		"URL of the OTLP collector that spans are sent to over HTTP, like http://collector:4318/v1/traces; no spans when empty").
+		Must(err == nil, "be a URL of http or https")
+	fs.Float64(&o.SampleRatio, "trace-sample-ratio",
+		"share of the traces begun here that are recorded, from 0 to 1; for others their publisher decided").Between(0, 1)
 }
 
 // url returns the endpoint, with OTLP's default path if it has none. It is empty without an endpoint.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/testing/otlptest"
 )
 
@@ -81,14 +82,14 @@ func TestInvalidTraceOptionsAreReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			options := DefaultOptions()
-			flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
-			options.BindFlags(flags)
-			require.NoError(t, flags.Parse(tc.args))
+			fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+			flags.Bind(fs, &options)
+			require.NoError(t, fs.Parse(tc.args))
 			if tc.want == "" {
-				require.NoError(t, options.Validate())
+				require.NoError(t, flags.Validate(&options))
 				return
 			}
-			require.ErrorContains(t, options.Validate(), tc.want)
+			require.ErrorContains(t, flags.Validate(&options), tc.want)
 		})
 	}
 }

@@ -161,14 +161,13 @@ func decide(t *testing.T, m mesh) []apirule.Exposure {
 		Gateways: map[types.NamespacedName]apirule.Gateway{
 			{Namespace: "kyma-system", Name: "kyma-gateway"}: {Hosts: []string{"*.example.com"}},
 		},
-		Services:    map[types.NamespacedName]apirule.ServiceInfo{},
-		Authorizers: map[string]bool{},
+		Services: map[types.NamespacedName]apirule.ServiceInfo{},
 	}
 	for name, port := range m.services {
 		cluster.Services[name] = apirule.ServiceInfo{Selects: true, Address: loopback.Host, Ports: []int32{port}}
 	}
 	for i := range m.authorizers {
-		cluster.Authorizers[m.authorizers[i].Name] = true
+		cluster.Authorizers = append(cluster.Authorizers, m.authorizers[i].Name)
 	}
 	var resources []*v2.APIRule
 	for i := range m.apiRules {

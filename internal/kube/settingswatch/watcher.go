@@ -2,7 +2,6 @@ package settingswatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -25,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/watch"
 	"github.com/rouse-run/rouse/internal/settings"
@@ -40,30 +39,23 @@ type Options struct {
 	ConfigMap, LogConfigMap string
 }
 
-// BindFlags adds --config-map and --log-config-map.
-func (o *Options) BindFlags(fs *pflag.FlagSet) {
-	const where = ", in the pod's namespace or as namespace/name; what it says changes what flags say while the process runs. Empty: none"
-	fs.StringVar(&o.ConfigMap, "config-map", o.ConfigMap, "ConfigMap with the key function-config.yaml"+where)
-	fs.StringVar(&o.LogConfigMap, "log-config-map", o.LogConfigMap, "ConfigMap with the key log-config.yaml"+where)
+// Flags declares --config-map and --log-config-map.
+func (o *Options) Flags(fs *flags.Set) {
+	const (
+		where  = ", in the pod's namespace or as namespace/name; what it says changes what flags say while the process runs. Empty: none"
+		demand = "be a name, or namespace/name"
+	)
+	fs.String(&o.ConfigMap, "config-map", "ConfigMap with the key function-config.yaml"+where).Must(isName(o.ConfigMap), demand)
+	fs.String(&o.LogConfigMap, "log-config-map", "ConfigMap with the key log-config.yaml"+where).Must(isName(o.LogConfigMap), demand)
 }
 
-// Validate returns all errors.
-func (o *Options) Validate() error {
-	return errors.Join(validate("--config-map", o.ConfigMap), validate("--log-config-map", o.LogConfigMap))
-}
-
-func validate(flag, text string) error {
-	if text == "" {
-		return nil
-	}
+// isName reports whether a text is empty, a name or namespace/name.
+func isName(text string) bool {
 	namespace, name, qualified := strings.Cut(text, "/")
 	if !qualified {
 		namespace, name = "default", text
 	}
-	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return fmt.Errorf("%s %q: must be a name, or namespace/name", flag, text)
-	}
-	return nil
+	return text == "" || len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
 // nameOf parses the ConfigMap that a flag names.

@@ -27,6 +27,7 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/watch"
 	"github.com/rouse-run/rouse/internal/settings"
@@ -389,11 +390,11 @@ func TestOptionsNameConfigMaps(t *testing.T) {
 		"": true, "rouse-config": true, "rouse-system/rouse-config": true, "a/b/c": false, "/a": false, "A": false, "a/": false,
 	} {
 		o := Options{ConfigMap: text}
-		require.Equal(t, ok, o.Validate() == nil, text)
+		require.Equal(t, ok, flags.Validate(&o) == nil, text)
 		o = Options{LogConfigMap: text}
-		require.Equal(t, ok, o.Validate() == nil, text)
+		require.Equal(t, ok, flags.Validate(&o) == nil, text)
 	}
-	require.ErrorContains(t, (&Options{ConfigMap: "A"}).Validate(), `--config-map "A": must be a name, or namespace/name`)
+	require.ErrorContains(t, flags.Validate(&Options{ConfigMap: "A"}), `--config-map must be a name, or namespace/name, is "A"`)
 	name, err := nameOf("rouse-system/rouse-config")
 	require.NoError(t, err)
 	require.Equal(t, types.NamespacedName{Namespace: "rouse-system", Name: "rouse-config"}, name)

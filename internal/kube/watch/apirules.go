@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +20,7 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/flags"
 )
 
 // APIRuleSettings configure the gateways that APIRules may name. Gateways and the controller need the same settings.
@@ -33,27 +32,20 @@ type APIRuleSettings struct {
 	// GatewayAPI allows APIRules to name Gateways of Gateway API; its CRDs have to be installed.
 	GatewayAPI bool
 	// Authorizers are the names that extAuth may use.
-	Authorizers map[string]bool
+	Authorizers []string
 }
 
-// BindFlags adds flags for all settings except Authorizers.
-func (s *APIRuleSettings) BindFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&s.Enabled, "apirules", s.Enabled, "serve APIRules, whose CustomResourceDefinition has to be there")
+// Flags declares the flags of all settings but Authorizers.
+func (s *APIRuleSettings) Flags(fs *flags.Set) {
+	fs.Bool(&s.Enabled, "apirules", "serve APIRules, whose CustomResourceDefinition has to be there")
 	fs.Var(&domains{s}, "gateway-domain",
 		"gateway that APIRules may name and that Rouse itself is, with its domain: namespace/name=example.com; repeatable")
-	fs.BoolVar(&s.GatewayAPI, "gateway-api", s.GatewayAPI, "let APIRules name Gateways of gateway.networking.k8s.io/v1 too")
-}
-
-// Validate returns all errors.
-func (s *APIRuleSettings) Validate() error {
-	var problems []error
 	for _, gateway := range slices.SortedFunc(maps.Keys(s.Domains), byName) {
 		domain := s.Domains[gateway]
-		if full, ok := apirule.FullHost(v2.Host(domain), nil); !ok || strings.HasPrefix(full, "*.") {
-			problems = append(problems, fmt.Errorf("--gateway-domain %s: %q is not a domain such as example.com", gateway, domain))
-		}
+		full, ok := apirule.FullHost(v2.Host(domain), nil)
+		fs.Require(ok && !strings.HasPrefix(full, "*."), "--gateway-domain %s: %q is not a domain such as example.com", gateway, domain)
 	}
-	return errors.Join(problems...)
+	fs.Bool(&s.GatewayAPI, "gateway-api", "let APIRules name Gateways of gateway.networking.k8s.io/v1 too")
 }
 
 func byName(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }

@@ -21,6 +21,7 @@ import (
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
@@ -28,11 +29,11 @@ func TestSettingsOfAPIRulesComeFromFlags(t *testing.T) {
 	t.Parallel()
 	settings := APIRuleSettings{}
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	settings.BindFlags(fs)
+	flags.Bind(fs, &settings)
 	require.NoError(t, fs.Parse([]string{
 		"--apirules", "--gateway-api", "--gateway-domain=kyma-system/kyma-gateway=example.com", "--gateway-domain=shop/own=shop.example.com",
 	}))
-	require.NoError(t, settings.Validate())
+	require.NoError(t, flags.Validate(&settings))
 	require.Equal(t, APIRuleSettings{Enabled: true, GatewayAPI: true, Domains: map[types.NamespacedName]string{
 		{Namespace: "kyma-system", Name: "kyma-gateway"}: "example.com", {Namespace: "shop", Name: "own"}: "shop.example.com",
 	}}, settings)
@@ -57,10 +58,10 @@ func TestADomainOfAGatewayIsRefused(t *testing.T) {
 			t.Parallel()
 			settings := APIRuleSettings{}
 			fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-			settings.BindFlags(fs)
+			flags.Bind(fs, &settings)
 			err := fs.Parse([]string{"--gateway-domain=" + text})
 			if err == nil {
-				err = settings.Validate()
+				err = flags.Validate(&settings)
 			}
 			require.ErrorContains(t, err, message)
 		})
