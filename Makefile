@@ -292,7 +292,7 @@ generate: ## Generate deepcopy functions, CRDs and the reference of their fields
 
 .PHONY: baseline
 baseline: ## Keep the CRDs and the settings of streams and consumers of this checkout as those of the release before (at the commit of a release)
-	@$(GO) test ./internal/testing/crdcompat -run ReleaseBefore -renew && $(GO) test ./internal/broker -run TheOneBefore -renew
+	@$(GO) test ./internal/testing/crdcompat -run PreviousRelease -renew && $(GO) test ./internal/broker -run TheOneBefore -renew
 
 .PHONY: fmt
 fmt: ## Format the Go code

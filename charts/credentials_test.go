@@ -20,7 +20,7 @@ import (
 
 const madeByAJob = "credentials that a Job makes"
 
-// made are the Secrets that the Job of an installation writes, by its own arguments.
+// made returns the Secrets that the Job of an installation writes, given its arguments.
 func made(t *testing.T, all objects) map[string]*corev1.Secret {
 	t.Helper()
 	jobs := slices.DeleteFunc(of[*batchv1.Job](all), func(j *batchv1.Job) bool { return !strings.HasPrefix(j.Name, "rouse-credentials-") })
@@ -28,7 +28,7 @@ func made(t *testing.T, all objects) map[string]*corev1.Secret {
 	o := &credentials.Options{}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.BindFlags(flags)
-	flags.ParseErrorsAllowlist.UnknownFlags = true // those of every process
+	flags.ParseErrorsAllowlist.UnknownFlags = true // flags of every process
 	require.NoError(t, flags.Parse(jobs[0].Spec.Template.Spec.Containers[0].Args))
 	require.NoError(t, o.Validate())
 	kube := fake.NewClientBuilder().Build()
@@ -42,7 +42,7 @@ func made(t *testing.T, all objects) map[string]*corev1.Secret {
 	return secrets
 }
 
-func TestAJobMakesTheSecretsThatTheChartWouldMake(t *testing.T) {
+func TestJobGeneratesTheSameSecretsAsTheChart(t *testing.T) {
 	t.Parallel()
 	byJob := made(t, renderedInstallations(t)[madeByAJob])
 	byChart := map[string]*corev1.Secret{}
@@ -59,7 +59,7 @@ func TestAJobMakesTheSecretsThatTheChartWouldMake(t *testing.T) {
 	}
 }
 
-func TestWithoutLookingIntoTheClusterTheSameIsRenderedEachTime(t *testing.T) {
+func TestRenderingWithoutClusterAccessIsReproducible(t *testing.T) {
 	t.Parallel()
 	set := values{"credentials.madeBy=job", "nats.users.enabled=true", "scaler.tls.enabled=true"}
 	one, err := renderChart(t.Context(), set)
