@@ -300,7 +300,7 @@ func decode(document []byte) (client.Object, error) {
 	}
 	typed, ok := object.(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("%T is no object", object)
+		return nil, fmt.Errorf("%T is not an object", object)
 	}
 	return typed, nil
 }

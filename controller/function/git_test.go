@@ -237,7 +237,7 @@ func refusesCostlyKey(w *fixture, _ *fakeRepositories) {
 		fn.Spec.Source.GitRepository.Auth = &v1alpha2.RepositoryAuth{Type: v1alpha2.RepositoryAuthSSHKey, SecretName: "costly"}
 	})
 	condition := w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonSourceUpdateFailed)
-	require.Equal(t, "Getting git authorization data failed: while parsing git authorization secret: 'key' is no private key that can be "+
-		"used: it takes 2000 rounds of bcrypt to decrypt, and at most 128 are made. Encrypt it again by ssh-keygen -p -a 24. Correct Secret "+
+	require.Equal(t, "Getting git authorization data failed: while parsing git authorization secret: 'key' is not a usable private key: "+
+		"it takes 2000 rounds of bcrypt to decrypt, and at most 128 are made. Encrypt it again by ssh-keygen -p -a 24. Correct Secret "+
 		w.namespace+"/costly, or spec.source.gitRepository.auth", condition.Message)
 }

@@ -266,7 +266,7 @@ func TestProblemsNameTheLineOfTheField(t *testing.T) {
 			[]string{"x.yaml:15: is no YAML: found character that cannot start any token (indent with spaces"},
 		},
 		"a list": {
-			map[string]string{"x.yaml": price + "---\n- a\n"}, []string{"x.yaml:14: is no object: it has no fields"},
+			map[string]string{"x.yaml": price + "---\n- a\n"}, []string{"x.yaml:14: is not an object: it has no fields"},
 		},
 		"the same object twice": {
 			map[string]string{"x.yaml": price, "y.yaml": price},

@@ -369,7 +369,7 @@ func TestSecretsOfEveryFormAreRead(t *testing.T) {
 		"key":                    {AuthKey, "kubernetes.io/ssh-auth", map[string][]byte{"ssh-privatekey": private}, ""},
 		"key in any Secret":      {AuthKey, "Opaque", map[string][]byte{"key": private}, ""},
 		"key without key":        {AuthKey, "Opaque", map[string][]byte{"ssh-privatekey": private}, "missing 'key'"},
-		"key that is malformed":  {AuthKey, "Opaque", map[string][]byte{"key": []byte("no")}, "is no private key"},
+		"key that is malformed":  {AuthKey, "Opaque", map[string][]byte{"key": []byte("no")}, "is not a usable private key"},
 		"basic in an SSH Secret": {AuthBasic, "kubernetes.io/ssh-auth", map[string][]byte{"ssh-privatekey": private}, "inconsistent secret type"},
 		"key in a basic Secret":  {AuthKey, "kubernetes.io/basic-auth", map[string][]byte{"username": []byte("a")}, "inconsistent secret type"},
 	} {
