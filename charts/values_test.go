@@ -90,7 +90,7 @@ func TestInvalidValuesAreRejectedWithTheReason(t *testing.T) {
 		"a priority of Kubernetes' own":        {values{"priorityClass.value=2000000000"}, []string{"/priorityClass/value", "maximum: got 2×10⁰⁹, want 1×10⁰⁹"}},
 		"a priority in words":                  {values{"priorityClass.name=Very High"}, []string{"/priorityClass/name", "does not match pattern"}},
 		"DNS at a port that there is not":      {values{"networkPolicies.dnsPorts={65536}"}, []string{"/networkPolicies/dnsPorts/0", "maximum: got 65,536, want 65,535"}},
-		"callers that nobody selects":          {values{"functions.networkPolicies.from[0].pods=a"}, []string{"/functions/networkPolicies/from/0", "additional properties 'pods' not allowed"}},
+		"callers without a selector":           {values{"functions.networkPolicies.from[0].pods=a"}, []string{"/functions/networkPolicies/from/0", "additional properties 'pods' not allowed"}},
 		"a port of no protocol":                {values{"functions.networkPolicies.egress[0].ports[0].protocol=HTTP"}, []string{"/functions/networkPolicies/egress/0/ports/0/protocol"}},
 		"a Git check without a pause":          {values{"git.checkInterval=1s"}, []string{"/git/checkInterval", "does not match pattern"}},
 		"a network without its size":           {values{"controller.deniedCIDRs={10.0.0.1}"}, []string{"/controller/deniedCIDRs/0", "does not match pattern"}},

@@ -101,15 +101,15 @@ func TestLastCommitIsTheNewestBuiltOrRunning(t *testing.T) {
 		jobs []batchv1.Job
 		want string
 	}{
-		"none before the first check":                 {fn: fn},
-		"the running commit":                          {fn: with(runsCommit(t, one)), want: one},
-		"the commit being built":                      {fn: with(runsCommit(t, one)), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}, want: two},
-		"the first commit being built":                {fn: fn, jobs: []batchv1.Job{*gitBuild(t, fn, one, 0)}, want: one},
-		"the newest of several":                       {fn: fn, jobs: []batchv1.Job{*gitBuild(t, fn, two, time.Hour), *gitBuild(t, fn, three, 0)}, want: three},
-		"none whose build is being deleted":           {fn: with(runsCommit(t, one)), jobs: []batchv1.Job{*going}, want: one},
-		"none that was found by another reference":    {fn: with(runsCommit(t, one), another), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}},
-		"none that was built from another directory":  {fn: with(runsCommit(t, one), elsewhere), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}},
-		"none of a build that does not name a commit": {fn: fn, jobs: []batchv1.Job{*jobFor(attempt{target: "t", inputs: "i"})}},
+		"none before the first check":       {fn: fn},
+		"the running commit":                {fn: with(runsCommit(t, one)), want: one},
+		"the commit being built":            {fn: with(runsCommit(t, one)), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}, want: two},
+		"the first commit being built":      {fn: fn, jobs: []batchv1.Job{*gitBuild(t, fn, one, 0)}, want: one},
+		"the newest of several":             {fn: fn, jobs: []batchv1.Job{*gitBuild(t, fn, two, time.Hour), *gitBuild(t, fn, three, 0)}, want: three},
+		"not from a build in deletion":      {fn: with(runsCommit(t, one)), jobs: []batchv1.Job{*going}, want: one},
+		"not by another reference":          {fn: with(runsCommit(t, one), another), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}},
+		"not from another directory":        {fn: with(runsCommit(t, one), elsewhere), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}},
+		"not from a build without a commit": {fn: fn, jobs: []batchv1.Job{*jobFor(attempt{target: "t", inputs: "i"})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -242,7 +242,7 @@ func TestProblemsNameTheLineOfTheField(t *testing.T) {
 			edit(public, "    noAuth", "    nope: 1\n    noAuth"),
 			[]string{`x.yaml:13: APIRule default/public: unknown field "spec.rules[0].nope"`},
 		},
-		"an APIRule of a version that is no longer served": {
+		"an APIRule of a version no longer served": {
 			edit(public, "/v2", "/v1beta1"),
 			[]string{`x.yaml:2: APIRule default/public: no matches for kind "APIRule" in version "gateway.kyma-project.io/v1beta1" (use gateway.kyma-project.io/v2)`},
 		},

@@ -122,7 +122,7 @@ func TestFunction(t *testing.T) {
 		"a repository needs a URL": {
 			change: repository("nowhere"), want: `source.gitRepository.URL: parse "nowhere": invalid URI for request`,
 		},
-		"a GitRepository of v1alpha1 that is missing is named, with what to do": {
+		"a missing GitRepository of v1alpha1 is reported with a remedy": {
 			change: func(fn *v1alpha2.Function) {
 				repository("")(fn)
 				fn.Annotations = map[string]string{v1alpha1.AnnotationGitRepository: "code"}
