@@ -26,14 +26,14 @@ COPY runtimes runtimes
 COPY scaler scaler
 COPY tools/supply tools/supply
 
-# The notices of what is compiled in; a licence that is not allowed ends the build.
+# The notices of the compiled packages; a licence that is not allowed ends the build.
 COPY LICENSE /notices/
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     go run -C tools/supply ./licenses -C /src -platforms linux/amd64,linux/arm64 -o /notices/THIRD_PARTY_NOTICES \
     ./cmd/builder ./cmd/controller ./cmd/eventbridge ./cmd/gateway ./cmd/operator ./cmd/registryproxy ./cmd/scaler
 
 ARG TARGETOS TARGETARCH VERSION=devel COMMIT= DATE=
-# The FIPS 140-3 module that was validated. It is off unless a pod asks for it.
+# The validated FIPS 140-3 module. It is off unless a pod enables it.
 ENV CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH GOFIPS140=v1.0.0
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     mkdir /out && build=github.com/rouse-run/rouse/internal/daemon && \

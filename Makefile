@@ -25,12 +25,12 @@ GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lin
 ACTIONLINT     := $(GO) tool -modfile="$(CURDIR)/tools/lint/actions/go.mod" actionlint
 SUPPLY    := $(GO) run -C tools/supply
 MODULES   := . e2e/cluster e2e/cluster/components/network-policies e2e/bench/own e2e/bindings tools tools/pack tools/release tools/supply
-# Those whose tests run beside the root's; what makes releases has a target of its own.
+# The modules with tests that run beside the root's; the release tools have a separate target.
 TESTED    := e2e/cluster e2e/cluster/components/network-policies tools tools/supply
 # kube-apiserver, etcd, nats-server and other programs that tests start, which the cluster's cache keeps.
 ASSETS    := assets=$$($(CLUSTERS) assets) && export KUBEBUILDER_ASSETS=$$assets PATH="$$assets:$$PATH"
 SUITE     := bin/suite -C "$(CURDIR)"
-# A release's has to be named: what Git describes is none.
+# A release must name its version: the output of git describe is not a release's version.
 RELEASE_VERSION := $(VERSION)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 # What the binaries say of themselves. Their time is the commit's: the same source gives the same binary.
@@ -107,7 +107,7 @@ packages:
 assets:
 	@$(CLUSTERS) assets
 
-# actionlint knows the inputs of actions by their tags, not by the digests that pin them.
+# actionlint has the inputs of actions by their tags, not by the digests that pin them.
 .PHONY: lint
 lint: ## Lint the Go code and the workflows
 	@failed=0; for module in $(MODULES); do echo "lint $$module"; \
@@ -121,7 +121,7 @@ licenses: ## Write the licences of all that is compiled in to bin/THIRD_PARTY_NO
 
 # VULNDB_REQUIRED=1 makes it a failure that the database of vulnerabilities cannot be asked.
 .PHONY: vulncheck
-vulncheck: ## Fail when a known vulnerability is reachable; says so when the database cannot be asked (VULNDB_REQUIRED, GOVULNDB)
+vulncheck: ## Fail when a known vulnerability is reachable; report an unavailable database (VULNDB_REQUIRED, GOVULNDB)
 	@tools/supply/vulncheck.sh . ./cmd/... ./runtimes/...
 
 .PHONY: supply
@@ -170,7 +170,7 @@ test-run: ## The README's first command, once
 	@$(MAKE) run ARGS=--once
 
 .PHONY: cluster-programs
-cluster-programs: ## Compile and fetch what the local cluster runs, which make cluster and make test-e2e do else
+cluster-programs: ## Compile and fetch the local cluster's programs, which make cluster and make test-e2e do otherwise
 	@$(CLUSTERS) programs
 
 .PHONY: test-e2e
@@ -187,7 +187,7 @@ e2e-gateway: ## From outside through Envoy Gateway to a sleeping Function, on th
 	  $(GO) test -tags e2e -count=1 -timeout 30m -v ./e2e/gateway
 
 .PHONY: e2e-serverless
-e2e-serverless: cluster ## A Serverless that brings, changes, repairs and removes the Function controller while Functions serve, on the local cluster
+e2e-serverless: cluster ## A Serverless that installs, changes, repairs and removes the Function controller while Functions serve, on the local cluster
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 15m -v ./e2e/serverless
 
 .PHONY: e2e-nodes
@@ -291,8 +291,8 @@ generate: ## Generate deepcopy functions, CRDs and the reference of their fields
 	@$(GO) run ./docs/reference
 
 .PHONY: baseline
-baseline: ## Keep the CRDs and the settings of streams and consumers of this checkout as those of the release before (at the commit of a release)
-	@$(GO) test ./internal/testing/crdcompat -run ReleaseBefore -renew && $(GO) test ./internal/broker -run TheOneBefore -renew
+baseline: ## Save the CRDs and the settings of streams and consumers of this checkout as the previous release's (at the commit of a release)
+	@$(GO) test ./internal/testing/crdcompat -run PreviousRelease -renew && $(GO) test ./internal/broker -run TheOneBefore -renew
 
 .PHONY: fmt
 fmt: ## Format the Go code

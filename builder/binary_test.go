@@ -212,7 +212,7 @@ func TestASourceThatDoesNotCompileSaysWhere(t *testing.T) {
 		"no Handle":          {strings.Replace(goHandler, "Handle", "handle", 1), "", language.SourceInvalid, "there is no func Handle in handler.go; write one of"},
 		"another signature":  {"package handler\n\nfunc Handle(s string) {}\n", "", language.SourceInvalid, "handler.go: Handle is a func(s string); write one of"},
 		"a package main":     {strings.Replace(goHandler, "package handler", "package main", 1), "", language.SourceInvalid, "handler.go:1: the package must not be main"},
-		"C":                  {goHandler + "\n", "x", language.SourceInvalid, `"x" is no directive`},
+		"C":                  {goHandler + "\n", "x", language.SourceInvalid, `"x" is not a directive`},
 		"an unknown package": {strings.Replace(goHandler, `"context"`, `"contexts"`, 1), "", language.SourceInvalid, "contexts is not in std"},
 		"a module that is missing": {
 			goPlain, "", language.SourceInvalid, "handler.go:7: no module in spec.source.inline.dependencies provides github.com/google/uuid; add it there",

@@ -34,7 +34,7 @@ func TestTheAdminAPIHasAPortAServiceAndNoTokenOfItsOwn(t *testing.T) {
 	}
 }
 
-// allRights are those that the admin API asks for.
+// allRights returns all permissions that the admin API checks.
 func allRights() []identity.Right {
 	return []identity.Right{
 		identity.ListSubscriptions(""), identity.ListDeadLetters(""), identity.GetDeadLetter(""),
@@ -42,7 +42,7 @@ func allRights() []identity.Right {
 	}
 }
 
-// grants reports whether a role has a right, as RBAC does.
+// grants reports whether a role includes a permission, as RBAC does.
 func grants(role *rbacv1.ClusterRole, right identity.Right) bool {
 	resource := right.Resource
 	if right.Subresource != "" {
@@ -53,7 +53,7 @@ func grants(role *rbacv1.ClusterRole, right identity.Right) bool {
 	})
 }
 
-func TestRolesHaveTheRightsOfTheAdminAPI(t *testing.T) {
+func TestRolesGrantThePermissionsOfTheAdminAPI(t *testing.T) {
 	t.Parallel()
 	all := render(t, nil)
 	view, edit := named[*rbacv1.ClusterRole](t, all, "rouse-view"), named[*rbacv1.ClusterRole](t, all, "rouse-edit")
@@ -61,8 +61,8 @@ func TestRolesHaveTheRightsOfTheAdminAPI(t *testing.T) {
 	require.Equal(t, "true", edit.Labels["rbac.authorization.k8s.io/aggregate-to-edit"])
 	for _, right := range allRights() {
 		reads := right.Verb == "list" || right.Verb == "watch"
-		require.Equal(t, reads, grants(view, right), "view may see no event and change nothing: %s", right)
-		require.True(t, grants(edit, right) || grants(view, right), "edit has what view has, by aggregation: %s", right)
+		require.Equal(t, reads, grants(view, right), "view must not read events or write: %s", right)
+		require.True(t, grants(edit, right) || grants(view, right), "edit must include view, by aggregation: %s", right)
 		require.True(t, grants(named[*rbacv1.ClusterRole](t, all, "rouse-admin"), right), right)
 	}
 	binding := named[*rbacv1.ClusterRoleBinding](t, all, "rouse-admin")
@@ -72,7 +72,7 @@ func TestRolesHaveTheRightsOfTheAdminAPI(t *testing.T) {
 	require.False(t, *account.AutomountServiceAccountToken)
 	require.False(t, slices.ContainsFunc(of[*appsv1.Deployment](all), func(d *appsv1.Deployment) bool {
 		return d.Spec.Template.Spec.ServiceAccountName == account.Name
-	}), "no pod has its token")
+	}), "no pod may mount its token")
 }
 
 func TestADisabledAdminAPIHasNoObjects(t *testing.T) {

@@ -34,7 +34,7 @@ func TestAReleaseDoesNotTakeTheCRDOfAPIRulesFromAnotherOwner(t *testing.T) {
 	require.Contains(t, out, "CustomResourceDefinition apirules.gateway.kyma-project.io exists and is not of Rouse")
 	require.Contains(t, out, "Set apiRules.enabled=false")
 	out, err = try(append(install, "--set", "crds.enabled=false")...)
-	require.NoError(t, err, "the release has no CRD: "+out)
+	require.NoError(t, err, "a release without the CRD: "+out)
 	out, err = try(append(install, "--set", "apiRules.enabled=false")...)
 	require.NoError(t, err, out)
 
@@ -50,10 +50,10 @@ func TestAReleaseDoesNotTakeTheCRDOfAPIRulesFromAnotherOwner(t *testing.T) {
 
 	change(map[string]string{"app.kubernetes.io/part-of": "rouse"}, nil)
 	out, err = try(install...)
-	require.NoError(t, err, "an earlier release of Rouse has left it: "+out)
+	require.NoError(t, err, "the CRD of an earlier release of Rouse: "+out)
 }
 
-// controllerOf are the arguments of the controller, and the groups of which it has rights.
+// controllerOf returns the arguments of the controller, and the API groups of its permissions.
 func controllerOf(t *testing.T, set values) (args, groups []string) {
 	t.Helper()
 	all := render(t, set)
@@ -67,7 +67,7 @@ func controllerOf(t *testing.T, set values) (args, groups []string) {
 	return named[*appsv1.Deployment](t, all, "rouse-controller").Spec.Template.Spec.Containers[0].Args, groups
 }
 
-func TestTheControllerKnowsWhatAPIRulesMayName(t *testing.T) {
+func TestControllerGetsTheGatewaysThatAPIRulesMayName(t *testing.T) {
 	t.Parallel()
 	args, groups := controllerOf(t, installations["with APIRules of all kinds"])
 	for _, want := range []string{
@@ -85,18 +85,18 @@ func TestTheControllerKnowsWhatAPIRulesMayName(t *testing.T) {
 	require.NotContains(t, groups, "gateway.networking.k8s.io")
 }
 
-func TestGatewayAPIIsTakenWhereItIs(t *testing.T) {
+func TestGatewayAPIIsUsedWhereItIsInstalled(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		wanted string
 		there  []string
 		want   bool
 	}{
-		"it is there":                 {"auto", []string{"--api-versions=gateway.networking.k8s.io/v1"}, true},
-		"it is not there":             {"auto", nil, false},
-		"it is to come":               {"enabled", nil, true},
-		"it is there and not for us":  {"disabled", []string{"--api-versions=gateway.networking.k8s.io/v1"}, false},
-		"it is there in an old state": {"auto", []string{"--api-versions=gateway.networking.k8s.io/v1beta1"}, false},
+		"installed":                   {"auto", []string{"--api-versions=gateway.networking.k8s.io/v1"}, true},
+		"not installed":               {"auto", nil, false},
+		"installed later":             {"enabled", nil, true},
+		"installed but disabled":      {"disabled", []string{"--api-versions=gateway.networking.k8s.io/v1"}, false},
+		"installed in an old version": {"auto", []string{"--api-versions=gateway.networking.k8s.io/v1beta1"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -39,13 +39,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func TestARealAPIServerTakesEveryObjectAndEveryPodUnderRestricted(t *testing.T) {
+func TestAPIServerAcceptsEveryObjectAndEveryPodUnderRestricted(t *testing.T) {
 	env := cluster.Environment(t)
 	restrictedNamespace(t, env)
 	for _, name := range []string{"keda", kymaSystem} {
 		createNamespace(t, env, name)
 	}
-	t.Cleanup(func() { // else no release could be installed any more without taking it over
+	t.Cleanup(func() { // otherwise later tests would have to take the objects over
 		ofReleases := client.MatchingLabels{"app.kubernetes.io/instance": "rouse"}
 		require.NoError(t, env.Client.DeleteAllOf(context.WithoutCancel(t.Context()), &schedulingv1.PriorityClass{}, ofReleases))
 	})
@@ -56,7 +56,7 @@ func TestARealAPIServerTakesEveryObjectAndEveryPodUnderRestricted(t *testing.T) 
 				case *unstructured.Unstructured:
 					continue // of the Prometheus operator or KEDA: its kind is not installed
 				case *schedulingv1.PriorityClass:
-					// No pod is taken without it.
+					// Pods require their ServiceAccount.
 					require.NoError(t, client.IgnoreAlreadyExists(env.Client.Create(t.Context(), typed.DeepCopy())))
 				}
 				dryApply(t, env.Client, object)
@@ -79,7 +79,7 @@ func TestAReleaseIsInstalledUpgradedAndUninstalledWithoutATrace(t *testing.T) {
 	restrictedNamespace(t, env)
 	run := helmOn(t, env.Config)
 
-	// The CRDs are there already, as in a cluster that has Kyma.
+	// The CRDs exist already, as in a cluster with Kyma.
 	out := run("install", "rouse", chart, "--take-ownership")
 	require.Contains(t, out, "KEDA was not found in this cluster")
 	require.Contains(t, out, "no default StorageClass")
@@ -99,19 +99,19 @@ func TestAReleaseIsInstalledUpgradedAndUninstalledWithoutATrace(t *testing.T) {
 	require.Contains(t, controller.Spec.Template.Spec.Containers[0].Args, "--nats-url=nats://nats.messaging")
 	require.Equal(t, "rouse-1000", controller.Spec.Template.Spec.PriorityClassName, "a class keeps its value for ever, so another value is another class")
 
-	run("uninstall", "rouse", "--no-hooks") // no Job ends without a kubelet
+	run("uninstall", "rouse", "--no-hooks") // without a kubelet no Job completes
 	require.Empty(t, leftovers(t, env))
 	for _, name := range []string{"functions.serverless.kyma-project.io", "subscriptions.eventing.kyma-project.io"} {
 		require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{}), "the CRDs stay")
 	}
 }
 
-func TestAnUpgradeWithReusedValuesKeepsWhatWasChosenAndMadeUp(t *testing.T) {
+func TestUpgradeWithReusedValuesKeepsChosenAndGeneratedValues(t *testing.T) {
 	env := cluster.Environment(t)
 	restrictedNamespace(t, env)
 	run := helmOn(t, env.Config)
 	run("install", "rouse", chart, "--take-ownership", "--set", "runtimes.python314=null", "--set", "priorityClassName=system-cluster-critical", "--set", "nats.users.enabled=true")
-	defer run("uninstall", "rouse", "--no-hooks") // no Job ends without a kubelet
+	defer run("uninstall", "rouse", "--no-hooks") // without a kubelet no Job completes
 	users := &corev1.Secret{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-nats"}, users))
 	before := users.Data
@@ -130,7 +130,7 @@ func TestAnUpgradeWithReusedValuesKeepsWhatWasChosenAndMadeUp(t *testing.T) {
 	require.NotContains(t, args, "--runtime-image=python314=")
 }
 
-// registryLogin is the Secret of builds and the registry itself.
+// registryLogin returns the Secret for builds and the registry.
 func registryLogin(t *testing.T, env *envtest.Environment) map[string][]byte {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -138,7 +138,7 @@ func registryLogin(t *testing.T, env *envtest.Environment) map[string][]byte {
 	return secret.Data
 }
 
-// helmOn runs Helm on a cluster, with a home of its own.
+// helmOn returns a function that runs Helm on a cluster, with a separate home directory.
 func helmOn(t *testing.T, config *rest.Config) func(args ...string) string {
 	t.Helper()
 	try := tryHelmOn(t, config)
@@ -150,7 +150,7 @@ func helmOn(t *testing.T, config *rest.Config) func(args ...string) string {
 	}
 }
 
-// tryHelmOn is the same for what may fail.
+// tryHelmOn is helmOn for commands that may fail.
 func tryHelmOn(t *testing.T, config *rest.Config) func(args ...string) (string, error) {
 	t.Helper()
 	home := t.TempDir()
@@ -197,7 +197,7 @@ func dryApply(t *testing.T, kube client.Client, object client.Object) {
 	require.NoError(t, err, "%s %s", untyped.GetKind(), untyped.GetName())
 }
 
-// claimsOf names the claims that a StatefulSet adds to its pods.
+// claimsOf returns the names of the claims that a StatefulSet adds to its pods.
 func claimsOf(all objects, name string) []string {
 	var claims []string
 	for _, set := range of[*appsv1.StatefulSet](all) {
@@ -210,7 +210,7 @@ func claimsOf(all objects, name string) []string {
 	return claims
 }
 
-// leftovers lists what belongs to the release, apart from the CRDs.
+// leftovers lists the objects of the release, except the CRDs.
 func leftovers(t *testing.T, env *envtest.Environment) []string {
 	t.Helper()
 	var found []string
@@ -227,7 +227,7 @@ func leftovers(t *testing.T, env *envtest.Environment) []string {
 		require.NoError(t, json.Unmarshal(text, items))
 		for _, item := range items.Items {
 			if item.DeletionTimestamp != nil {
-				continue // a claim, which waits for a controller that is not there
+				continue // a claim, whose controller does not run here
 			}
 			found = append(found, item.Namespace+"/"+item.Name)
 		}

@@ -21,7 +21,7 @@ func TestEventbridgeFlagsFollowTheValues(t *testing.T) {
 		set  values
 		want []string
 	}{
-		"as it comes": {nil, []string{
+		"by default": {nil, []string{
 			"--service=rouse-system/rouse-eventbridge", "--storage-watermark=0.95", "--quota-share=0.5", "--sink-endpoints=pods", "--max-request-size=65536", "--max-reply-size=1048576",
 			"--max-batch-size=1048576", "--max-batch-events=256", "--event-type-series=500", "--publish-max-bytes=67108864",
 			"--publish-max-pending=1024", "--publish-timeout=5s", "--delivery-max-in-flight=1000", "--delivery-max-bytes=67108864", "--journal-events=20000",
@@ -82,7 +82,7 @@ func TestAccessRulesAreAFlagOfAllComponents(t *testing.T) {
 	require.Equal(t, []string{"tokenreviews", "subjectaccessreviews"}, reviews(nil))
 	without := values{"eventbridge.admin.enabled=false"}
 	require.Equal(t, []string{"tokenreviews"}, reviews(append(without, set...)))
-	require.Empty(t, reviews(without), "no token is asked for, so no component may create reviews")
+	require.Empty(t, reviews(without), "without required tokens no component may create reviews")
 }
 
 func TestTheCertificatesOfSinksAreAFile(t *testing.T) {
@@ -99,7 +99,7 @@ func TestTheCertificatesOfSinksAreAFile(t *testing.T) {
 				DefaultMode:          new(int32(0o440)),
 			}},
 		},
-		"of a Secret, and no other file": {
+		"of a Secret, with one file": {
 			values{"sinks.ca.secret=roots", "sinks.ca.key=roots.pem", "eventbridge.admin.enabled=false"},
 			corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 				SecretName:  "roots",

@@ -25,7 +25,7 @@ import (
 	"github.com/rouse-run/rouse/internal/flags"
 )
 
-// installationOf is what a release says to its operator.
+// installationOf returns the description of the installation for its operator.
 func installationOf(t *testing.T, all objects) *resources.Installation {
 	t.Helper()
 	read, err := resources.ParseInstallation([]byte(named[*corev1.ConfigMap](t, all, "rouse-installation").Data["installation.yaml"]))
@@ -33,7 +33,7 @@ func installationOf(t *testing.T, all objects) *resources.Installation {
 	return read
 }
 
-// broughtBy are the Deployment and the NetworkPolicy of the Function controller that an operator makes.
+// broughtBy returns the Deployment and the NetworkPolicy of the Function controller that an operator creates.
 func broughtBy(t *testing.T, installation *resources.Installation) (*appsv1.Deployment, *networkingv1.NetworkPolicy) {
 	t.Helper()
 	owner := &operatorv1alpha1.Serverless{ObjectMeta: metav1.ObjectMeta{Namespace: kymaSystem, Name: "default", UID: "1"}}
@@ -53,7 +53,7 @@ func broughtBy(t *testing.T, installation *resources.Installation) (*appsv1.Depl
 	return deployment, policy
 }
 
-func TestTheOperatorBringsTheChartsOwnFunctionController(t *testing.T) {
+func TestOperatorInstallsTheSameFunctionControllerAsTheChart(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{operated, operatedAnywhere} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func requireSameFlags(t *testing.T, own, brought, left *appsv1.Deployment) {
 	}
 }
 
-// requireSamePods compares all else of the pods. What differs is named here.
+// requireSamePods compares all other fields of the pods. Expected differences are listed here.
 func requireSamePods(t *testing.T, own, brought *appsv1.Deployment) {
 	t.Helper()
 	want, got := own.Spec.Template.Spec.DeepCopy(), brought.Spec.Template.Spec.DeepCopy()
@@ -131,7 +131,7 @@ func requireSamePods(t *testing.T, own, brought *appsv1.Deployment) {
 	}
 }
 
-func TestTheFunctionControllerThatIsBroughtKnowsItsFlags(t *testing.T) {
+func TestInstalledFunctionControllerSupportsItsFlags(t *testing.T) {
 	t.Parallel()
 	dir, err := binaries()
 	require.NoError(t, err)

@@ -50,7 +50,7 @@ func TestV1alpha1IsServedAndNeverStored(t *testing.T) {
 	require.Contains(t, named[*appsv1.Deployment](t, all, "rouse-controller").Spec.Template.Spec.Containers[0].Args, "--conversion-address=:9443")
 }
 
-func TestTheConversionWebhookTakesAnotherCertificate(t *testing.T) {
+func TestConversionWebhookUsesAConfiguredCertificate(t *testing.T) {
 	t.Parallel()
 	all := render(t, installations["older Functions by another certificate"])
 	crd := named[*apiextensionsv1.CustomResourceDefinition](t, all, crdOfFunctions)
@@ -67,7 +67,7 @@ func TestV1alpha1IsSwitchedOnAndOffAgain(t *testing.T) {
 	restrictedNamespace(t, env)
 	run, try := helmOn(t, env.Config), tryHelmOn(t, env.Config)
 	run("install", "rouse", chart, "--take-ownership", "--set", "functions.v1alpha1.enabled=true")
-	defer run("uninstall", "rouse", "--no-hooks") // no Job ends without a kubelet
+	defer run("uninstall", "rouse", "--no-hooks") // without a kubelet no Job completes
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: crdOfFunctions}, crd))
 	require.Len(t, crd.Spec.Versions, 2)
@@ -79,7 +79,7 @@ func TestV1alpha1IsSwitchedOnAndOffAgain(t *testing.T) {
 	require.Equal(t, before, crd.Spec.Conversion.Webhook.ClientConfig.CABundle, "an upgrade keeps the certificate")
 
 	off := []string{"upgrade", "rouse", chart, "--set", "functions.v1alpha1.enabled=false"}
-	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter} // nobody runs the webhook
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter} // no webhook runs here
 	require.NoError(t, env.Client.Update(t.Context(), crd))
 	fn := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "serverless.kyma-project.io/v1alpha1", "kind": "Function", "metadata": map[string]any{"namespace": "default", "name": "older"},
@@ -95,11 +95,11 @@ func TestV1alpha1IsSwitchedOnAndOffAgain(t *testing.T) {
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: crdOfFunctions}, crd))
 	require.Len(t, crd.Spec.Versions, 1)
 	require.Equal(t, apiextensionsv1.NoneConverter, crd.Spec.Conversion.Strategy)
-	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: crdOfGitRepositories}, crd), "it stays, with what was stored")
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Name: crdOfGitRepositories}, crd), "the CRD must stay, with its objects")
 }
 
-// No label names an API server, so that its addresses are the operator's to say.
-func TestNetworkPolicyAdmitsConversionsFromWhereTheOperatorSays(t *testing.T) {
+// No label identifies an API server, so the operator has to configure its addresses.
+func TestNetworkPolicyAdmitsConversionsFromConfiguredAddresses(t *testing.T) {
 	t.Parallel()
 	const serves = "functions.v1alpha1.enabled=true"
 	for _, tc := range []struct {

@@ -9,7 +9,7 @@ import (
 //go:embed rouse/files/crds/*.yaml
 var crds embed.FS
 
-// CRDs are the CustomResourceDefinitions of the chart, as YAML.
+// CRDs returns the CustomResourceDefinitions of the chart, as YAML.
 func CRDs() ([][]byte, error) {
 	names, err := fs.Glob(crds, "rouse/files/crds/*.yaml")
 	if err != nil {

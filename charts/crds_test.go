@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestAnUpgradeIsRefusedWhileObjectsMayBeStoredInAVersionThatItDoesNotHave(t *testing.T) {
+func TestUpgradeIsRejectedWhileObjectsMayBeStoredInAMissingVersion(t *testing.T) {
 	env := cluster.Environment(t)
 	restrictedNamespace(t, env)
 	try := tryHelmOn(t, env.Config)
@@ -42,7 +42,7 @@ func TestAnUpgradeIsRefusedWhileObjectsMayBeStoredInAVersionThatItDoesNotHave(t 
 	require.Contains(t, out, "kubectl get functions.v1alpha2.serverless.kyma-project.io -A -o json | kubectl replace -f -")
 	require.Contains(t, out, `-p '{"status":{"storedVersions":["v1alpha2"]}}'`)
 	out, err = try(append(install, "--set", "crds.enabled=false")...)
-	require.NoError(t, err, "the release has no CRD: "+out)
+	require.NoError(t, err, "a release without the CRD: "+out)
 
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"storedVersions":["v1alpha2"]}}`))
@@ -52,7 +52,7 @@ func TestAnUpgradeIsRefusedWhileObjectsMayBeStoredInAVersionThatItDoesNotHave(t 
 	require.NoError(t, err, out)
 }
 
-func TestAReleaseIsRefusedWithWhichHelmWouldDeleteTheCRDs(t *testing.T) {
+func TestReleaseThatWouldDeleteTheCRDsIsRejected(t *testing.T) {
 	env := cluster.Environment(t)
 	restrictedNamespace(t, env)
 	try := tryHelmOn(t, env.Config)

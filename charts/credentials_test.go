@@ -21,7 +21,7 @@ import (
 
 const madeByAJob = "credentials that a Job makes"
 
-// made are the Secrets that the Job of an installation writes, by its own arguments.
+// made returns the Secrets that the Job of an installation writes, given its arguments.
 func made(t *testing.T, all objects) map[string]*corev1.Secret {
 	t.Helper()
 	jobs := slices.DeleteFunc(of[*batchv1.Job](all), func(j *batchv1.Job) bool { return !strings.HasPrefix(j.Name, "rouse-credentials-") })
@@ -29,7 +29,7 @@ func made(t *testing.T, all objects) map[string]*corev1.Secret {
 	o := credentials.DefaultOptions()
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.Bind(fs, o)
-	fs.ParseErrorsAllowlist.UnknownFlags = true // those of every process
+	fs.ParseErrorsAllowlist.UnknownFlags = true // flags of every process
 	require.NoError(t, fs.Parse(jobs[0].Spec.Template.Spec.Containers[0].Args))
 	require.NoError(t, flags.Validate(o))
 	kube := fake.NewClientBuilder().Build()
@@ -43,7 +43,7 @@ func made(t *testing.T, all objects) map[string]*corev1.Secret {
 	return secrets
 }
 
-func TestAJobMakesTheSecretsThatTheChartWouldMake(t *testing.T) {
+func TestJobGeneratesTheSameSecretsAsTheChart(t *testing.T) {
 	t.Parallel()
 	byJob := made(t, renderedInstallations(t)[madeByAJob])
 	byChart := map[string]*corev1.Secret{}
@@ -60,7 +60,7 @@ func TestAJobMakesTheSecretsThatTheChartWouldMake(t *testing.T) {
 	}
 }
 
-func TestWithoutLookingIntoTheClusterTheSameIsRenderedEachTime(t *testing.T) {
+func TestRenderingWithoutClusterAccessIsReproducible(t *testing.T) {
 	t.Parallel()
 	set := values{"credentials.madeBy=job", "nats.users.enabled=true", "scaler.tls.enabled=true"}
 	one, err := renderChart(t.Context(), set)

@@ -18,7 +18,7 @@ import (
 // Local mode and the benchmarks run the components without the chart.
 func TestTheChartsValuesAreTheDefaultsOfTheFlags(t *testing.T) {
 	t.Parallel()
-	// What a cluster alone has, or each installation for itself.
+	// Values that only exist in a cluster, or that each installation sets.
 	own := map[string]bool{
 		"service": true, "admin-address": true, "nats-url": true, "namespace": true,
 		"gateway-service": true, "chain-key-file": true,

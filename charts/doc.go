@@ -1,6 +1,6 @@
-// Package charts has the CRDs of the Helm chart that lies beside it, and checks that chart.
+// Package charts embeds the CRDs of the Helm chart beside it, and tests the chart.
 //
-// Its tests render the chart with Helm itself for several sets of values, decode every object strictly into its
-// type, and check them against the project's rules: restricted pods, least rights, a NetworkPolicy for
-// every pod, and only flags that the binaries know.
+// Its tests render the chart with Helm for several sets of values, decode every object strictly into its type, and
+// check the project's rules: restricted pods, least privilege, a NetworkPolicy for every pod, and only flags that the
+// binaries support.
 package charts

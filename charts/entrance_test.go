@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/gateway/apirules"
 )
 
-func TestWithoutAPIRulesAGatewayIsNotToBeReachedFromOutside(t *testing.T) {
+func TestGatewayWithoutAPIRulesIsNotExposed(t *testing.T) {
 	t.Parallel()
 	all := render(t, values{"apiRules.tls.secretNames={shop}", "apiRules.trustedProxies={10.0.0.0/8}"})
 	for _, service := range of[*corev1.Service](all) {
@@ -34,7 +34,7 @@ func TestTheServiceOfAPIRulesLeadsToTheGateways(t *testing.T) {
 	all := render(t, values{"apiRules.enabled=true", "apiRules.service.externalTrafficPolicy=Local"})
 	service := named[*corev1.Service](t, all, "rouse-gateway-http")
 	require.Equal(t, corev1.ServiceTypeClusterIP, service.Spec.Type)
-	require.Empty(t, service.Spec.ExternalTrafficPolicy, "a ClusterIP has none")
+	require.Empty(t, service.Spec.ExternalTrafficPolicy, "a ClusterIP Service has no traffic policy")
 	require.Equal(t, named[*appsv1.Deployment](t, all, "rouse-gateway").Spec.Selector.MatchLabels, service.Spec.Selector)
 	require.Len(t, service.Spec.Ports, 1)
 	require.Equal(t, int32(80), service.Spec.Ports[0].Port)
@@ -58,14 +58,14 @@ func TestCertificatesAreInOrderAndMayComeLater(t *testing.T) {
 	require.Contains(t, args, "--tls-address=:8443")
 	require.Contains(t, args, "--tls-dir=/etc/rouse/tls")
 	volume := named[*appsv1.Deployment](t, all, "rouse-gateway").Spec.Template.Spec.Volumes[0]
-	paths := []string{"000-shop/tls.crt", "001-catalog/tls.crt"} // the first is for clients that ask for no other
+	paths := []string{"000-shop/tls.crt", "001-catalog/tls.crt"} // the first is for clients without SNI
 	for i, source := range volume.Projected.Sources {
-		require.True(t, ptr.Deref(source.Secret.Optional, false), "a Secret that is missing keeps no pod from starting")
+		require.True(t, ptr.Deref(source.Secret.Optional, false), "a missing Secret must not prevent a pod from starting")
 		require.Equal(t, paths[i], source.Secret.Items[0].Path)
 	}
 }
 
-func TestAuthorizersAreGivenToTheGatewaysAndAChangeRestartsThem(t *testing.T) {
+func TestGatewaysGetTheAuthorizersAndRestartOnAChange(t *testing.T) {
 	t.Parallel()
 	set := values{
 		"apiRules.enabled=true", "apiRules.authorizers[0].name=sessions", "apiRules.authorizers[0].service=sessions.auth.svc",
@@ -102,7 +102,7 @@ func TestGatewaysReadAPIRulesAndGatewaysOfGatewayAPIOnlyWhereTheyServeThem(t *te
 	}
 }
 
-func TestTheGatewaysPolicyLetsClientsOfAPIRulesInAndKeysAndServicesOut(t *testing.T) {
+func TestGatewayPolicyAllowsClientsOfAPIRulesIssuersAndServices(t *testing.T) {
 	t.Parallel()
 	all := render(t, values{"apiRules.enabled=true", "apiRules.tls.secretNames={shop}"})
 	policy := named[*networkingv1.NetworkPolicy](t, all, "rouse-gateway").Spec

@@ -11,7 +11,7 @@ import (
 	"github.com/rouse-run/rouse/internal/fips"
 )
 
-// requireMode looks at how a process is asked for the mode. Those that are not ours know no flag for it.
+// requireMode checks the mode of a process. Programs of third parties have no flag for it.
 func requireMode(t *testing.T, container *corev1.Container, mode fips.Mode, ours bool, name string) {
 	t.Helper()
 	setting := ""
@@ -29,11 +29,11 @@ func requireMode(t *testing.T, container *corev1.Container, mode fips.Mode, ours
 	require.Equal(t, []string{"--fips-mode=" + string(mode)}, flag, name)
 }
 
-func TestEveryProcessOfAReleaseIsAskedForTheFIPSMode(t *testing.T) {
+func TestEveryProcessOfAReleaseGetsTheFIPSMode(t *testing.T) {
 	t.Parallel()
 	for text, mode := range map[string]fips.Mode{
 		"fips.mode=off": fips.Off, "fips.mode=on": fips.On, "fips.mode=only": fips.Only,
-		"fips.mode=true": fips.On, "fips.mode=false": fips.Off, "fips=null": fips.Off, // as YAML reads on and off, and values of before
+		"fips.mode=true": fips.On, "fips.mode=false": fips.Off, "fips=null": fips.Off, // YAML's forms of on and off, and values of earlier versions
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()

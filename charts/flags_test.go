@@ -27,7 +27,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 	}
 	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", dir + "/"}
 	for _, command := range commands {
-		if name := filepath.Base(command); name != "rouse" { // takes as long as all others to link
+		if name := filepath.Base(command); name != "rouse" { // linking it takes as long as all others together
 			args = append(args, "./cmd/"+name)
 		}
 	}
@@ -40,10 +40,10 @@ var binaries = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// builtInto is the folder of the binaries, or nothing while no test has built them.
+// builtInto is the folder of the binaries, empty until a test has built them.
 var builtInto string
 
-func TestEveryBinaryKnowsTheFlagsThatTheChartGivesIt(t *testing.T) {
+func TestBinariesSupportTheFlagsOfTheChart(t *testing.T) {
 	t.Parallel()
 	dir, err := binaries()
 	require.NoError(t, err)
@@ -52,10 +52,11 @@ func TestEveryBinaryKnowsTheFlagsThatTheChartGivesIt(t *testing.T) {
 	for name, all := range renderedInstallations(t) {
 		for _, w := range workloads(all) {
 			if w.component() == "nats" {
-				continue // it is not ours
+				continue // not our binary
 			}
 			container := w.Pod.Spec.Containers[0]
-			// Flags are read in order, so --help is reached only when those before it are known and their values parse.
+			// Flags are parsed in order, so --help is reached only if the preceding flags are known and their values
+			// parse.
 			args := slices.Concat(container.Command[1:], container.Args, []string{"--help"})
 			out, err := exec.CommandContext(ctx, filepath.Join(dir, container.Command[0]), args...).CombinedOutput()
 			require.NoError(t, err, "%s, %s: %s", name, w.GetName(), out)

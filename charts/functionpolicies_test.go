@@ -19,7 +19,7 @@ import (
 
 var boundedFunctions = values{"functions.networkPolicies.enabled=true"}
 
-// rulesOf are what the controller gets for the NetworkPolicies of Functions, nil without.
+// rulesOf returns the controller's rules for the NetworkPolicies of Functions, or nil.
 func rulesOf(t *testing.T, all objects) *resources.NetworkRules {
 	t.Helper()
 	for _, arg := range argsOf(t, all, "rouse-controller") {
@@ -42,7 +42,7 @@ func verbsOn(role *rbacv1.ClusterRole, resource string) []string {
 	return verbs
 }
 
-func TestFunctionsHaveNetworkPoliciesOnlyWhereTheyAreAskedFor(t *testing.T) {
+func TestFunctionsHaveNetworkPoliciesOnlyOnRequest(t *testing.T) {
 	t.Parallel()
 	off, on := render(t, nil), render(t, boundedFunctions)
 	require.Nil(t, rulesOf(t, off))
@@ -50,10 +50,10 @@ func TestFunctionsHaveNetworkPoliciesOnlyWhereTheyAreAskedFor(t *testing.T) {
 	require.Equal(t, []string{"get", "list", "watch", "create", "patch", "delete"},
 		verbsOn(named[*rbacv1.ClusterRole](t, on, "rouse-controller"), "networkpolicies"))
 	require.Equal(t, of[*networkingv1.NetworkPolicy](off)[0].Name, of[*networkingv1.NetworkPolicy](on)[0].Name)
-	require.Len(t, of[*networkingv1.NetworkPolicy](on), len(of[*networkingv1.NetworkPolicy](off)), "those of Functions are the controller's")
+	require.Len(t, of[*networkingv1.NetworkPolicy](on), len(of[*networkingv1.NetworkPolicy](off)), "the controller creates the policies of Functions")
 }
 
-func TestRulesForFunctionsNameThePodsOfTheReleaseAndTheValues(t *testing.T) {
+func TestRulesForFunctionsSelectThePodsOfTheRelease(t *testing.T) {
 	t.Parallel()
 	all := render(t, slices.Concat(boundedFunctions, values{
 		"functions.networkPolicies.from[0].podSelector.matchLabels.calls=functions",
@@ -92,8 +92,8 @@ func selects(t *testing.T, selector *metav1.LabelSelector, pod map[string]string
 	return made.Matches(labels.Set(pod))
 }
 
-// Else whoever a Function's NetworkPolicy keeps out would call it by a gateway.
-func TestGatewaysAreNoWayAroundTheNetworkPoliciesOfFunctions(t *testing.T) {
+// Otherwise a client that a Function's NetworkPolicy blocks could call it through a gateway.
+func TestGatewaysDoNotBypassTheNetworkPoliciesOfFunctions(t *testing.T) {
 	t.Parallel()
 	callers := func(set ...string) []networkingv1.NetworkPolicyPeer {
 		all := render(t, append(slices.Clone(boundedFunctions), set...))
@@ -129,10 +129,10 @@ func TestAReleaseThatSwitchesNetworkPoliciesOffMayDeleteThem(t *testing.T) {
 		return verbsOn(role, "networkpolicies")
 	}
 	run("install", "rouse", chart, "--take-ownership", "--set", boundedFunctions[0])
-	defer run("uninstall", "rouse", "--no-hooks") // no Job ends without a kubelet
+	defer run("uninstall", "rouse", "--no-hooks") // without a kubelet no Job completes
 	require.Contains(t, verbs(), "create")
 	run("upgrade", "rouse", chart, "--set", "functions.networkPolicies.enabled=false")
 	require.Equal(t, []string{"list", "delete"}, verbs())
 	run("upgrade", "rouse", chart, "--reuse-values")
-	require.Empty(t, verbs(), "once they are gone it has no right more than before")
+	require.Empty(t, verbs(), "after the removal it must have no additional permissions")
 }

@@ -24,7 +24,7 @@ func argsOf(t *testing.T, all objects, deployment string) []string {
 	return named[*appsv1.Deployment](t, all, deployment).Spec.Template.Spec.Containers[0].Args
 }
 
-func TestControllerAndScalerKnowTheGatewaysByTheirHeadlessService(t *testing.T) {
+func TestControllerAndScalerGetTheGatewaysHeadlessService(t *testing.T) {
 	t.Parallel()
 	all := render(t, nil)
 	service := named[*corev1.Service](t, all, "rouse-gateway")
@@ -37,7 +37,7 @@ func TestControllerAndScalerKnowTheGatewaysByTheirHeadlessService(t *testing.T) 
 	}
 }
 
-func TestADisabledGatewayHasNoObjectsAndNobodyKnowsIt(t *testing.T) {
+func TestDisabledGatewayHasNoObjectsOrReferences(t *testing.T) {
 	t.Parallel()
 	all := render(t, values{"gateway.enabled=false", "metrics.podMonitor.enabled=true"})
 	for _, object := range all {
@@ -54,14 +54,14 @@ func TestADisabledGatewayHasNoObjectsAndNobodyKnowsIt(t *testing.T) {
 	}
 }
 
-func TestTheGatewaysPolicyLetsEveryoneCallFunctionsAndTwoComponentsAskForTheLoad(t *testing.T) {
+func TestGatewayPolicyAllowsCallsFromEveryoneAndLoadRequestsFromTwoComponents(t *testing.T) {
 	t.Parallel()
 	all := render(t, nil)
 	policy := named[*networkingv1.NetworkPolicy](t, all, "rouse-gateway").Spec
 	require.Len(t, policy.Ingress, 2)
 
 	calls := policy.Ingress[0]
-	require.Empty(t, calls.From, "whoever may call a Function's pods may wake it")
+	require.Empty(t, calls.From, "every client that may call a Function's pods may wake it")
 	require.Len(t, calls.Ports, 1)
 	require.Equal(t, activation.FirstPort, calls.Ports[0].Port.IntValue())
 	require.Equal(t, int32(activation.LastPort), ptr.Deref(calls.Ports[0].EndPort, 0))
@@ -78,7 +78,7 @@ func TestTheGatewaysPolicyLetsEveryoneCallFunctionsAndTwoComponentsAskForTheLoad
 	}
 }
 
-func TestTheScalerMayAskGatewaysAndPodsForTheirLoad(t *testing.T) {
+func TestScalerPolicyAllowsLoadRequestsToGatewaysAndPods(t *testing.T) {
 	t.Parallel()
 	all := render(t, nil)
 	var gateways, pods int
@@ -89,13 +89,13 @@ func TestTheScalerMayAskGatewaysAndPodsForTheirLoad(t *testing.T) {
 			require.Equal(t, "gateway", rule.To[0].PodSelector.MatchLabels["app.kubernetes.io/component"])
 		case "8080":
 			pods++
-			require.NotNil(t, rule.To[0].NamespaceSelector, "Functions are in any namespace, and nothing outside of the cluster is one")
+			require.NotNil(t, rule.To[0].NamespaceSelector, "Functions are in any namespace of the cluster")
 		}
 	}
 	require.Equal(t, []int{1, 1}, []int{gateways, pods})
 }
 
-func TestOneGraceHoldsForScalerAndGateway(t *testing.T) {
+func TestScalerAndGatewayHaveTheSameGrace(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		set   values
@@ -119,7 +119,7 @@ func TestMetricsOfTheGatewayAreScraped(t *testing.T) {
 	require.True(t, monitored)
 }
 
-func TestSlicesOfActivatorsAreDeletedWhenTheControllerIsGone(t *testing.T) {
+func TestSlicesOfActivatorsAreDeletedAfterTheController(t *testing.T) {
 	t.Parallel()
 	all := render(t, nil)
 	job := named[*batchv1.Job](t, all, "rouse-uninstall-slices")

@@ -50,20 +50,20 @@ func TestDashboardsAndAlertsUseExistingMetrics(t *testing.T) {
 				name = suffix.ReplaceAllString(name, "")
 			}
 			asked[name] = true
-			require.True(t, known[name], "%s asks for %s, which there is not among %v", where, name, slices.Sorted(maps.Keys(known)))
+			require.True(t, known[name], "%s uses %s, which is not among %v", where, name, slices.Sorted(maps.Keys(known)))
 		}
 		require.NotEmpty(t, asked, where)
 	}
 }
 
-// registeredMetrics names what the processes register.
+// registeredMetrics returns the names of the processes' metrics.
 func registeredMetrics(t *testing.T) map[string]bool {
 	t.Helper()
 	options := broker.DefaultOptions()
 	options.URL = "nats://" + loopback.Address(t)
 	conn, err := broker.Connect(t.Context(), options, logr.Discard())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(t.Context()) }) // there is no server to say goodbye to
+	t.Cleanup(func() { _ = conn.Close(t.Context()) }) // there is no server to disconnect from
 
 	registry := prometheus.NewRegistry()
 	store := jetstream.NewStore(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream)
@@ -118,5 +118,5 @@ func TestDashboardsAreFoundByGrafana(t *testing.T) {
 		ids[panel.ID] = true
 		require.LessOrEqual(t, panel.GridPos.X+panel.GridPos.W, 24, panel.Title)
 	}
-	require.Empty(t, of[*unstructured.Unstructured](render(t, nil)), "nothing needs the Prometheus operator by default")
+	require.Empty(t, of[*unstructured.Unstructured](render(t, nil)), "by default no object may need the Prometheus operator")
 }

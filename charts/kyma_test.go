@@ -33,14 +33,14 @@ func TestTheAliasOfKymasPublisherLeadsToTheEventbridge(t *testing.T) {
 	}
 }
 
-func TestFunctionsPublishWhereTheChartSays(t *testing.T) {
+func TestFunctionsPublishToTheConfiguredAddress(t *testing.T) {
 	t.Parallel()
 	const address = "http://eventing-publisher-proxy.kyma-system.svc.cluster.local/publish"
 	all := render(t, values{"publisherAddress=" + address})
 	require.Equal(t, address, functionConfig(t, all).PublisherAddress)
 }
 
-func TestTheControllerLooksForEventingManagerUnlessItIsAllowed(t *testing.T) {
+func TestControllerChecksForEventingManagerUnlessItIsAllowed(t *testing.T) {
 	t.Parallel()
 	const flag = "--allow-eventing-manager"
 	args := func(set values) []string {
@@ -50,7 +50,7 @@ func TestTheControllerLooksForEventingManagerUnlessItIsAllowed(t *testing.T) {
 	require.Contains(t, args(values{"kyma.allowEventingManager=true"}), flag)
 }
 
-func TestAReleaseBesideEventingManagerHasToBeAllowed(t *testing.T) {
+func TestReleaseWithEventingManagerMustBeAllowed(t *testing.T) {
 	env := cluster.Environment(t)
 	restrictedNamespace(t, env)
 	createNamespace(t, env, kymaSystem)
@@ -83,7 +83,7 @@ func TestAReleaseBesideEventingManagerHasToBeAllowed(t *testing.T) {
 	stopped.Spec.Replicas = new(int32(0))
 	require.NoError(t, env.Client.Patch(t.Context(), stopped, client.MergeFrom(manager)))
 	out, err = try(install...)
-	require.NoError(t, err, "one that is stopped deletes nothing: "+out)
+	require.NoError(t, err, "a stopped eventing-manager deletes nothing: "+out)
 }
 
 func TestTheAliasRefusesToReplaceKymasService(t *testing.T) {
@@ -121,7 +121,7 @@ func TestTheAliasNeedsItsNamespace(t *testing.T) {
 	require.Contains(t, out, "there is no namespace kyma-system: create it with kubectl create namespace kyma-system")
 }
 
-// removeNamespace does what the namespace controller would, which does not run here.
+// removeNamespace acts as the namespace controller, which does not run here.
 func removeNamespace(t *testing.T, env *envtest.Environment, name string) {
 	t.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}

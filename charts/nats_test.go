@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
-func TestTheChartGivesItsUsersThePermissionsThatTheDocumentationHas(t *testing.T) {
+func TestUsersOfTheChartHaveTheDocumentedPermissions(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/nats.md")
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestTheComponentsAreUsersOfTheChartsOwnNATS(t *testing.T) {
 
 	server := natstest.Start(t, natstest.WithAuthorizationFile(t, natsConfig(t, all, secret.StringData["passwords.conf"])))
 	streams := broker.DefaultStreamOptions()
-	streams.Name = "events" // as that installation has it
+	streams.Name = "events" // the stream's name in that installation
 	require.NoError(t, login(t, server, secret, "controller").EnsureStreams(t.Context(), streams))
 	for _, component := range []string{"eventbridge", "scaler"} {
 		_, err := login(t, server, secret, component).Backlog(t.Context(), "events", "orders")
@@ -50,7 +50,7 @@ func TestTheComponentsAreUsersOfTheChartsOwnNATS(t *testing.T) {
 	}
 }
 
-// natsConfig is the file that the chart's NATS reads, with its passwords beside it.
+// natsConfig writes the configuration of the chart's NATS, with its passwords, and returns the path.
 func natsConfig(t *testing.T, all objects, passwords string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,7 +60,7 @@ func natsConfig(t *testing.T, all objects, passwords string) string {
 	return file
 }
 
-func TestTheChartsNATSHasSyncedWhatItConfirms(t *testing.T) {
+func TestChartsNATSSyncsBeforeItConfirms(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{"": "always", "nats.syncInterval=2m": "2m0s"} {
 		config := named[*corev1.ConfigMap](t, render(t, values{set}), "rouse-nats").Data["nats.conf"]

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestNoRightIsAWildcardAndOnlyTheControllerReadsSecrets(t *testing.T) {
+func TestNoPermissionIsAWildcardAndOnlyTheControllerReadsSecrets(t *testing.T) {
 	t.Parallel()
 	for _, all := range renderedInstallations(t) {
 		require.NotEmpty(t, of[*rbacv1.ClusterRole](all))
@@ -38,9 +38,9 @@ func requireNarrow(t *testing.T, role string, rules []rbacv1.PolicyRule) {
 			require.NotContains(t, list, "*", role)
 		}
 		require.Empty(t, rule.NonResourceURLs, role)
-		if role != "rouse-controller" && role != "rouse-functions" { // which needs those that Functions name
+		if role != "rouse-controller" && role != "rouse-functions" { // which needs the Secrets that Functions name
 			if role == "rouse-credentials" && (len(rule.ResourceNames) > 0 || slices.Equal(rule.Verbs, []string{"create"})) {
-				continue // those that it makes; that it may create others cannot be limited
+				continue // limited to those that it creates; creation cannot be limited by name
 			}
 			require.NotContains(t, rule.Resources, "secrets", role)
 		}
@@ -63,7 +63,7 @@ func TestTheDataPlaneOnlyReads(t *testing.T) {
 	}
 }
 
-// An endpoint counts where a pod of the Service's namespace has its address.
+// An endpoint requires a pod of the Service's namespace with its address.
 func TestTheDataPlaneListsAndWatchesPodsAndNoPartOfThem(t *testing.T) {
 	t.Parallel()
 	all := render(t, nil)
@@ -101,7 +101,7 @@ func TestServicesLeadToNamedPortsOfOneWorkload(t *testing.T) {
 	for _, all := range renderedInstallations(t) {
 		for _, service := range of[*corev1.Service](all) {
 			if service.Spec.Type == corev1.ServiceTypeExternalName {
-				continue // it leads to another Service
+				continue // it refers to another Service
 			}
 			var behind []workload
 			for _, w := range workloads(all) {
@@ -158,7 +158,7 @@ func TestRuntimesFollowTheImageUnlessTheyHaveTheirOwn(t *testing.T) {
 		"--runtime-image=nodejs22=rouse-runtime-nodejs22:dev")
 }
 
-func TestCRDsAreRenderedAsGeneratedAndKeptUnlessToldOtherwise(t *testing.T) {
+func TestCRDsAreRenderedAsGeneratedAndKeptByDefault(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(chart, "files", "crds", "*.yaml"))
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestCRDsAreRenderedAsGeneratedAndKeptUnlessToldOtherwise(t *testing.T) {
 	require.Empty(t, of[*apiextensionsv1.CustomResourceDefinition](render(t, append(slices.Clone(all), "crds.enabled=false"))))
 }
 
-func TestCRDsOfOptionsAreOnlyThereWhenAskedFor(t *testing.T) {
+func TestOptionalCRDsAreRenderedOnlyOnRequest(t *testing.T) {
 	t.Parallel()
 	for _, crd := range of[*apiextensionsv1.CustomResourceDefinition](render(t, nil)) {
 		require.NotContains(t, []string{"gateway.kyma-project.io", "operator.kyma-project.io"}, crd.Spec.Group)

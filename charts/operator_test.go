@@ -29,7 +29,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-func TestRightsAreDividedAndNoneIsAddedWhenAnOperatorBringsTheFunctionController(t *testing.T) {
+func TestPermissionsAreSplitWithAnOperatorAndNoneIsAdded(t *testing.T) {
 	t.Parallel()
 	rights := func(roles ...*rbacv1.ClusterRole) map[string]bool {
 		all := map[string]bool{}
@@ -52,7 +52,7 @@ func TestRightsAreDividedAndNoneIsAddedWhenAnOperatorBringsTheFunctionController
 	require.Empty(t, verbsOn(role(with, "rouse-controller"), "networkpolicies"))
 }
 
-func TestTheOperatorWritesByNameAndHoldsNoRightThatItGives(t *testing.T) {
+func TestOperatorWritesByNameAndHoldsNoPermissionThatItGrants(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{operated, operatedAnywhere} {
 		all := renderedInstallations(t)[name]
@@ -92,7 +92,7 @@ func TestTheOperatorWritesByNameAndHoldsNoRightThatItGives(t *testing.T) {
 	require.Equal(t, []string{namespace}, namespaces, "as it comes the operator works in its own namespace")
 }
 
-func TestUninstallingTakesTheServerlessesFunctionControllersAlong(t *testing.T) {
+func TestUninstallRemovesFunctionControllersOfServerlesses(t *testing.T) {
 	t.Parallel()
 	job := named[*batchv1.Job](t, renderedInstallations(t)[operated], "rouse-uninstall-serverless")
 	require.Equal(t, "post-delete", job.Annotations["helm.sh/hook"], "when no operator makes them again")
@@ -105,8 +105,8 @@ func TestUninstallingTakesTheServerlessesFunctionControllersAlong(t *testing.T) 
 	}
 }
 
-// The operator runs here with the rights that the chart gives it, and no others.
-func TestTheOperatorsRightsAreEnoughToBringAndRemoveAFunctionController(t *testing.T) {
+// The operator runs here with exactly the permissions of the chart.
+func TestOperatorsPermissionsSufficeToInstallAndRemoveAFunctionController(t *testing.T) {
 	const timeout = time.Minute
 	env := cluster.Environment(t)
 	restrictedNamespace(t, env)
@@ -205,7 +205,7 @@ func TestTheOperatorsRightsAreEnoughToBringAndRemoveAFunctionController(t *testi
 	}, timeout, 50*time.Millisecond, "%+v", &one.Status)
 }
 
-// provide makes an object, which goes with the test.
+// provide creates an object, which is deleted after the test.
 func provide(t *testing.T, kube client.Client, object client.Object) {
 	t.Helper()
 	made, ok := object.DeepCopyObject().(client.Object)

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// A real API server checks the restricted level itself; this test checks what that level does not require.
+// A real API server checks the restricted level; this test checks additional requirements.
 func TestEveryContainerRunsAsOurUserOnAReadOnlyRoot(t *testing.T) {
 	t.Parallel()
 	for name, all := range renderedInstallations(t) {
@@ -38,7 +38,7 @@ func TestEveryDeploymentSurvivesANodeDrainAndIsProbed(t *testing.T) {
 		drained := map[string]bool{}
 		for _, deployment := range of[*appsv1.Deployment](all) {
 			if deployment.Name == "rouse-registry" {
-				continue // one pod on one volume
+				continue // a single pod with one volume
 			}
 			drained[deployment.Name] = true
 			pod := deployment.Spec.Template
@@ -67,7 +67,7 @@ func TestEveryDeploymentSurvivesANodeDrainAndIsProbed(t *testing.T) {
 	}
 }
 
-// drains are the --...drain-timeout flags, in seconds.
+// drains returns the --...drain-timeout flags, in seconds.
 func drains(t *testing.T, args []string) map[string]int64 {
 	t.Helper()
 	found := map[string]int64{}
@@ -131,7 +131,7 @@ func TestNetworkPoliciesAllowOnlyNeededTraffic(t *testing.T) {
 	require.Empty(t, named[*networkingv1.NetworkPolicy](t, all, "rouse-registry").Spec.Egress)
 }
 
-func TestEveryComponentReachesDNSWhereTheValuesSay(t *testing.T) {
+func TestEveryComponentReachesDNSOnTheConfiguredPorts(t *testing.T) {
 	t.Parallel()
 	for want, set := range map[string]values{
 		"53/UDP 53/TCP 8053/UDP 8053/TCP": nil,
@@ -140,7 +140,7 @@ func TestEveryComponentReachesDNSWhereTheValuesSay(t *testing.T) {
 	} {
 		for _, policy := range of[*networkingv1.NetworkPolicy](render(t, append(values{"crds.keep=false"}, set...))) {
 			if len(policy.Spec.Egress) == 0 {
-				continue // of NATS and the registry, which ask nobody
+				continue // of NATS and the registry, which send no DNS queries
 			}
 			var ports []string
 			for _, port := range policy.Spec.Egress[0].Ports {
@@ -174,7 +174,7 @@ func TestAnExternalNATSMayBeReachedOnItsPorts(t *testing.T) {
 	}
 }
 
-func TestGoKeepsBelowTheMemoryLimit(t *testing.T) {
+func TestGoMemoryLimitIsBelowTheContainersLimit(t *testing.T) {
 	t.Parallel()
 	for name, all := range renderedInstallations(t) {
 		for _, w := range workloads(all) {
@@ -195,7 +195,7 @@ func TestGoKeepsBelowTheMemoryLimit(t *testing.T) {
 	}
 }
 
-func TestSecretsReachAPodAsFilesAlone(t *testing.T) {
+func TestSecretsReachPodsOnlyAsFiles(t *testing.T) {
 	t.Parallel()
 	all := render(t, installations["external NATS with credentials and TLS"])
 	for _, deployment := range of[*appsv1.Deployment](all) {
@@ -254,11 +254,11 @@ func TestProfilesAreOnTheLoopbackOfEveryProcessAndOnlyWhereTheyAreEnabled(t *tes
 		require.NotContains(t, strings.Join(before.Spec.Template.Spec.Containers[0].Args, " "), "pprof", deployment.Name)
 		require.Equal(t, before.Spec.Template.Spec.Containers[0].Ports, deployment.Spec.Template.Spec.Containers[0].Ports, deployment.Name)
 	}
-	require.Equal(t, of[*networkingv1.NetworkPolicy](without), of[*networkingv1.NetworkPolicy](with), "a forwarded port is none of theirs")
+	require.Equal(t, of[*networkingv1.NetworkPolicy](without), of[*networkingv1.NetworkPolicy](with), "policies do not apply to forwarded ports")
 	require.Equal(t, of[*corev1.Service](without), of[*corev1.Service](with))
 }
 
-func TestAllowedSinksAreKnownToAllAndReachedByTheEventbridgeAlone(t *testing.T) {
+func TestAllComponentsGetAllowedSinksAndOnlyTheEventbridgeReachesThem(t *testing.T) {
 	t.Parallel()
 	all := render(t, values{`sinks.allowedHosts={api.example.com,*.svc.cluster.local}`})
 	outside := func(rule networkingv1.NetworkPolicyEgressRule) bool {
@@ -326,7 +326,7 @@ func TestEachComponentGetsItsOwnLoginForNATSAndNoOther(t *testing.T) {
 	}
 }
 
-func TestTheUninstallHookExistsOnlyWhereCRDsGo(t *testing.T) {
+func TestUninstallHookExistsOnlyWhereCRDsAreDeleted(t *testing.T) {
 	t.Parallel()
 	for _, set := range []values{nil, {"crds.enabled=false", "crds.keep=false"}} {
 		for _, job := range of[*batchv1.Job](render(t, set)) {
@@ -342,7 +342,7 @@ func TestTheUninstallHookExistsOnlyWhereCRDsGo(t *testing.T) {
 	require.Less(t, ptr.Deref(job.Spec.ActiveDeadlineSeconds, 0), int64(300), "Helm waits five minutes for a hook")
 }
 
-// selecting returns the objects whose selector fits a pod's labels.
+// selecting returns the objects whose selector matches a pod's labels.
 func selecting[T any](t *testing.T, pod map[string]string, candidates []T, selectorOf func(T) *metav1.LabelSelector) []T {
 	t.Helper()
 	var found []T

@@ -12,10 +12,10 @@ func TestPodsOfAReleaseHaveItsPriorityClass(t *testing.T) {
 	for name, tc := range map[string]struct {
 		set   values
 		class string
-		value int32 // of the class that the chart makes; 0: it makes none
+		value int32 // of the class that the chart creates; 0: none
 		last  string
 	}{
-		"as it comes":               {nil, "rouse-2000000", 2000000, ""},
+		"by default":                {nil, "rouse-2000000", 2000000, ""},
 		"another value":             {values{"priorityClass.value=7"}, "rouse-7", 7, ""},
 		"another name":              {values{"priorityClass.name=urgent"}, "urgent", 2000000, ""},
 		"a class that exists":       {values{"priorityClass.create=false", "priorityClass.name=urgent"}, "urgent", 0, "urgent"},
@@ -28,7 +28,7 @@ func TestPodsOfAReleaseHaveItsPriorityClass(t *testing.T) {
 			for _, w := range workloads(all) {
 				want := tc.class
 				if w.component() == "uninstall-slices" || w.component() == "uninstall-serverless" {
-					want = tc.last // it runs when the release's own class is gone, without which its pod would be refused
+					want = tc.last // it runs after the release's own class was deleted, without which its pod would be rejected
 				}
 				require.Equal(t, want, w.Pod.Spec.PriorityClassName, w.GetName())
 			}
@@ -40,7 +40,7 @@ func TestPodsOfAReleaseHaveItsPriorityClass(t *testing.T) {
 			require.Len(t, classes, 1)
 			require.Equal(t, tc.class, classes[0].Name)
 			require.Equal(t, tc.value, classes[0].Value)
-			require.False(t, classes[0].GlobalDefault, "pods of others have none of it")
+			require.False(t, classes[0].GlobalDefault, "other pods must not get the class")
 		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
-func TestTheRegistrysSecretSaysWhereImagesAreKept(t *testing.T) {
+func TestRegistrySecretDescribesTheRegistry(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		set  values
@@ -110,15 +110,15 @@ func TestTheRegistrysVolumeFollowsItsValues(t *testing.T) {
 	require.NotNil(t, volumes[len(volumes)-1].EmptyDir)
 }
 
-func TestTheRegistryLetsImagesBeDeleted(t *testing.T) {
+func TestRegistryAllowsTheDeletionOfImages(t *testing.T) {
 	t.Parallel()
 	config := registryConfig(t)
 	require.True(t, config.Storage.Delete.Enabled)
-	require.Nil(t, config.Storage.Cache, "what is removed is removed by another process")
+	require.Nil(t, config.Storage.Cache, "another process deletes blobs")
 }
 
-// The registry itself asks for no credentials.
-func TestNothingButItsProxyReachesTheRegistry(t *testing.T) {
+// The registry itself does not authenticate.
+func TestOnlyItsProxyReachesTheRegistry(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "127.0.0.1:5001", registryConfig(t).HTTP.Addr)
 	pod := named[*appsv1.Deployment](t, render(t, nil), "rouse-registry").Spec.Template.Spec

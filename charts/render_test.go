@@ -34,10 +34,10 @@ const (
 	chart     = "rouse"
 )
 
-// certificate looks like one, as far as the chart checks.
+// certificate looks like a certificate to the chart.
 const certificate = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n"
 
-// authority is one, as an API server demands of a webhook.
+// authority is a valid certificate, which an API server requires for a webhook.
 const authority = `-----BEGIN CERTIFICATE-----
 MIIBdjCCARugAwIBAgIUIvwre5IdkreQL7H/ichYwL630ZwwCgYIKoZIzj0EAwIw
 DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjMxMzQxMzVaGA8yMTI2MTAzMDEzNDEz
@@ -56,7 +56,7 @@ const (
 	operatedAnywhere = "a Function controller that a Serverless of any namespace brings"
 )
 
-// installations are the sets of values that every rule is checked with.
+// installations are the sets of values for which every rule is tested.
 var installations = map[string]values{
 	"as it comes": nil,
 	"external NATS with credentials and TLS": {
@@ -154,7 +154,7 @@ func (v values) args() []string {
 	return args
 }
 
-// helm finds the Helm that is pinned in tools, or takes the one that HELM names.
+// helm returns the Helm that is pinned in tools, or the one that HELM names.
 var helm = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("HELM"); path != "" {
 		return path, nil
@@ -163,7 +163,7 @@ var helm = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), err
 })
 
-// runHelm runs Helm on the chart, for a Kubernetes that it does not have to ask.
+// runHelm runs Helm on the chart without a cluster.
 func runHelm(ctx context.Context, command []string, set values) (stdout, stderr string, err error) {
 	path, err := helm()
 	if err != nil {
@@ -180,7 +180,7 @@ func runHelm(ctx context.Context, command []string, set values) (stdout, stderr 
 // objects is a rendered chart.
 type objects []client.Object
 
-// rendered has every installation, made once for all tests, which only read it.
+// rendered contains every installation, rendered once for all tests, which only read it.
 var rendered = sync.OnceValues(func() (map[string]objects, error) {
 	all := map[string]objects{}
 	var mutex sync.Mutex
@@ -208,14 +208,14 @@ func renderedInstallations(t *testing.T) map[string]objects {
 	return all
 }
 
-// renders has what Helm made of values that tests share.
+// renders caches renders of values that tests share.
 var renders sync.Map
 
-// render returns objects of the test's own, which other tests with the same values have got too.
+// render returns the objects of a render, which may be shared with other tests.
 func render(t *testing.T, set values) objects {
 	t.Helper()
 	once, _ := renders.LoadOrStore(strings.Join(set, "\x00"), sync.OnceValues(func() (string, error) {
-		return template(context.Background(), set) // others wait for it, also when this test ends
+		return template(context.Background(), set) // other tests wait for it, even when this one ends
 	}))
 	text, err := once.(func() (string, error))()
 	require.NoError(t, err)
@@ -263,10 +263,10 @@ func decodeAll(text string) (objects, error) {
 	}
 }
 
-// decoded has the objects by their text. Most of a chart is CRDs, which are the same in every render.
+// decoded caches objects by their text. Most of a chart is CRDs, which are the same in every render.
 var decoded sync.Map
 
-// decodeOnce returns a copy of the object that a text describes.
+// decodeOnce returns a copy of a decoded document.
 func decodeOnce(document []byte) (client.Object, error) {
 	known, ok := decoded.Load(string(document))
 	if !ok {
@@ -300,7 +300,7 @@ func decode(document []byte) (client.Object, error) {
 	}
 	typed, ok := object.(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("%T is no object", object)
+		return nil, fmt.Errorf("%T is not an object", object)
 	}
 	return typed, nil
 }
@@ -314,7 +314,7 @@ func isComment(document []byte) bool {
 	return true
 }
 
-// of picks the objects of one type.
+// of returns the objects of one type.
 func of[T client.Object](all objects) []T {
 	var picked []T
 	for _, object := range all {
@@ -325,7 +325,7 @@ func of[T client.Object](all objects) []T {
 	return picked
 }
 
-// named picks one object by type and name.
+// named returns one object by type and name.
 func named[T client.Object](t *testing.T, all objects, name string) T {
 	t.Helper()
 	var found T
@@ -338,7 +338,7 @@ func named[T client.Object](t *testing.T, all objects, name string) T {
 	return found
 }
 
-// workload is anything that makes pods.
+// workload is any object that creates pods.
 type workload struct {
 	metav1.Object
 	Pod corev1.PodTemplateSpec

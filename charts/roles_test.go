@@ -22,7 +22,7 @@ const (
 	writeVerbs = "create update patch delete deletecollection"
 )
 
-// userRights are what view and what edit allow in a namespace; all else is denied.
+// userRights lists the permissions of the roles view and edit in a namespace; all others are denied.
 var userRights = []struct{ group, resource, view, edit string }{
 	{"serverless.kyma-project.io", "functions", readVerbs, readVerbs + " " + writeVerbs},
 	{"serverless.kyma-project.io", "functions/status", "get", "get"},
@@ -39,7 +39,7 @@ var userRights = []struct{ group, resource, view, edit string }{
 	{"operator.kyma-project.io", "serverlesses/finalizers", "", ""},
 }
 
-func TestUsersOfANamespaceMayDoWhatTheirRolesSay(t *testing.T) {
+func TestRolesGrantUsersTheirPermissionsInANamespace(t *testing.T) {
 	env := cluster.Environment(t)
 	const own, other = "team-of-roles", "team-of-others"
 	createNamespace(t, env, own)
@@ -85,8 +85,8 @@ func TestUsersOfANamespaceMayDoWhatTheirRolesSay(t *testing.T) {
 	}
 }
 
-// Where Kyma serves APIRules its roles say who may write them.
-func TestRolesSayNothingOfWhatTheReleaseDoesNotServe(t *testing.T) {
+// Where Kyma serves APIRules its roles determine who may write them.
+func TestRolesOmitResourcesThatTheReleaseDoesNotServe(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"rouse-view", "rouse-edit"} {
 		for _, rule := range named[*rbacv1.ClusterRole](t, render(t, nil), name).Rules {
@@ -96,7 +96,7 @@ func TestRolesSayNothingOfWhatTheReleaseDoesNotServe(t *testing.T) {
 	}
 }
 
-// allowed are the verbs that a user may use on a resource.
+// allowed returns the verbs that a user may use on a resource.
 func allowed(t *testing.T, env *envtest.Environment, user, in, group, resource string) []string {
 	t.Helper()
 	var verbs []string
@@ -116,7 +116,7 @@ func allowed(t *testing.T, env *envtest.Environment, user, in, group, resource s
 	return verbs
 }
 
-// aggregate fills a role with the rules of those that its rule selects, as the controller manager does, which is not there.
+// aggregate fills a role with the rules of those that its rule selects, as the controller manager would.
 func aggregate(t *testing.T, env *envtest.Environment, name string) {
 	t.Helper()
 	role, roles := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleList{}
@@ -136,7 +136,7 @@ func aggregate(t *testing.T, env *envtest.Environment, name string) {
 	require.NoError(t, env.Client.Update(t.Context(), role))
 }
 
-// create makes an object for as long as the test runs.
+// create creates an object until the end of the test.
 func create(t *testing.T, env *envtest.Environment, object client.Object) {
 	t.Helper()
 	require.NoError(t, env.Client.Create(t.Context(), object))

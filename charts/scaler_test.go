@@ -42,7 +42,7 @@ func TestCertificatesForKEDAAreGeneratedOnlyWithoutSecrets(t *testing.T) {
 	require.Equal(t, "scaler", volumes[0].Secret.SecretName)
 }
 
-// kedaSecrets are the Secrets of the ClusterTriggerAuthentication, by parameter.
+// kedaSecrets returns the Secrets of the ClusterTriggerAuthentication, by parameter.
 func kedaSecrets(t *testing.T, all objects) map[string]string {
 	t.Helper()
 	authentication := named[*unstructured.Unstructured](t, all, "rouse-scaler")

@@ -21,7 +21,7 @@ import (
 
 const release = "rouse"
 
-// functionConfig is what the processes read of the ConfigMap.
+// functionConfig parses the ConfigMap of a render.
 func functionConfig(t *testing.T, all objects) *settings.Settings {
 	t.Helper()
 	read, err := settings.Parse(named[*corev1.ConfigMap](t, all, release+"-config").Data[settings.FunctionKey])
@@ -36,7 +36,7 @@ func logConfig(t *testing.T, all objects) *settings.Log {
 	return &read
 }
 
-func TestEveryInstallationHasSettingsThatItsProcessesTake(t *testing.T) {
+func TestProcessesAcceptTheSettingsOfEveryInstallation(t *testing.T) {
 	t.Parallel()
 	for name, all := range renderedInstallations(t) {
 		require.NotEmpty(t, functionConfig(t, all).PublisherAddress, name)
@@ -65,7 +65,7 @@ func TestTheSettingsOfTheChartAreTheDefaultsOfTheFlags(t *testing.T) {
 	require.Equal(t, settings.Log{Level: "info", Format: settings.FormatJSON, DebugLinesPerSecond: new(daemon.DefaultDebugLines)}, *logConfig(t, all))
 }
 
-func TestValuesOfSettingsReachTheirFiles(t *testing.T) {
+func TestValuesAreWrittenToTheSettingsFiles(t *testing.T) {
 	t.Parallel()
 	all := renderedInstallations(t)["settings of all kinds"]
 	read, log := functionConfig(t, all), logConfig(t, all)
@@ -85,7 +85,7 @@ func TestValuesOfSettingsReachTheirFiles(t *testing.T) {
 	}, *log)
 }
 
-func TestAChangeOfSettingsChangesNoPod(t *testing.T) {
+func TestChangedSettingsReplaceNoPods(t *testing.T) {
 	t.Parallel()
 	before, after := render(t, nil), renderedInstallations(t)["settings of all kinds"]
 	for _, name := range []string{"controller", "eventbridge", "gateway", "scaler"} {

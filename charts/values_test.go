@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHelmLintFindsNothing(t *testing.T) {
+func TestHelmLintReportsNoProblems(t *testing.T) {
 	t.Parallel()
 	for name, set := range installations {
 		t.Run(name, func(t *testing.T) {
@@ -17,19 +17,19 @@ func TestHelmLintFindsNothing(t *testing.T) {
 	}
 }
 
-func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
+func TestInvalidValuesAreRejectedWithTheReason(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		set  values
 		want []string
 	}{
-		"a misspelt value":              {values{"eventbridge.replica=3"}, []string{"/eventbridge", "additional properties 'replica' not allowed"}},
-		"a misspelt section":            {values{"eventBridge.replicas=3"}, []string{"additional properties 'eventBridge' not allowed"}},
-		"a switch that is a word":       {values{"apiRules.enabled=later"}, []string{"/apiRules/enabled", "got string, want boolean"}},
-		"APIRules without gateways":     {values{"apiRules.enabled=true", "gateway.enabled=false"}, []string{"the gateways serve APIRules. Set gateway.enabled=true"}},
-		"a gateway without a namespace": {values{"apiRules.domains.public=example.com"}, []string{"/apiRules/domains", "additional properties 'public' not allowed"}},
-		"a domain that is a host's URL": {values{"apiRules.domains.a/b=https://example.com"}, []string{"/apiRules/domains", "does not match pattern"}},
-		"a Gateway API that may be":     {values{"apiRules.gatewayAPI=perhaps"}, []string{"/apiRules/gatewayAPI", "'auto', 'enabled', 'disabled'"}},
+		"a misspelt value":               {values{"eventbridge.replica=3"}, []string{"/eventbridge", "additional properties 'replica' not allowed"}},
+		"a misspelt section":             {values{"eventBridge.replicas=3"}, []string{"additional properties 'eventBridge' not allowed"}},
+		"a switch that is a word":        {values{"apiRules.enabled=later"}, []string{"/apiRules/enabled", "got string, want boolean"}},
+		"APIRules without gateways":      {values{"apiRules.enabled=true", "gateway.enabled=false"}, []string{"the gateways serve APIRules. Set gateway.enabled=true"}},
+		"a gateway without a namespace":  {values{"apiRules.domains.public=example.com"}, []string{"/apiRules/domains", "additional properties 'public' not allowed"}},
+		"a domain that is a host's URL":  {values{"apiRules.domains.a/b=https://example.com"}, []string{"/apiRules/domains", "does not match pattern"}},
+		"an unknown Gateway API setting": {values{"apiRules.gatewayAPI=perhaps"}, []string{"/apiRules/gatewayAPI", "'auto', 'enabled', 'disabled'"}},
 		"an authorizer twice": {
 			values{
 				"apiRules.authorizers[0].name=a", "apiRules.authorizers[0].service=a", "apiRules.authorizers[0].port=80",
@@ -37,39 +37,39 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 			}, []string{"apiRules.authorizers: the name a is there twice"},
 		},
 		"proxies that are trusted by name": {values{"apiRules.trustedProxies={proxy.example.com}"}, []string{"/apiRules/trustedProxies", "does not match pattern"}},
-		"a namespace that cannot be":       {values{"operator.namespaces={Kyma}"}, []string{"/operator/namespaces/0", "does not match pattern"}},
+		"an invalid namespace":             {values{"operator.namespaces={Kyma}"}, []string{"/operator/namespaces/0", "does not match pattern"}},
 		"all namespaces and one": {
 			values{"operator.enabled=true", "operator.namespaces={*,kyma-system}"}, []string{`set it to ["*"] for all namespaces, or name them`},
 		},
-		"a FIPS mode that there is not":   {values{"fips.mode=strict"}, []string{"/fips/mode", "'off', 'on', 'only'"}},
-		"no replica":                      {values{"scaler.replicas=0"}, []string{"/scaler/replicas", "minimum: got 0, want 1"}},
-		"a log level that there is not":   {values{"logLevel=loud"}, []string{"/logLevel", "'debug', 'info', 'warn', 'error'"}},
-		"an unknown runtime":              {values{"runtimes.ruby=x"}, []string{"/runtimes", "additional properties 'ruby' not allowed"}},
-		"a poll that is too rare":         {values{"scaling.pollingIntervalSeconds=3601"}, []string{"/scaling/pollingIntervalSeconds", "maximum: got 3,601, want 3,600"}},
-		"the stream of dead letters":      {values{"stream.name=rouse-dead-letters"}, []string{"/stream/name"}},
-		"the stream of retries":           {values{"stream.name=rouse-retries"}, []string{"/stream/name"}},
-		"dead letters for a moment":       {values{"deadLetters.maxAge=9m"}, []string{"/deadLetters/maxAge", "does not match pattern"}},
-		"a size without a sense":          {values{"stream.maxBytes=700MB"}, []string{"/stream/maxBytes", "does not match pattern"}},
-		"an image with its tag twice":     {values{"image.repository=host:5000/rouse:1"}, []string{"/image/repository"}},
-		"a password in the URL of NATS":   {values{"nats.enabled=false", "nats.external.url=nats://me:secret@nats"}, []string{"/nats/external/url"}},
-		"no NATS at all":                  {values{"nats.enabled=false"}, []string{"set nats.external.url to the NATS to use"}},
-		"two NATS":                        {values{"nats.external.url=nats://nats"}, []string{"set nats.enabled=false to use an external NATS"}},
-		"a publisher that is no URL":      {values{"publisherAddress=eventbridge"}, []string{"/publisherAddress", "does not match pattern"}},
-		"a password in a collector's URL": {values{"traceCollectorEndpoint=http://me:secret@collector:4318"}, []string{"/traceCollectorEndpoint", "does not match pattern"}},
-		"more traces than all":            {values{"eventbridge.traceSampleRatio=2"}, []string{"/eventbridge/traceSampleRatio", "maximum: got 2, want 1"}},
-		"a watermark in per cent":         {values{"stream.watermark=95"}, []string{"/stream/watermark", "maximum: got 95, want 1"}},
-		"less than no memory":             {values{"eventbridge.journalEvents=-1"}, []string{"/eventbridge/journalEvents", "minimum: got -1, want 0"}},
-		"a token that all users share":    {values{"eventbridge.admin.secret=mine"}, []string{"/eventbridge/admin/secret", "value must be ''"}},
-		"sinks that are called at last":   {values{"sinks.endpoints=nodes"}, []string{"/sinks/endpoints", "'pods', 'service'"}},
-		"a CA of sinks from two places":   {values{"sinks.ca.secret=a", "sinks.ca.configMap=b"}, []string{"sinks.ca.configMap and sinks.ca.secret are set"}},
-		"answers that NATS never takes":   {values{"eventbridge.maxReplySize=65Mi"}, []string{"eventbridge.maxReplySize (65Mi) is more than NATS ever takes"}},
-		"a batch too large for memory":    {values{"eventbridge.maxBatchSize=65Mi"}, []string{"eventbridge.publishes.maxBytes (64Mi) is smaller than eventbridge.maxBatchSize (65Mi)"}},
-		"a pause without a unit":          {values{"eventbridge.delivery.backoff=500"}, []string{"/eventbridge/delivery/backoff"}},
+		"an unknown FIPS mode":                {values{"fips.mode=strict"}, []string{"/fips/mode", "'off', 'on', 'only'"}},
+		"no replica":                          {values{"scaler.replicas=0"}, []string{"/scaler/replicas", "minimum: got 0, want 1"}},
+		"an unknown log level":                {values{"logLevel=loud"}, []string{"/logLevel", "'debug', 'info', 'warn', 'error'"}},
+		"an unknown runtime":                  {values{"runtimes.ruby=x"}, []string{"/runtimes", "additional properties 'ruby' not allowed"}},
+		"a polling interval that is too long": {values{"scaling.pollingIntervalSeconds=3601"}, []string{"/scaling/pollingIntervalSeconds", "maximum: got 3,601, want 3,600"}},
+		"the stream of dead letters":          {values{"stream.name=rouse-dead-letters"}, []string{"/stream/name"}},
+		"the stream of retries":               {values{"stream.name=rouse-retries"}, []string{"/stream/name"}},
+		"dead letters for a moment":           {values{"deadLetters.maxAge=9m"}, []string{"/deadLetters/maxAge", "does not match pattern"}},
+		"a size with an invalid unit":         {values{"stream.maxBytes=700MB"}, []string{"/stream/maxBytes", "does not match pattern"}},
+		"an image with its tag twice":         {values{"image.repository=host:5000/rouse:1"}, []string{"/image/repository"}},
+		"a password in the URL of NATS":       {values{"nats.enabled=false", "nats.external.url=nats://me:secret@nats"}, []string{"/nats/external/url"}},
+		"no NATS at all":                      {values{"nats.enabled=false"}, []string{"set nats.external.url to the NATS to use"}},
+		"two NATS":                            {values{"nats.external.url=nats://nats"}, []string{"set nats.enabled=false to use an external NATS"}},
+		"a publisher that is not a URL":       {values{"publisherAddress=eventbridge"}, []string{"/publisherAddress", "does not match pattern"}},
+		"a password in a collector's URL":     {values{"traceCollectorEndpoint=http://me:secret@collector:4318"}, []string{"/traceCollectorEndpoint", "does not match pattern"}},
+		"a sample ratio above 1":              {values{"eventbridge.traceSampleRatio=2"}, []string{"/eventbridge/traceSampleRatio", "maximum: got 2, want 1"}},
+		"a watermark in per cent":             {values{"stream.watermark=95"}, []string{"/stream/watermark", "maximum: got 95, want 1"}},
+		"a negative number of events":         {values{"eventbridge.journalEvents=-1"}, []string{"/eventbridge/journalEvents", "minimum: got -1, want 0"}},
+		"a shared token":                      {values{"eventbridge.admin.secret=mine"}, []string{"/eventbridge/admin/secret", "value must be ''"}},
+		"unknown endpoints of sinks":          {values{"sinks.endpoints=nodes"}, []string{"/sinks/endpoints", "'pods', 'service'"}},
+		"a CA of sinks from two places":       {values{"sinks.ca.secret=a", "sinks.ca.configMap=b"}, []string{"sinks.ca.configMap and sinks.ca.secret are set"}},
+		"replies larger than NATS accepts":    {values{"eventbridge.maxReplySize=65Mi"}, []string{"eventbridge.maxReplySize (65Mi) is more than NATS ever takes"}},
+		"a batch too large for memory":        {values{"eventbridge.maxBatchSize=65Mi"}, []string{"eventbridge.publishes.maxBytes (64Mi) is smaller than eventbridge.maxBatchSize (65Mi)"}},
+		"a pause without a unit":              {values{"eventbridge.delivery.backoff=500"}, []string{"/eventbridge/delivery/backoff"}},
 		"two logins at NATS": {
 			values{"nats.enabled=false", "nats.external.url=nats://nats", "nats.external.nkey.secret=a", "nats.external.token.secret=b"},
 			[]string{"nats.external.nkey and nats.external.token are set: NATS takes one of them"},
 		},
-		"a login of a component that there is not": {
+		"a login of an unknown component": {
 			values{"nats.enabled=false", "nats.external.url=nats://nats", "nats.external.nkey.secret=a", "nats.external.nkey.keys.builder=b"},
 			[]string{"/nats/external/nkey/keys", "additional properties 'builder' not allowed"},
 		},
@@ -90,7 +90,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheReason(t *testing.T) {
 		"a priority of Kubernetes' own":        {values{"priorityClass.value=2000000000"}, []string{"/priorityClass/value", "maximum: got 2×10⁰⁹, want 1×10⁰⁹"}},
 		"a priority in words":                  {values{"priorityClass.name=Very High"}, []string{"/priorityClass/name", "does not match pattern"}},
 		"DNS at a port that there is not":      {values{"networkPolicies.dnsPorts={65536}"}, []string{"/networkPolicies/dnsPorts/0", "maximum: got 65,536, want 65,535"}},
-		"callers that nobody selects":          {values{"functions.networkPolicies.from[0].pods=a"}, []string{"/functions/networkPolicies/from/0", "additional properties 'pods' not allowed"}},
+		"callers without a selector":           {values{"functions.networkPolicies.from[0].pods=a"}, []string{"/functions/networkPolicies/from/0", "additional properties 'pods' not allowed"}},
 		"a port of no protocol":                {values{"functions.networkPolicies.egress[0].ports[0].protocol=HTTP"}, []string{"/functions/networkPolicies/egress/0/ports/0/protocol"}},
 		"a Git check without a pause":          {values{"git.checkInterval=1s"}, []string{"/git/checkInterval", "does not match pattern"}},
 		"a network without its size":           {values{"controller.deniedCIDRs={10.0.0.1}"}, []string{"/controller/deniedCIDRs/0", "does not match pattern"}},

@@ -463,7 +463,7 @@ func sequencesOf(args []string) ([]uint64, error) {
 	for _, arg := range args {
 		sequence, err := strconv.ParseUint(arg, 10, 64)
 		if err != nil || sequence == 0 {
-			return nil, exit.Errorf(exit.Usage, "%q is no sequence: use the numbers that rouse dlq list shows", arg)
+			return nil, exit.Errorf(exit.Usage, "%q is not a sequence number: use the numbers that rouse dlq list shows", arg)
 		}
 		sequences = append(sequences, sequence)
 	}

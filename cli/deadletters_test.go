@@ -94,7 +94,7 @@ func TestRedriveAndPurgeNeedASelection(t *testing.T) {
 	}{
 		"nothing":              {nil, "nothing is selected: name sequences, --subscription, or --all"},
 		"all without a yes":    {[]string{"--all"}, "--all would purge all dead letters of the local mode of"},
-		"a malformed sequence": {[]string{"first"}, `"first" is no sequence`},
+		"a malformed sequence": {[]string{"first"}, `"first" is not a sequence number`},
 		"a sequence and all":   {[]string{"1", "--all"}, "sequences go with neither --all"},
 		"only a reason":        {[]string{"--reason", "SinkRejected"}, "nothing is selected"},
 		"a reason unknown":     {[]string{"--all", "--reason", "sink refused the event"}, "use one of SinkRejected, AttemptsExhausted, "},

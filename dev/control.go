@@ -189,7 +189,7 @@ func logQuery(r *http.Request) (tail int, follow bool, err error) {
 	tail = defaultTail
 	if text := query.Get("tail"); text != "" {
 		if tail, err = strconv.Atoi(text); err != nil {
-			return 0, false, fmt.Errorf("tail %.20q is no number", text)
+			return 0, false, fmt.Errorf("tail %.20q is not a number", text)
 		}
 		if tail < 0 || tail > maxTail {
 			tail = maxTail // all of them

@@ -22,7 +22,7 @@ func (e evidence) version(t *testing.T) string {
 	return found[1]
 }
 
-func TestTheTableOfCompatibilitySaysWhatIsTestedAndAskedFor(t *testing.T) {
+func TestCompatibilityTableContainsTheTestedAndRequiredVersions(t *testing.T) {
 	t.Parallel()
 	const components = "e2e/cluster/components/"
 	sources := map[string]struct{ supported, tested []evidence }{

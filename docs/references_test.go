@@ -52,7 +52,7 @@ var shared = []string{
 }
 
 // Each resource has its total, its share, its bound in time, what who is over it gets, and a test that attacks it.
-func TestWhatIsSharedHasAShareAndATest(t *testing.T) {
+func TestSharedResourcesHaveAShareAndATest(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("security.md")
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The cluster of CLUSTER=kind: kind's Kubernetes in Docker, with KEDA, a registry and Rouse. It has the commands of e2e/cluster, which
-# runs those that are the same for both, as assets. See e2e/cluster/README.md.
+# runs commands that are the same for both, such as assets. See e2e/cluster/README.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 unset ROUSE_CLUSTER # what it has e2e/cluster do is not of kind
@@ -11,10 +11,10 @@ keda=2.21.0 # the one that e2e/cluster builds
 state=${ROUSE_STATE:-${ROUSE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rouse}/kind}
 config=$state/kubeconfig
 runtimes=${ROUSE_RUNTIMES:-nodejs22,nodejs26,python312,python314,go126}
-# The registry that builds of Functions read the runtimes' images from: a Service in the part of kind's range that is not given out.
+# The registry of the runtimes' images for builds of Functions: a Service in the unassigned part of kind's range.
 registry=registry.kube-system.svc.cluster.local:5000
 address=10.96.0.50
-# An image with an attestation has parts that docker does not save, and containerd asks for them.
+# An image with an attestation has parts that docker does not save but containerd requires.
 export DOCKER_BUILDKIT=1 BUILDX_NO_DEFAULT_ATTESTATIONS=1
 
 local_cluster() { exec env ROUSE_STATE="$state" go run -C e2e/cluster . "$@"; }
@@ -45,8 +45,8 @@ build() {
   echo "$1:${id:0:12}"
 }
 
-# create makes the nodes. containerd does not ask the cluster's DNS for the registry, so files lead it there. Of several nodes the first
-# takes no pods.
+# create creates the nodes. containerd does not resolve the registry with the cluster's DNS, so files configure its address. Of several
+# nodes, the first runs no pods.
 create() {
   local pki=$state/pki hosts=$state/hosts mounts role=control-plane
   mkdir -p "$pki" "$hosts/$registry"
@@ -74,7 +74,7 @@ EOF
   kind create cluster --name "$name" --config "$state/kind.yaml" --kubeconfig "$config" --wait 5m
 }
 
-# load gives the nodes the images that the first does not have.
+# load loads images that the first node does not have into the nodes.
 load() {
   local listed missing=()
   listed=$(docker exec "$node" ctr --namespace k8s.io images list --quiet)
@@ -99,7 +99,7 @@ install_addons() {
   k wait --for=condition=Available apiservice/v1beta1.external.metrics.k8s.io --timeout=10m
 }
 
-# values are the chart's, as those of e2e/cluster/rouse; the machine may be behind a TLS proxy, whose authority builds have to trust.
+# values prints the chart's values, as in e2e/cluster/rouse; the machine may be behind a TLS proxy with an authority that builds must trust.
 values() {
   cat <<EOF
 image: {repository: "${rouse%:*}", tag: "${rouse##*:}"}
@@ -120,7 +120,7 @@ install_rouse() {
   k apply --server-side --force-conflicts -f - <<EOF
 {apiVersion: v1, kind: ConfigMap, metadata: {name: rouse-fixtures, namespace: kube-system}, data: {source-server: "$sources"}}
 EOF
-  # What a helm that was killed leaves: later ones refuse to start.
+  # A killed helm leaves a pending release, and later ones refuse to start.
   k --namespace rouse-system delete secrets --selector "owner=helm,name=rouse,status in (pending-install,pending-upgrade,pending-rollback)"
   values >"$state/values.yaml"
   KUBECONFIG=$config "$state/tools/helm" upgrade --install rouse charts/rouse --namespace rouse-system --create-namespace \
@@ -136,7 +136,7 @@ up() {
   step "build images"
   rouse=$(build rouse.local/rouse --build-arg VERSION=local .)
   sources=$(build rouse.local/source-server - <<'EOF'
-# What the e2e tests fetch sources and packages from. They bring the configuration, the content and the keys.
+# The servers of sources and packages for the e2e tests. The tests supply the configuration, the content and the keys.
 FROM docker.io/library/debian:trixie-slim
 RUN apt-get update && apt-get install --yes --no-install-recommends ca-certificates git openssh-server lighttpd lighttpd-mod-openssl && \
     rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* && echo git:x:1000:1000::/srv:/bin/sh >>/etc/passwd
@@ -151,7 +151,7 @@ EOF
   mkdir -p "$state"
   if ! running; then
     step "kind create cluster"
-    # What could not be brought up is taken down; a cluster that ran before stays.
+    # A cluster that failed to start is deleted; a cluster that ran before is kept.
     trap '[[ $? == 0 ]] || { step "failed, the cluster is taken down"; down; }' EXIT
     create
   fi
@@ -170,7 +170,7 @@ down() {
   rm -rf "$state" # images stay with docker
 }
 
-# A cluster of the user's own is looked at and not built.
+# A cluster of the user is checked, not created.
 if [[ -n "${KUBECONFIG:-}" && "$KUBECONFIG" != "$config" ]]; then local_cluster "$@"; fi
 case "${1:-}" in
   up | down | preflight) "$@" ;;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the end-to-end features, or with PACKAGES and RUN just those tests. Without KUBECONFIG it brings up the local cluster, or with ROUSE_CLUSTER=kind one in Docker, and takes
-# it away again; one that runs already is used and stays. On a cluster of the user's own Rouse is not uninstalled.
+# Runs the end-to-end features, or with PACKAGES and RUN only those tests. Without KUBECONFIG it starts the local cluster, or with
+# ROUSE_CLUSTER=kind a cluster in Docker, and deletes it afterwards; a running cluster is used and kept. On a cluster of the user, Rouse is
+# not uninstalled.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,9 +21,9 @@ if [[ -n "${PACKAGES:-}" ]]; then
   exit
 fi
 
-# A feature starts this one; compiled now it takes nothing from the features.
+# A feature starts this program; compiling it now takes no CPU time from the features.
 run go build -C e2e/bindings -o /dev/null .
-# Builds wait for networks and pods, so more features than cores go at once.
+# Builds wait for networks and pods, so more features than cores run at once.
 run go test -tags e2e -count=1 -timeout 60m -parallel 6 -v ./e2e/features
 run go run ./e2e/isolation
 if [[ -z "$own" ]]; then

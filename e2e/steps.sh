@@ -1,8 +1,8 @@
-# What the scripts that run end-to-end tests share; they are at the root of the repository.
+# Functions shared by the scripts that run end-to-end tests; they run at the root of the repository.
 cluster() { if [[ "${ROUSE_CLUSTER:-local}" == kind ]]; then e2e/kind.sh "$@"; else go run -C e2e/cluster . "$@"; fi; }
 
-# A step has a process group of its own: when this script is terminated, the step and all it started end first, so that
-# nothing works against the clean-up.
+# A step has a separate process group: when this script is terminated, the step and all its processes end first, so that
+# they do not interfere with the clean-up.
 set -m
 step=
 run() {
@@ -23,9 +23,9 @@ interrupted() {
 }
 trap interrupted INT TERM HUP
 
-# own is the kubeconfig of a cluster of the user's own, or nothing.
+# own is the kubeconfig of a cluster of the user, or empty.
 own=${KUBECONFIG:-}
-# What `env` printed names the cluster of this repository, which no user keeps.
+# The output of `env` names the cluster of this repository, which does not belong to a user.
 state=/var/lib/rouse-cluster
 if [[ "${ROUSE_CLUSTER:-local}" == kind ]]; then state=${ROUSE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rouse}/kind; fi
 if [[ "$own" == "${ROUSE_STATE:-$state}/kubeconfig" ]]; then own=; fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests the runtimes that are named, or all, over real HTTP, side by side: Node.js with the machine's node and, as the image layer, with every
-# version it is made for; Python from its layer with python3.12 and python3.14 of the folder RUNTIME_PYTHONS, which make
-# test-runtimes sets, and else with the machine's python3; Go compiled by the machine's go. What each of them prints comes
-# in one piece when it is done.
+# Tests the named runtimes, or all, over real HTTP, in parallel: Node.js with the machine's node and, as the image layer, with every
+# supported version; Python from its layer with python3.12 and python3.14 of the folder RUNTIME_PYTHONS, which make
+# test-runtimes sets, and else with the machine's python3; Go compiled by the machine's go. The output of each comes
+# in one piece at its end.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -27,12 +27,12 @@ golang() {
   go test -count=1 .
 }
 
-# Whatever the tests write goes away with this, also when they are interrupted. Their texts are UTF-8 in every locale.
-# A registry of packages that does not answer is asked again.
+# This deletes all files of the tests, also after an interrupt. Their texts are UTF-8 in every locale.
+# Requests to a registry of packages that does not answer are repeated.
 TMPDIR=$(mktemp -d)
 export TMPDIR PYTHONUTF8=1 npm_config_fetch_retries=5 PIP_RETRIES=8
 
-# Each has a process group of its own, which ends as a whole.
+# Each has a separate process group, which ends as a whole.
 set -m
 declare -A running=()
 finish() {

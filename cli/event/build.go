@@ -118,7 +118,7 @@ func wholeEvent(text []byte, in Input) (sdk.Event, error) {
 		return sdk.Event{}, errors.New("it has no type; if this is data and not an event, set --type")
 	}
 	if _, has := m["source"]; !has && in.Source == "" {
-		return sdk.Event{}, errors.New("it has no source: add one, or --source for all that have none")
+		return sdk.Event{}, errors.New("it has no source: add one, or --source for all without one")
 	}
 	// Without a content type data are JSON, which headers have to declare.
 	if _, has := m["data"]; has && m[contentEncoding] == nil && m[dataBase64] == nil {

@@ -120,7 +120,7 @@ func (f Function) validateHost() error {
 		problems = append(problems, errors.New("--expose is for a Function that is called over HTTP: leave it out, or take --trigger http"))
 	}
 	if !apirule.IsHost(v2.Host(f.Host)) {
-		problems = append(problems, fmt.Errorf("--expose: %q is no host: take a word such as %s, or a whole name such as %s.example.com, in "+
+		problems = append(problems, fmt.Errorf("--expose: %q is not a host: take a word such as %s, or a whole name such as %s.example.com, in "+
 			"lower-case letters, digits and '-'", f.Host, f.Name, f.Name))
 	}
 	namespace, name, _ := strings.Cut(f.Gateway, "/")

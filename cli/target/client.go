@@ -254,7 +254,7 @@ func (c *Client) change(ctx context.Context, path string, s Selection) (Outcome,
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return Outcome{}, exit.Errorf(exit.Unreachable, "the bridge broke off its answer, what it did is not known: %w", err)
+		return Outcome{}, exit.Errorf(exit.Unreachable, "the bridge broke off its response, so the outcome is unknown: %w", err)
 	}
 	var outcome Outcome
 	unread := json.Unmarshal(text, &outcome)

@@ -297,7 +297,7 @@ func (c *cluster) accountToken(ctx context.Context, account string) (string, err
 	}
 	token, _, err := unstructured.NestedString(answer.Object, "status", "token")
 	if err != nil || token == "" {
-		return "", fmt.Errorf("make a token of ServiceAccount %s: the answer has none", account)
+		return "", fmt.Errorf("make a token of ServiceAccount %s: the response does not contain one", account)
 	}
 	return token, nil
 }

@@ -205,7 +205,7 @@ func identify(ctx context.Context, url string, uid types.UID) error {
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", http.NoBody)
 	if err != nil {
-		return fmt.Errorf("ask a gateway whose port it is: %w", err)
+		return fmt.Errorf("ask a gateway for the owner of the port: %w", err)
 	}
 	transport := &http.Transport{Proxy: nil, DisableKeepAlives: true}
 	response, err := transport.RoundTrip(request)

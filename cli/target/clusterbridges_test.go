@@ -191,5 +191,5 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: limited}]
 	}, testTimeout, 10*time.Millisecond)
 	require.Equal(t, exit.Unreachable, exit.CodeOf(err))
 	require.ErrorContains(t, err, "you may not get deployments/scale in namespace "+c.namespace+": ask for a role with that verb in")
-	require.ErrorContains(t, err, "; nor can a gateway be asked: you may not list endpointslices in namespace "+c.namespace+": ask for a role")
+	require.ErrorContains(t, err, "; and a gateway cannot be queried: you may not list endpointslices in namespace "+c.namespace+": ask for a role")
 }

@@ -153,7 +153,7 @@ func (c *cluster) Function(ctx context.Context, namespace, name string) (string,
 	}
 	url, err = c.awakePod(ctx, namespace, name)
 	if exit.CodeOf(err) == exit.Unreachable {
-		return "", exit.Errorf(exit.Unreachable, "%w; nor can a gateway be asked: %w", err, missing)
+		return "", exit.Errorf(exit.Unreachable, "%w; and a gateway cannot be queried: %w", err, missing)
 	}
 	return url, err
 }

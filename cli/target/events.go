@@ -97,7 +97,7 @@ func (c *Client) Events(ctx context.Context, wanted Wanted, handle func(journal.
 		}
 		var record journal.Record
 		if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
-			return fmt.Errorf("read what happened to events: %w", err)
+			return fmt.Errorf("read the journal of events: %w", err)
 		}
 		if wanted.fits(record) {
 			handle(record)

@@ -110,7 +110,7 @@ func (l *local) read(ctx context.Context, path string, into any) error {
 	}
 	defer func() { _ = body.Close() }()
 	if err := json.NewDecoder(body).Decode(into); err != nil {
-		return fmt.Errorf("read what the local mode answers: %w", err)
+		return fmt.Errorf("read the response of the local mode: %w", err)
 	}
 	return nil
 }

@@ -85,12 +85,12 @@ func TestTree(t *testing.T) {
 		records []journal.Record
 		id      string
 	}{
-		"chain":                   {orderChain(), "1001"},
-		"chain-from-its-end":      {orderChain(), "i-1"},
-		"stored-only":             {[]journal.Record{received}, "1001"},
-		"known-by-mention":        {[]journal.Record{stored(0, "p-1", "order.priced", "pricing", "lost"), stored(2, "p-2", "order.priced", "pricing", "lost")}, "lost"},
-		"under-what-is-mentioned": {[]journal.Record{stored(0, "p-1", "order.priced", "pricing", "lost")}, "p-1"},
-		"not-stored-here":         {[]journal.Record{attempt(received, "pricing", journal.Delivered, 520, 545)}, "1001"},
+		"chain":                 {orderChain(), "1001"},
+		"chain-from-its-end":    {orderChain(), "i-1"},
+		"stored-only":           {[]journal.Record{received}, "1001"},
+		"known-by-mention":      {[]journal.Record{stored(0, "p-1", "order.priced", "pricing", "lost"), stored(2, "p-2", "order.priced", "pricing", "lost")}, "lost"},
+		"under-mentioned-cause": {[]journal.Record{stored(0, "p-1", "order.priced", "pricing", "lost")}, "p-1"},
+		"not-stored-here":       {[]journal.Record{attempt(received, "pricing", journal.Delivered, 520, 545)}, "1001"},
 		"two-that-cause-each-other": {[]journal.Record{
 			stored(0, "a", "ping", "x", "b"), stored(5, "b", "pong", "x", "a"), stored(9, "c", "ping", "x", "c"),
 		}, "a"},

@@ -35,7 +35,7 @@ func TestCopyIsIdenticalToTheProgram(t *testing.T) {
 	for range 2 { // like a restarted container
 		require.NoError(t, envtest.Write(func() error { return copyProgram(to) }))
 	}
-	output, err := exec.CommandContext(t.Context(), filepath.Join(to, "builder"), "-test.list", "ACopy").CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), filepath.Join(to, "builder"), "-test.list", "CopyIsIdentical").CombinedOutput()
 	require.NoError(t, err, string(output))
 	require.Contains(t, string(output), "TestCopyIsIdenticalToTheProgram")
 	require.ErrorContains(t, copyProgram(filepath.Join(to, "nowhere")), "write the copy")

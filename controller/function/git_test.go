@@ -101,15 +101,15 @@ func TestLastCommitIsTheNewestBuiltOrRunning(t *testing.T) {
 		jobs []batchv1.Job
 		want string
 	}{
-		"none before the first check":                 {fn: fn},
-		"the running commit":                          {fn: with(runsCommit(t, one)), want: one},
-		"the commit being built":                      {fn: with(runsCommit(t, one)), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}, want: two},
-		"the first commit being built":                {fn: fn, jobs: []batchv1.Job{*gitBuild(t, fn, one, 0)}, want: one},
-		"the newest of several":                       {fn: fn, jobs: []batchv1.Job{*gitBuild(t, fn, two, time.Hour), *gitBuild(t, fn, three, 0)}, want: three},
-		"none whose build is being deleted":           {fn: with(runsCommit(t, one)), jobs: []batchv1.Job{*going}, want: one},
-		"none that was found by another reference":    {fn: with(runsCommit(t, one), another), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}},
-		"none that was built from another directory":  {fn: with(runsCommit(t, one), elsewhere), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}},
-		"none of a build that does not name a commit": {fn: fn, jobs: []batchv1.Job{*jobFor(attempt{target: "t", inputs: "i"})}},
+		"none before the first check":       {fn: fn},
+		"the running commit":                {fn: with(runsCommit(t, one)), want: one},
+		"the commit being built":            {fn: with(runsCommit(t, one)), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}, want: two},
+		"the first commit being built":      {fn: fn, jobs: []batchv1.Job{*gitBuild(t, fn, one, 0)}, want: one},
+		"the newest of several":             {fn: fn, jobs: []batchv1.Job{*gitBuild(t, fn, two, time.Hour), *gitBuild(t, fn, three, 0)}, want: three},
+		"not from a build in deletion":      {fn: with(runsCommit(t, one)), jobs: []batchv1.Job{*going}, want: one},
+		"not by another reference":          {fn: with(runsCommit(t, one), another), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}},
+		"not from another directory":        {fn: with(runsCommit(t, one), elsewhere), jobs: []batchv1.Job{*gitBuild(t, fn, two, 0)}},
+		"not from a build without a commit": {fn: fn, jobs: []batchv1.Job{*jobFor(attempt{target: "t", inputs: "i"})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -237,7 +237,7 @@ func refusesCostlyKey(w *fixture, _ *fakeRepositories) {
 		fn.Spec.Source.GitRepository.Auth = &v1alpha2.RepositoryAuth{Type: v1alpha2.RepositoryAuthSSHKey, SecretName: "costly"}
 	})
 	condition := w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonSourceUpdateFailed)
-	require.Equal(t, "Getting git authorization data failed: while parsing git authorization secret: 'key' is no private key that can be "+
-		"used: it takes 2000 rounds of bcrypt to decrypt, and at most 128 are made. Encrypt it again by ssh-keygen -p -a 24. Correct Secret "+
+	require.Equal(t, "Getting git authorization data failed: while parsing git authorization secret: 'key' is not a usable private key: "+
+		"it takes 2000 rounds of bcrypt to decrypt, and at most 128 are made. Encrypt it again by ssh-keygen -p -a 24. Correct Secret "+
 		w.namespace+"/costly, or spec.source.gitRepository.auth", condition.Message)
 }

@@ -68,7 +68,7 @@ func TestFunctionsOnARealAPIServer(t *testing.T) {
 	for name, test := range map[string]func(*fixture){
 		"a Function becomes a Deployment and a Service":        creates,
 		"replicas belong to the autoscaler with a scaleConfig": leavesReplicas,
-		"what is changed by hand is repaired at once":          repairs,
+		"manual changes are reverted at once":                  repairs,
 		"foreign annotations of the template stay":             keepsAdditions,
 		"objects of others are left alone":                     leavesForeignObjects,
 		"the status follows the Deployment and its pods":       reportsWorkload,

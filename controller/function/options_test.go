@@ -113,7 +113,7 @@ func TestASettingsFileOverridesTheChosenProfile(t *testing.T) {
 	require.Equal(t, "XS", live.load().DefaultProfile)
 }
 
-func TestAControllerWhoseWorkersAllHangIsNotHealthy(t *testing.T) {
+func TestControllerWithOnlyHangingWorkersIsUnhealthy(t *testing.T) {
 	t.Parallel()
 	options := testOptions()
 	options.MaxConcurrentReconciles = 2

@@ -102,7 +102,7 @@ func TestPodsOfKymasContractReportNoHTTPLoad(t *testing.T) {
 		"an image of ours in the place of one":         {scope: newScope(present(false)), want: true},
 		"as long as the image of ours is not built":    {scope: newScope(present(false), waitsForItsImage)},
 		"an image of ours that waits for the next one": {scope: newScope(present(true), waitsForItsImage, kymas), want: true},
-		"a new Function whose image is not built":      {scope: newScope(waitsForItsImage), want: true},
+		"a new Function without an image":              {scope: newScope(waitsForItsImage), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -50,7 +50,7 @@ func TestTheCacheReducesServices(t *testing.T) {
 	require.Equal(t, service(labels, map[string]string{kube.AnnotationApplied: "abc"}), kept, "managed fields show whether it is as it was applied")
 }
 
-func TestCachesKeepTheMarkAndTheManagedFieldsOfWhatIsApplied(t *testing.T) {
+func TestCachesKeepTheMarkAndTheManagedFieldsOfAppliedObjects(t *testing.T) {
 	t.Parallel()
 	ours := metav1.ObjectMeta{
 		Name: "price", Labels: map[string]string{v1alpha2.LabelManagedBy: v1alpha2.ManagedBy},

@@ -43,7 +43,7 @@ func connectTo(t *testing.T, server *natstest.Server) *broker.Conn {
 
 // A client pulls all that the consumer delivers and dies without settling. The consumer
 // waits for a day, so that without recovery neither these events nor those behind them would be delivered.
-func TestAConsumerWhoseDeliveredMessagesAreLostIsRenewed(t *testing.T) {
+func TestConsumerWithLostDeliveriesIsRenewed(t *testing.T) {
 	t.Parallel()
 	const limit, all = 10, 25
 	server := natstest.Start(t)

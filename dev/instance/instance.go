@@ -190,7 +190,7 @@ func choose(all []Instance, directory string) (Instance, error) {
 	for _, i := range all {
 		folders = append(folders, i.Directory)
 	}
-	return Instance{}, fmt.Errorf("%w, none of them for this folder: run the command in one of %s", ErrAmbiguous, strings.Join(folders, ", "))
+	return Instance{}, fmt.Errorf("%w, but not for this folder: run the command in one of %s", ErrAmbiguous, strings.Join(folders, ", "))
 }
 
 // held reports whether a process holds the folder's lock.

@@ -72,7 +72,7 @@ func parseOne(file string, before int, text []byte) (*document, *Problem) {
 	doc := &document{file: file, root: node.Content[0], before: before}
 	if doc.root.Kind != yaml.MappingNode {
 		return nil, &Problem{
-			Position: doc.position(doc.root), Message: "is no object: it has no fields",
+			Position: doc.position(doc.root), Message: "is not an object: it has no fields",
 			Remedy: "a Kubernetes object begins with apiVersion and kind",
 		}
 	}

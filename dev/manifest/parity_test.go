@@ -20,7 +20,7 @@ var cluster = envtest.New()
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-func TestLocalModeReportsWhatAKubeAPIServerReports(t *testing.T) {
+func TestLocalModeReportsTheProblemsOfAKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	environment := cluster.Environment(t)
 	namespace := environment.Namespace(t)

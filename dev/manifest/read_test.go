@@ -242,7 +242,7 @@ func TestProblemsNameTheLineOfTheField(t *testing.T) {
 			edit(public, "    noAuth", "    nope: 1\n    noAuth"),
 			[]string{`x.yaml:13: APIRule default/public: unknown field "spec.rules[0].nope"`},
 		},
-		"an APIRule of a version that is no longer served": {
+		"an APIRule of a version no longer served": {
 			edit(public, "/v2", "/v1beta1"),
 			[]string{`x.yaml:2: APIRule default/public: no matches for kind "APIRule" in version "gateway.kyma-project.io/v1beta1" (use gateway.kyma-project.io/v2)`},
 		},
@@ -266,7 +266,7 @@ func TestProblemsNameTheLineOfTheField(t *testing.T) {
 			[]string{"x.yaml:15: is no YAML: found character that cannot start any token (indent with spaces"},
 		},
 		"a list": {
-			map[string]string{"x.yaml": price + "---\n- a\n"}, []string{"x.yaml:14: is no object: it has no fields"},
+			map[string]string{"x.yaml": price + "---\n- a\n"}, []string{"x.yaml:14: is not an object: it has no fields"},
 		},
 		"the same object twice": {
 			map[string]string{"x.yaml": price, "y.yaml": price},

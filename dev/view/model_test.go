@@ -273,7 +273,7 @@ func TestEventsPaneShowsEventsWithoutSubscription(t *testing.T) {
 	require.Regexp(t, `order\.receivd +1 +shop → nobody *\n *no Subscription takes it; did you mean order\.received from shop\?`, screen)
 }
 
-func TestTableShowsWhatAFunctionWaitsFor(t *testing.T) {
+func TestTableShowsTheReasonWhyAFunctionWaits(t *testing.T) {
 	t.Parallel()
 	fn := functionOf("orders", "pricing", runner.Preparing, "")
 	fn.Doing, fn.DoingFor = "installing the dependencies", 12*time.Second
@@ -408,7 +408,7 @@ func TestEventsAreShownBelowTheirCauses(t *testing.T) {
 			records: []journal.Record{stored("a", ""), stored("a1", "a"), stored("a1x", "a1"), stored("a2", "a")},
 			want:    []string{"0 a  stored", "1 a1  stored", "2 a1x  stored", "1 a2  stored"},
 		},
-		"a second Subscription of the cause comes before what the first one caused": {
+		"a second Subscription of the cause comes before effects of the first": {
 			records: []journal.Record{stored("a", ""), stored("a1", "a"), to("a", "x", journal.Delivered), to("a", "y", journal.Delivered)},
 			want:    []string{"0 a x delivered", "0 a y delivered", "1 a1  stored"},
 		},

@@ -71,7 +71,7 @@ func TestAProgramIsRecordedAsItIsTypedTo(t *testing.T) {
 	require.NotNil(t, command.ProcessState, "it does not outlive the recording")
 }
 
-func TestAScriptThatIsWrongSaysWhere(t *testing.T) {
+func TestErrorOfAScriptNamesTheLine(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
 		"see:a; wait":        `step " wait" of the script is none of`,

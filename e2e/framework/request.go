@@ -347,7 +347,7 @@ func (o *Outside) Get(ctx context.Context, label, token string) (status int, ans
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	if err != nil {
-		return 0, "", fmt.Errorf("read what %s answers: %w", request.Host, err)
+		return 0, "", fmt.Errorf("read the response of %s: %w", request.Host, err)
 	}
 	return response.StatusCode, string(body), nil
 }

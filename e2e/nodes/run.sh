@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Brings up three nodes, shows there what one cannot show, and takes them away again. NetworkPolicies first, with the chart's NATS as they
-# are about it; then three NATS servers, of which two outlast a node. A cluster that runs already gives way.
+# Starts three nodes, runs the tests that need more than one, and deletes the nodes. NetworkPolicies come first, with the chart's NATS,
+# which they restrict; then three NATS servers, of which two survive the loss of a node. A running cluster is deleted first.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . e2e/steps.sh

@@ -169,7 +169,7 @@ func DecodeGatewayLoads(line []byte) (map[types.NamespacedName]FunctionLoad, err
 	for key, load := range loads.Functions {
 		namespace, name, ok := strings.Cut(key, "/")
 		if !ok || max(load.Requests, load.Waiting, load.Running) > most {
-			return nil, fmt.Errorf("decode the load of a gateway: the entry of %q is no load of a Function", key)
+			return nil, fmt.Errorf("decode the load of a gateway: the entry of %q is not the load of a Function", key)
 		}
 		decoded[types.NamespacedName{Namespace: namespace, Name: name}] = load
 	}

@@ -122,7 +122,7 @@ func TestFunction(t *testing.T) {
 		"a repository needs a URL": {
 			change: repository("nowhere"), want: `source.gitRepository.URL: parse "nowhere": invalid URI for request`,
 		},
-		"a GitRepository of v1alpha1 that is missing is named, with what to do": {
+		"a missing GitRepository of v1alpha1 is reported with a remedy": {
 			change: func(fn *v1alpha2.Function) {
 				repository("")(fn)
 				fn.Annotations = map[string]string{v1alpha1.AnnotationGitRepository: "code"}
@@ -153,7 +153,7 @@ func TestFunction(t *testing.T) {
 			change: func(fn *v1alpha2.Function) {
 				fn.Spec.Runtime, fn.Spec.Source.Inline.Dependencies = v1alpha2.RuntimeGo126, "module shop\n\nuuid v1.6.0\n"
 			},
-			want: `invalid source.inline.dependencies value: line 3: "uuid" is no directive`,
+			want: `invalid source.inline.dependencies value: line 3: "uuid" is not a directive`,
 		},
 		"a tuning annotation is named": {
 			change: func(fn *v1alpha2.Function) {

@@ -195,7 +195,7 @@ func TestInvalidSubscriptionIsRejected(t *testing.T) {
 			func(s *spec) { s.Sink = "http://price.shop.svc.cluster.local@example.com" },
 			`spec.sink: Invalid value: "http://price.shop.svc.cluster.local@example.com": must have valid sink URL suffix svc.cluster.local`,
 		},
-		"a sink whose host only ends like a Service's": {
+		"a sink with a host that only ends like a Service's": {
 			func(s *spec) { s.Sink = "http://price.shop.mysvc.cluster.local" },
 			`spec.sink: Invalid value: "http://price.shop.mysvc.cluster.local": must have valid sink URL suffix svc.cluster.local`,
 		},

@@ -275,7 +275,7 @@ func TestAReadDeadlineIsSetOnlyWhenItComesEarlier(t *testing.T) {
 	require.Equal(t, []time.Time{{}, later, soon, past}, conn.set)
 }
 
-func TestAReadGoesOnWhoseDeadlineIsLater(t *testing.T) {
+func TestReadWithALaterDeadlineContinues(t *testing.T) {
 	t.Parallel()
 	later := time.Now().Add(time.Hour)
 	for name, tc := range map[string]struct {

@@ -68,7 +68,7 @@ func TestServeCutsARequestThatOutlastsTheDrainTimeout(t *testing.T) {
 	require.ErrorContains(t, <-served, "test: drain")
 }
 
-func TestServeBoundsWhatAClientMaySend(t *testing.T) {
+func TestServeLimitsTheInputOfClients(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		request, want string

@@ -30,7 +30,7 @@ func ParseDenied(networks []string) ([]netip.Prefix, error) {
 		prefix, err := netip.ParsePrefix(text)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%q is no network: write it as 10.0.0.0/8 or fd00::/8, a single address as 10.0.0.1/32", text)
+			return nil, fmt.Errorf("%q is not a network: write it as 10.0.0.0/8 or fd00::/8, a single address as 10.0.0.1/32", text)
 		case prefix.Addr().Is4In6():
 			return nil, fmt.Errorf("%q is IPv4 in the form of IPv6: write it as IPv4", text)
 		}

@@ -65,7 +65,7 @@ func DeadLetters() []Reason {
 // ParseDeadLetter parses the reason of a user or a program. The error lists the valid reasons.
 func ParseDeadLetter(code string) (Reason, error) {
 	if known := DeadLetters(); !slices.Contains(known, Reason(code)) {
-		return "", fmt.Errorf("%.100q is no reason of dead letters: use one of %s", code, join(known))
+		return "", fmt.Errorf("%.100q is not a reason of dead letters: use one of %s", code, join(known))
 	}
 	return Reason(code), nil
 }

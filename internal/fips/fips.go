@@ -78,10 +78,10 @@ func (m Mode) Check(s State) error {
 	case !m.Asked():
 		return nil
 	case !s.Enabled, m == Only && !s.Enforced:
-		return fmt.Errorf("%s is asked for, and Go's FIPS 140-3 mode is %s: set %s=%s in the environment, as the chart does for fips.mode=%s",
+		return fmt.Errorf("%s is requested, but Go's FIPS 140-3 mode is %s: set %s=%s in the environment, as the chart does for fips.mode=%s",
 			m, s.Mode(), Variable, m.Setting(), m)
 	case s.Version == unfrozen:
-		return fmt.Errorf("%s is asked for, and this binary has no frozen version of Go's FIPS 140-3 module: build it with GOFIPS140=v1.0.0, as the Dockerfile does", m)
+		return fmt.Errorf("%s is requested, but this binary has no frozen version of Go's FIPS 140-3 module: build it with GOFIPS140=v1.0.0, as the Dockerfile does", m)
 	default:
 		return nil
 	}

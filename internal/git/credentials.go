@@ -126,7 +126,7 @@ func checkFields(data map[string][]byte, used, needed []string) error {
 }
 
 func (c Credentials) refused(err error) error {
-	return secretError("'%s' is no private key that can be used: %w", c.field, err)
+	return secretError("'%s' is not a usable private key: %w", c.field, err)
 }
 
 func secretError(format string, args ...any) error {

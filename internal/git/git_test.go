@@ -202,7 +202,7 @@ func TestErrorNamesTheRemedy(t *testing.T) {
 		"no such commit over SSH": {
 			Repository{URL: host.URL, Credentials: friend}, Commit{Hash: strings.Repeat("a", 40), Reference: "main"}, ReferenceNotFound, "cannot be fetched",
 		},
-		"a web page":               {Repository{URL: page.URL + "/shop.git"}, Commit{}, RepositoryNotFound, "is no Git repository"},
+		"a web page":               {Repository{URL: page.URL + "/shop.git"}, Commit{}, RepositoryNotFound, "is not a Git repository"},
 		"a host that is down":      {Repository{URL: down.URL + "/shop.git"}, Commit{}, Unreadable, "503"},
 		"no server":                {Repository{URL: "http://" + loopback.Address(t) + "/shop.git"}, Commit{}, Unreachable, "does not answer"},
 		"an unknown host name":     {Repository{URL: "https://nowhere.invalid/shop.git"}, Commit{}, Unreachable, "is not known"},
@@ -369,7 +369,7 @@ func TestSecretsOfEveryFormAreRead(t *testing.T) {
 		"key":                    {AuthKey, "kubernetes.io/ssh-auth", map[string][]byte{"ssh-privatekey": private}, ""},
 		"key in any Secret":      {AuthKey, "Opaque", map[string][]byte{"key": private}, ""},
 		"key without key":        {AuthKey, "Opaque", map[string][]byte{"ssh-privatekey": private}, "missing 'key'"},
-		"key that is malformed":  {AuthKey, "Opaque", map[string][]byte{"key": []byte("no")}, "is no private key"},
+		"key that is malformed":  {AuthKey, "Opaque", map[string][]byte{"key": []byte("no")}, "is not a usable private key"},
 		"basic in an SSH Secret": {AuthBasic, "kubernetes.io/ssh-auth", map[string][]byte{"ssh-privatekey": private}, "inconsistent secret type"},
 		"key in a basic Secret":  {AuthKey, "kubernetes.io/basic-auth", map[string][]byte{"username": []byte("a")}, "inconsistent secret type"},
 	} {

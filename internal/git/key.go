@@ -105,7 +105,7 @@ func checkOpenSSH(text []byte) (sealed bool, err error) {
 	inside, ok := strings.CutPrefix(string(text), "openssh-key-v1\x00")
 	var e envelope
 	if !ok || !reads([]byte(inside), &e) {
-		return false, errors.New("it is not a key of OpenSSH, as its first line says it were. Use what ssh-keygen has written")
+		return false, errors.New("it is not a key of OpenSSH, despite its first line. Use what ssh-keygen has written")
 	}
 	if err := checkPublic(e.Public); err != nil {
 		return false, err

@@ -156,7 +156,7 @@ func TestExpensiveSSHKeyIsRejectedBeforeAnyComputation(t *testing.T) {
 		password string
 		want     string
 	}{
-		"2,000 rounds of bcrypt":             {costly(2000), passphrase, "'key' is no private key that can be used: it takes 2000 rounds of bcrypt to decrypt, and at most 128 are made. Encrypt it again by ssh-keygen -p -a 24"},
+		"2,000 rounds of bcrypt":             {costly(2000), passphrase, "'key' is not a usable private key: it takes 2000 rounds of bcrypt to decrypt, and at most 128 are made. Encrypt it again by ssh-keygen -p -a 24"},
 		"rounds without an end":              {costly(1<<32 - 1), passphrase, "it takes 4294967295 rounds"},
 		"64 kbit":                            {inPEM(pemPKCS1, pkcs1(t, huge, e)), "", "'key' has 5"},
 		"16 kbit in PKCS#1":                  {inPEM(pemPKCS1, pkcs1(t, large, e)), "", "it is an RSA key of 16384 bits, and at most 8192 are taken. Make one by ssh-keygen -t ed25519, or -t rsa -b 4096"},

@@ -196,7 +196,7 @@ func TestErrorForAWrongPassphraseNamesTheRemedy(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client(t, nil).List(t.Context(), Repository{URL: "ssh://git@127.0.0.1:1/shop.git", Credentials: credentials})
 	requireKind(t, Secret, err)
-	require.ErrorContains(t, err, "'key' is no private key that can be used: the passphrase in 'password' does not decrypt it")
+	require.ErrorContains(t, err, "'key' is not a usable private key: the passphrase in 'password' does not decrypt it")
 	require.False(t, IsTransient(err))
 }
 

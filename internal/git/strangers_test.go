@@ -49,7 +49,7 @@ func TestNoErrorHasTextOfTheServer(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"the text of a failure":        status(http.StatusInternalServerError),
 		"the text of a refusal":        status(http.StatusForbidden),
-		"the text of what is missing":  status(http.StatusNotFound),
+		"the text of a missing page":   status(http.StatusNotFound),
 		"the text of another status":   status(http.StatusTeapot),
 		"the place of a redirect":      redirect("http://" + stolen + ".invalid/info/refs"),
 		"the path of a redirect":       redirect("/" + stolen),

@@ -36,8 +36,8 @@ func TestKEDAActivatesAndDeactivates(t *testing.T) {
 		"no work ever takes all replicas at once":                         {toZero, 3, time.Time{}, false, false, Scale{0, time.Time{}}},
 		"no work leaves it asleep":                                        {toZero, 0, longAgo, false, false, Scale{0, longAgo}},
 		"no work leaves minReplicaCount":                                  {toTwo, 2, longAgo, false, false, Scale{2, longAgo}},
-		"no work leaves what is above minReplicaCount":                    {toTwo, 4, longAgo, false, false, Scale{4, longAgo}},
-		"no work raises what is below minReplicaCount":                    {toTwo, 1, longAgo, false, false, Scale{2, longAgo}},
+		"no work keeps replicas above minReplicaCount":                    {toTwo, 4, longAgo, false, false, Scale{4, longAgo}},
+		"no work raises replicas below minReplicaCount":                   {toTwo, 1, longAgo, false, false, Scale{2, longAgo}},
 		"no work and no replicas have minReplicaCount restored":           {toTwo, 0, longAgo, false, false, Scale{2, longAgo}},
 	} {
 		t.Run(name, func(t *testing.T) {

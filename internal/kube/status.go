@@ -202,7 +202,7 @@ func PatchStatus(ctx context.Context, c client.StatusClient, before, after clien
 	// The response would overwrite after; a copy protects the caller's object.
 	written, ok := after.DeepCopyObject().(client.Object)
 	if !ok {
-		return fmt.Errorf("patch status: %s is no object", reflect.TypeOf(after))
+		return fmt.Errorf("patch status: %s is not an object", reflect.TypeOf(after))
 	}
 	if err := c.Status().Patch(ctx, written, patch); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("patch status of %q: %w", client.ObjectKeyFromObject(after), err)

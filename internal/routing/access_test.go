@@ -128,7 +128,7 @@ func TestMeaninglessRuleIsRejected(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"subscribe":{"rules":[{"sources":["a"]}]}}`:                                    `subscribe.rules[0].namespaces: name one, or "*"`,
 		`{"subscribe":{"rules":[{"namespaces":["a"],"source":["a"]}]}}`:                  `unknown field "source"`,
-		`{"subscribe":{"rules":[{"namespaces":["a"],"sources":["/"]}]}}`:                 `subscribe.rules[0].sources: "/" has nothing`,
+		`{"subscribe":{"rules":[{"namespaces":["a"],"sources":["/"]}]}}`:                 `subscribe.rules[0].sources: "/" contains no character`,
 		`{"subscribe":{"rules":[{"namespaces":["a"],"types":["a.>.b"]}]}}`:               `the wildcard > must come last`,
 		`{"publish":{"rules":[{}]}}`:                                                     `publish.rules[0].serviceAccounts: name one`,
 		`{"publish":{"rules":[{"serviceAccounts":["default"]}]}}`:                        `"default" must be namespace/name or namespace/*`,

@@ -15,7 +15,7 @@ func TestCleanSource(t *testing.T) {
 		"removes wildcards":                {"a*b>c", "abc"},
 		"removes slashes":                  {`/shop/eu\west`, "shopeuwest"},
 		"removes ASCII white space only":   {"a b\tc\nd\fe\rf\u00a0g", "abcdef\u00a0g"},
-		"keeps what is not ASCII":          {"Bücher-本", "Bücher-本"},
+		"keeps characters outside ASCII":   {"Bücher-本", "Bücher-本"},
 		"cleans everything at once": {
 			"source1-Part1/2-Part*2\\3-Ä.te--<>  <>s__t!!a@  \t @*p##p%%",
 			"source1-Part12-Part23-Äte--<<s__t!!a@@p##p%%",
@@ -107,12 +107,12 @@ func TestFilters(t *testing.T) {
 	tests := map[string]struct{ subjects, want []string }{
 		"keeps the order":                     {[]string{"b.1", "a.1", "c.1"}, []string{"b.1", "a.1", "c.1"}},
 		"keeps the first of equals":           {[]string{"a.1", "b.1", "a.1"}, []string{"a.1", "b.1"}},
-		"drops what a later wildcard covers":  {[]string{"a.1", "a.*"}, []string{"a.*"}},
-		"drops what an earlier one covers":    {[]string{"a.>", "a.1.2", "a.*"}, []string{"a.>"}},
+		"drops a subject of a later wildcard": {[]string{"a.1", "a.*"}, []string{"a.*"}},
+		"drops a subject of an earlier one":   {[]string{"a.>", "a.1.2", "a.*"}, []string{"a.>"}},
 		"a star is one token":                 {[]string{"a.*", "a.1.2"}, []string{"a.*", "a.1.2"}},
-		"a tail wildcard wants a token":       {[]string{"a.1.>", "a.1"}, []string{"a.1.>", "a.1"}},
+		"a tail wildcard requires a token":    {[]string{"a.1.>", "a.1"}, []string{"a.1.>", "a.1"}},
 		"a star does not cover a tail":        {[]string{"a.*", "a.>"}, []string{"a.>"}},
-		"keeps what overlaps only in part":    {[]string{"a.*.c", "a.b.*"}, []string{"a.*.c", "a.b.*"}},
+		"keeps partial overlaps":              {[]string{"a.*.c", "a.b.*"}, []string{"a.*.c", "a.b.*"}},
 		"a star inside a token is no pattern": {[]string{"a.b*", "a.bc"}, []string{"a.b*", "a.bc"}},
 	}
 	for name, tc := range tests {

@@ -80,7 +80,7 @@ func Serves(server, client Side) error {
 	if client.Level >= server.Oldest {
 		return nil
 	}
-	return fmt.Errorf("%w: it is %s, and what it asks the cluster's Rouse %s has dropped: use rouse %s",
+	return fmt.Errorf("%w: it is %s, and the cluster's Rouse %s has dropped its requests: use rouse %s",
 		ErrClientTooOld, client.Version, server.Version, server.Version)
 }
 
@@ -89,7 +89,7 @@ func Knows(server, client Side) error {
 	if server.Level >= client.Level {
 		return nil
 	}
-	return fmt.Errorf("%w: it is %s, and may not know yet what this rouse %s asks: upgrade it to %s, or use rouse %s",
+	return fmt.Errorf("%w: it is %s, and may not support the requests of this rouse %s yet: upgrade it to %s, or use rouse %s",
 		ErrServerTooOld, server.Version, client.Version, client.Version, server.Version)
 }
 

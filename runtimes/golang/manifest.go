@@ -65,7 +65,7 @@ func wordsOf(line string) ([]string, error) {
 		if strings.HasPrefix(word, `"`) || strings.HasPrefix(word, "`") {
 			plain, err := strconv.Unquote(word)
 			if err != nil {
-				return nil, fmt.Errorf("%s is no string", word)
+				return nil, fmt.Errorf("%s is not a string", word)
 			}
 			words[i] = plain
 		}
@@ -97,7 +97,7 @@ func (m *module) take(words []string, line int) error {
 		return m.replace(words[1:], line)
 	case "toolchain", "exclude", "retract", "tool", "ignore", "godebug":
 	default:
-		return fmt.Errorf("%q is no directive; %s", words[0], form)
+		return fmt.Errorf("%q is not a directive; %s", words[0], form)
 	}
 	return nil
 }

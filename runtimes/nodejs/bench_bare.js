@@ -1,4 +1,4 @@
-// The least that a server can do on node:http, to compare the runtime with: see e2e/bench/runtime.
+// A minimal server on node:http, the benchmark's reference: see e2e/bench/runtime.
 'use strict';
 
 const http = require('node:http');

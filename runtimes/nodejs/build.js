@@ -1,4 +1,4 @@
-// Puts the server into a directory as an image carries it: `node build.js DIRECTORY`.
+// Writes the server into a directory in the form of an image: `node build.js DIRECTORY`.
 //
 // lib/ and the packages become a few files, each wrapped in a function so that
 // server.js can run it with a code cache (see warm.js). Names are kept: stack
@@ -11,7 +11,7 @@ const esbuild = require('esbuild');
 const { plugins } = require('./bundling.js');
 const { copyPackages } = require('./packages.js');
 
-// What server.js can load later.
+// The parts that server.js can load later.
 const PARTS = ['opentelemetry', 'requestlog', 'scrape'].map((name) => `parts/${name}.js`);
 
 async function build(outDir) {
@@ -23,10 +23,10 @@ async function build(outDir) {
     entryNames: '[name]',
     bundle: true,
     platform: 'node',
-    // ES modules first: of them only what is used comes into a bundle.
+    // ES modules first: a bundle contains only their used parts.
     mainFields: ['module', 'main'],
     target: 'node20',
-    // A script that is run with vm has require() and no import().
+    // A script that vm runs has require() but not import().
     supported: { 'dynamic-import': false },
     format: 'cjs',
     charset: 'ascii',

@@ -1,4 +1,4 @@
-// What the bundler changes in packages so that a cold start does not do what a request may never need.
+// Changes that the bundler makes to packages, so that a cold start does no work that a request may never need.
 'use strict';
 
 const fs = require('node:fs');
@@ -29,7 +29,7 @@ const later = {
   },
 };
 
-// Switches that only a developer of Express turns on; each of their uses costs at the start.
+// Switches for developers of Express; each use costs time at the start.
 const SILENT = {
   debug: 'module.exports = () => Object.assign(() => {}, { enabled: false });',
   depd: 'module.exports = () => Object.assign(() => {}, { function: (fn) => fn, property: () => {} });',
@@ -43,8 +43,8 @@ const silent = {
   },
 };
 
-// mime-types fills its tables from a database at every start. Here they are filled by the build, and read by the
-// first request that needs them.
+// mime-types fills its tables from a database at every start. Here the build fills them, and the first request that
+// needs them reads them.
 const mimeTypes = {
   name: 'mime-types',
   setup({ onLoad }) {

@@ -4,10 +4,11 @@
 #   layer.sh OUTDIR [NODE ...]
 #
 # Each NODE is a Node.js binary that will run the server; a code cache is made
-# for its version, and it must be able to run here. Without one, the node on
-# PATH is taken. Files may be owned by anyone, they only need to be readable.
+# for its version, and it must be able to run here. The default is the node on
+# PATH. Files may have any owner if they are readable.
 # TARGETARCH is the architecture of the image, amd64 or arm64 (default: this
-# machine's). For another one no code cache is made, which its CPU could not use.
+# machine's). For another architecture no code cache is made, because its CPU
+# could not use it.
 set -eu
 
 [ $# -ge 1 ] || { echo "usage: $0 OUTDIR [NODE ...]" >&2; exit 2; }
@@ -30,7 +31,7 @@ case $(uname -m) in
 esac
 [ "${TARGETARCH:-$machine}" = "$machine" ] || set --
 for node in "$@"; do
-    # With a seed of its own each process would hash, and so cache, otherwise.
+    # With random seeds, processes would have different hashes, and so different caches.
     "$node" --random-seed=1 "$here/warm.js" "$app" >/dev/null
 done
 chmod -R a+rX "$root"

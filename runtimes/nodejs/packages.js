@@ -1,6 +1,6 @@
-// Copies the packages of the server to where handlers find them too, as Functions that were written for Kyma expect it.
+// Copies the packages of the server to a folder where handlers find them, too, as Functions for Kyma expect.
 //
-// The server itself is in the bundles and loads none of them. What Node.js never reads stays away.
+// The server itself is in the bundles and does not load them. Files that Node.js never reads are left out.
 'use strict';
 
 const fs = require('node:fs');
@@ -8,8 +8,8 @@ const path = require('node:path');
 
 const UNREAD = /\.(d\.[cm]?ts|ts|map|md|markdown|flow)$|[/\\]@opentelemetry[/\\][^/\\]+[/\\]build[/\\]es[^/\\]+$|[/\\]axios[/\\]dist[/\\](browser|esm|axios[^/\\]*)$/i;
 
-// Licences and notices stay, whatever their ending: they have to be with what is given away. Who has no file for them has them in the
-// README.
+// Licences and notices are copied, whatever their ending: they must be distributed with the packages. Packages without such
+// a file have them in the README.
 const LEGAL = /^(un)?(licen[cs]e|copying|notice)/i;
 
 function legal(directory) {
@@ -19,7 +19,7 @@ function legal(directory) {
   return files.length > 0 ? files : names.filter((name) => /^readme/i.test(name));
 }
 
-// installed lists the packages that are no tools of the development, by their places in node_modules.
+// installed lists the packages except development tools, by their places in node_modules.
 function installed(root) {
   const { packages } = JSON.parse(fs.readFileSync(path.join(root, 'package-lock.json'), 'utf8'));
   return Object.keys(packages).filter((place) => place.startsWith('node_modules/') && !packages[place].dev && !packages[place].link);
@@ -28,7 +28,7 @@ function installed(root) {
 function copyPackages(root, outDir) {
   for (const place of installed(root)) {
     const from = path.join(root, place);
-    // Those of a package's own are listed as well.
+    // The list also has packages nested in others.
     const kept = legal(from).map((name) => path.join(from, name));
     const filter = (file) => (kept.includes(file) || !UNREAD.test(file)) && file !== path.join(from, 'node_modules');
     fs.cpSync(from, path.join(outDir, place), { recursive: true, filter });

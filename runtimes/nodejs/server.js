@@ -1,9 +1,9 @@
 // Entry point: runs the bundles that build.js made, or lib/ where there are none.
 //
-// Compiling Express and what it needs costs more than half of a cold start, so
+// Compiling Express and its packages takes more than half of a cold start, so
 // an image carries one file with V8's code cache beside it, one cache for each
-// Node.js version. A cache that V8 refuses only costs the compilation it would
-// have saved. What most starts can do without is in files of their own.
+// Node.js version. A cache that V8 refuses only costs the compilation that it
+// would have saved. Parts that most starts do not need are in separate files.
 'use strict';
 
 const fs = require('node:fs');
@@ -12,7 +12,7 @@ const vm = require('node:vm');
 
 const bundles = path.join(__dirname, 'bundles');
 
-// A script's name is in its code cache: the one in an image, so that a cache is the same wherever it was made.
+// A code cache contains the script's name; with the name in an image, the cache is the same wherever it is built.
 const NAMED = '/usr/src/app/bundles';
 
 function readIfThere(file) {
@@ -23,10 +23,10 @@ function readIfThere(file) {
   }
 }
 
-// The scripts that were run, by the names of their files, for warm.js.
+// The scripts run so far, by file name, for warm.js.
 const scripts = new Map();
 
-// A bundle is ASCII, which latin1 reads quickest.
+// A bundle is ASCII, and latin1 is the fastest way to read it.
 function loadBundle(name) {
   const file = path.join(bundles, `${name}.js`);
   const source = readIfThere(file);
@@ -44,7 +44,7 @@ function loadBundle(name) {
 const { create } = loadBundle('main') ?? require('./lib/main.js');
 const server = create((name) => loadBundle(name) ?? require(`./lib/parts/${name}.js`));
 
-// A bundle runs as a script of its own, where import() is not available.
+// A bundle runs as a separate script, where import() is not available.
 const start = (appDir) => server.start(appDir, (url) => import(url));
 
 module.exports = { sdk: server.sdk, start, scripts };

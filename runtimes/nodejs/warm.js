@@ -45,7 +45,7 @@ async function send(port, { body, ...options }) {
 }
 
 async function warm(appDir) {
-  // It is the publisher, and the collector of the traces too.
+  // This server is both the publisher and the collector of traces.
   const publisher = http.createServer((req, res) => req.resume().once('end', () => res.writeHead(204).end()));
   await once(publisher.listen(0, '127.0.0.1'), 'listening');
   Object.assign(process.env, {
@@ -57,8 +57,8 @@ async function warm(appDir) {
     SERVER_INTERNAL_LOGGER: 'true',
   });
 
-  // What differs from one time to the next would be in the cache: how often garbage was collected since a function ran, and
-  // whether it was hot enough for the baseline compiler.
+  // Otherwise the cache would differ from run to run: it contains the number of garbage collections since a function
+  // ran, and whether the function was hot enough for the baseline compiler.
   v8.setFlagsFromString('--no-flush-bytecode');
   v8.setFlagsFromString('--no-sparkplug');
   const { scripts, start } = require(path.join(appDir, 'server.js'));
@@ -67,7 +67,7 @@ async function warm(appDir) {
   for (const request of REQUESTS) {
     await send(server.address().port, request);
   }
-  // The cache is refused where flags are others than here.
+  // V8 refuses the cache where its flags differ from these.
   v8.setFlagsFromString('--flush-bytecode');
   v8.setFlagsFromString('--sparkplug');
   for (const [file, script] of scripts) {

@@ -1,4 +1,4 @@
-"""A bare WSGI hello on waitress, with the server's settings, to compare the runtime with: see e2e/bench/runtime."""
+"""A bare WSGI hello on waitress, with the server's settings, as the benchmark's reference: see e2e/bench/runtime."""
 
 import os
 import socket

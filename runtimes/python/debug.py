@@ -20,7 +20,7 @@ class Debugger:
     listens = False
 
     def listen(self):
-        """Wait for nobody."""
+        """Do not wait for a client."""
         if self.listens:
             return
         self.listens = True

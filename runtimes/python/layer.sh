@@ -4,12 +4,12 @@
 #   layer.sh OUTDIR [PYTHON [ROOT]]
 #
 # PYTHON is the interpreter that will run the server, or one of the same minor
-# version, and it must be able to run here (default: python3). Packages are
-# taken for its version, and the bytecode is its own. Where it has no pip, the
-# python3 on PATH must have one. ROOT is where the tree will lie (default: /).
-# Files may be owned by anyone, they only need to be readable.
+# version, and it must be able to run here (default: python3). Packages and
+# bytecode are for its version. If it has no pip, the python3 on PATH must have
+# pip. ROOT is the later root of the tree (default: /). Files may have any owner
+# if they are readable.
 # TARGETARCH is the architecture of the image, amd64 or arm64, for which
-# packages are taken (default: this machine's). Bytecode is the same for all.
+# packages are selected (default: this machine's). Bytecode is the same for all.
 set -eu
 
 [ $# -ge 1 ] && [ $# -le 3 ] || { echo "usage: $0 OUTDIR [PYTHON [ROOT]]" >&2; exit 2; }
@@ -33,7 +33,7 @@ platforms=
 # shellcheck disable=SC2086 # each is a word
 "$pip" -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --no-compile --no-deps --upgrade --require-hashes \
     --only-binary=:all: --python-version "$version" $platforms --target "$app/site-packages" -r "$here/requirements.txt"
-# The programs of packages, and their checksums in what pip notes: they name the interpreter of this machine.
+# The programs of packages, and their checksums in pip's records: they contain the path of this machine's interpreter.
 rm -rf "$app/site-packages/bin"
 find "$app/site-packages" -path '*.dist-info/RECORD' -exec sed -i '/^\.\.\/\.\.\/bin\//d' {} +
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes .venv with what the tests need: venv.sh [PYTHON]. Does nothing when it is there already, whole, and made by this
-# Python, at this place, from these requirements.
+# Creates .venv with the packages of the tests: venv.sh [PYTHON]. Does nothing if a complete one exists that was created by this
+# Python, at this path, from these requirements.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -41,7 +41,7 @@ func openBases(ctx context.Context, path string) ([]runtimeBase, error) {
 	}
 	var references map[string]string
 	if err := json.Unmarshal(content, &references); err != nil {
-		return nil, fmt.Errorf("BASES: %s is no map of runtimes to references: %w", path, err)
+		return nil, fmt.Errorf("BASES: %s is not a map of runtimes to references: %w", path, err)
 	}
 	return fromRegistries(ctx, references)
 }
@@ -69,7 +69,7 @@ func fromRegistries(ctx context.Context, references map[string]string) ([]runtim
 func fromLayout(path string) ([]runtimeBase, error) {
 	root, err := layout.ImageIndexFromPath(path)
 	if err != nil {
-		return nil, fmt.Errorf("BASES: %s is no OCI layout: %w", path, err)
+		return nil, fmt.Errorf("BASES: %s is not an OCI layout: %w", path, err)
 	}
 	manifest, err := root.IndexManifest()
 	if err != nil {

@@ -73,7 +73,7 @@ func TestBaseWithoutADigestIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ content, problem string }{
 		"a tag":          {`{"nodejs22": "docker.io/library/node:22"}`, `the base of nodejs22 is "docker.io/library/node:22": name it with its digest`},
-		"malformed JSON": {`nodejs22: node`, "is no map of runtimes to references"},
+		"malformed JSON": {`nodejs22: node`, "is not a map of runtimes to references"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

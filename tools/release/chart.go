@@ -159,7 +159,7 @@ func readOthers(file string) (imageDigests, error) {
 	}
 	var digests imageDigests
 	if err := json.Unmarshal(text, &digests); err != nil {
-		return nil, fmt.Errorf("IMAGES: %s is no map of references to digests: %w", file, err)
+		return nil, fmt.Errorf("IMAGES: %s is not a map of references to digests: %w", file, err)
 	}
 	for reference, digest := range digests {
 		if _, err := v1.NewHash(digest); err != nil {
@@ -177,7 +177,7 @@ func requireOthers(dir string, digests imageDigests) error {
 	}
 	for _, reference := range references {
 		if digests[reference] == "" {
-			return fmt.Errorf("IMAGES has no digest of %s, so that whoever may move that tag would decide what the released chart runs: "+
+			return fmt.Errorf("IMAGES has no digest of %s, so that any account that may move the tag could change the images of the released chart: "+
 				"write the file with make official-images", reference)
 		}
 	}

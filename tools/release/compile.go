@@ -87,7 +87,7 @@ func machineOf(header []byte) (string, error) {
 		}
 	}
 	if machine == "" {
-		return "", fmt.Errorf("it is no program for a machine that Rouse is released for: it begins with % x", header[:min(len(header), 20)])
+		return "", fmt.Errorf("it is not a program for a platform of the release: it begins with % x", header[:min(len(header), 20)])
 	}
 	return machine, nil
 }

@@ -61,7 +61,7 @@ func TestEarlyChecksReportEveryLaterFailure(t *testing.T) {
 		"a released version":               {func(o *options) { o.registry = at }, "is there already"},
 		"a registry that does not respond": {func(o *options) { o.registry = strings.TrimPrefix(closed.URL, "http://") }, "ask REGISTRY for"},
 		"a third-party image without a digest in a pushed release": {
-			func(o *options) { o.registry = at + "/other" }, "IMAGES has no digest of example.com/nats:2, so that whoever may move that tag",
+			func(o *options) { o.registry = at + "/other" }, "IMAGES has no digest of example.com/nats:2, so that any account that may move the tag",
 		},
 		"no file of their digests": {func(o *options) { o.images = filepath.Join(o.repository, "none") }, "IMAGES: "},
 		"a malformed digest":       {digests(t, `{"example.com/nats:2": "latest"}`), `has "latest" for example.com/nats:2: name a digest`},

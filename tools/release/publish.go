@@ -142,7 +142,7 @@ func newSigner(file string) (keySigner, error) {
 	}
 	key, err := cosign.LoadPrivateKey(text, []byte(os.Getenv(passwordVariable)), nil)
 	if err != nil {
-		return keySigner{}, fmt.Errorf("KEY: %s is no private key of cosign, or %s is not its password: %w", file, passwordVariable, err)
+		return keySigner{}, fmt.Errorf("KEY: %s is not a private key of cosign, or %s is not its password: %w", file, passwordVariable, err)
 	}
 	return keySigner{key: key}, nil
 }

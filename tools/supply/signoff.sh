@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails when a commit of a range, that is no merge, has no line "Signed-off-by" with its author's address, as the Developer Certificate of
+# Fails when a commit of a range, except merges, has no line "Signed-off-by" with its author's address, as the Developer Certificate of
 # Origin requires: signoff.sh REPOSITORY origin/main..HEAD
 set -euo pipefail
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fails when code that Rouse runs can reach a known vulnerability: vulncheck.sh MODULE PACKAGE...
 #
-# govulncheck finds what is reachable. Around it this guarantees that there is no silent or stale pass: without the database, or with one
-# that has not changed for 30 days, it prints "not checked" and why. With VULNDB_REQUIRED=1 that is a failure. GOVULNDB names another
+# govulncheck finds reachable vulnerabilities. This script prevents a silent or stale pass: without the database, or with a database that
+# has not changed for 30 days, it prints "not checked" and the reason. With VULNDB_REQUIRED=1, this is a failure. GOVULNDB names another
 # database, such as a copy in a folder.
 set -euo pipefail
 

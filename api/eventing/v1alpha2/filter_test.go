@@ -12,7 +12,7 @@ import (
 	"github.com/rouse-run/rouse/api/eventing/v1alpha2"
 )
 
-func TestNestedFilterIsReadAndWrittenAsItIs(t *testing.T) {
+func TestNestedFilterRoundTripsUnchanged(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		written      string
@@ -31,7 +31,7 @@ func TestNestedFilterIsReadAndWrittenAsItIs(t *testing.T) {
 			written:      `{"exat":{"type":"a"},"cel":"true"}`,
 			wantProblems: map[string]string{"exat": "is not known; a filter has cel, exact, prefix, suffix, all, any and not"},
 		},
-		"a member in other letters": {
+		"a member in another case": {
 			written:      `{"CEL":"true"}`,
 			wantProblems: map[string]string{"CEL": "is not known; a filter has cel, exact, prefix, suffix, all, any and not"},
 		},
@@ -42,8 +42,8 @@ func TestNestedFilterIsReadAndWrittenAsItIs(t *testing.T) {
 				"any": "has to be a list of filters",
 			},
 		},
-		"a text":         {written: `"a"`, wantProblems: map[string]string{"": "has to be an object; a filter has cel, exact, prefix, suffix, all, any and not"}},
-		"nothing at all": {written: `null`, wantProblems: map[string]string{"": "has to be an object; a filter has cel, exact, prefix, suffix, all, any and not"}},
+		"a text": {written: `"a"`, wantProblems: map[string]string{"": "has to be an object; a filter has cel, exact, prefix, suffix, all, any and not"}},
+		"null":   {written: `null`, wantProblems: map[string]string{"": "has to be an object; a filter has cel, exact, prefix, suffix, all, any and not"}},
 		"filters without an end": {
 			written:      strings.Repeat(`{"not":`, 5000) + `{}` + strings.Repeat(`}`, 5000),
 			wantProblems: map[string]string{"": "is nested too deep; write it flatter, for example as one cel expression"},
@@ -56,7 +56,7 @@ func TestNestedFilterIsReadAndWrittenAsItIs(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// A slice, because a null that is a whole document is not given to UnmarshalJSON by every decoder.
+			// A slice, because not every decoder passes a null that is a whole document to UnmarshalJSON.
 			var read []v1alpha2.NestedFilter
 			require.NoError(t, json.Unmarshal([]byte("["+tc.written+"]"), &read))
 
@@ -89,7 +89,7 @@ func TestMisspeltFilterHidesNoOtherSubscription(t *testing.T) {
 	require.Equal(t, odd["spec"].(map[string]any)["filter"], back["spec"].(map[string]any)["filter"])
 }
 
-// FuzzNestedFilter proves that whatever the API server can store is read, and written back unchanged.
+// FuzzNestedFilter checks that every value that the API server can store is decoded, and written back unchanged.
 func FuzzNestedFilter(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"cel":"true"}`, `{"any":[{"exact":{"type":"a"}},null,5]}`, `{"not":{"nott":{}}}`, `{"exact":{"type":null}}`, `[]`, `"`,

@@ -19,8 +19,8 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/gitops"
 )
 
-// The schema requires three fields and does not restrict their values: those
-// are judged by the controller, in the status.
+// The schema requires three fields and does not restrict their values: the controller validates them, and reports in
+// the status.
 func TestSubscriptionIsAccepted(t *testing.T) {
 	t.Parallel()
 	namespace := cluster.Environment(t).Namespace(t)
@@ -29,7 +29,7 @@ func TestSubscriptionIsAccepted(t *testing.T) {
 		"empty values":              `{sink: "", source: "", types: []}`,
 		"an unknown type matching":  `{sink: s, source: s, types: [t], typeMatching: fuzzy}`,
 		"an empty type matching":    `{sink: s, source: s, types: [t], typeMatching: ""}`,
-		"a sink that is no URL":     `{sink: "%zz", source: s, types: [t]}`,
+		"a sink that is not a URL":  `{sink: "%zz", source: s, types: [t]}`,
 		"empty and duplicate types": `{sink: s, source: s, types: ["", t, t]}`,
 		"an id":                     `{sink: s, source: s, types: [t], id: some-id}`,
 		"unknown config keys":       `{sink: s, source: s, types: [t], config: {anything: goes, maxInFlightMessages: ten}}`,
@@ -148,8 +148,8 @@ func TestStatusIsASubresource(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, got.Status))
 }
 
-// Tools that look before the controller does must not take it for one in force. What the schema requires of a status is there then,
-// so that the spec can be written all the same.
+// Tools that read the object before the controller does must not consider it current. It contains the required fields
+// of a status, so that the spec can be written.
 func TestANewSubscriptionIsInProgressForKstatus(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
@@ -163,8 +163,8 @@ func TestANewSubscriptionIsInProgressForKstatus(t *testing.T) {
 	require.NoError(t, env.Client.Update(t.Context(), sub))
 }
 
-// The controller writes an empty list of types when the spec is not valid, and
-// the schema neither takes null nor does without.
+// The controller writes an empty list of types when the spec is not valid, because the schema requires the list and
+// rejects null.
 func TestStatusWithoutTypesIsAccepted(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
@@ -256,7 +256,7 @@ var cluster = envtest.New()
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
-// subscription has the given YAML as its spec.
+// subscription returns a Subscription with the given YAML as its spec.
 func subscription(t *testing.T, namespace, spec string) *unstructured.Unstructured {
 	t.Helper()
 	return envtest.Object(t, `
@@ -266,8 +266,7 @@ metadata: {generateName: sub-, namespace: `+namespace+`}
 spec: `+spec)
 }
 
-// create creates the object with dry run, and returns what the
-// kube-apiserver would have stored.
+// create creates the object with dry run, and returns the object that the kube-apiserver would have stored.
 func create(t *testing.T, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	t.Helper()
 	stored := object.DeepCopy()

@@ -19,10 +19,10 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// Finalizer keeps a deleted Subscription until its durable consumer is gone.
+// Finalizer keeps a deleted Subscription until its durable consumer is deleted.
 const Finalizer = "eventing.kyma-project.io"
 
-// Subscription asks for events of certain types to be delivered to a sink.
+// Subscription requests the delivery of certain types of events to a sink.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -48,7 +48,7 @@ type SubscriptionList struct {
 	Items []Subscription `json:"items"`
 }
 
-// SubscriptionSpec says what is delivered where.
+// SubscriptionSpec selects events and their sink.
 type SubscriptionSpec struct {
 	// ID is an identifier that only other backends use.
 	// +optional
@@ -57,8 +57,8 @@ type SubscriptionSpec struct {
 	// Sink is the URL of a Service in the Subscription's own namespace.
 	Sink string `json:"sink"`
 
-	// TypeMatching says whether Types are names to be cleaned and joined with
-	// the source (standard) or subjects to be taken as they are (exact).
+	// TypeMatching determines whether Types are names to be cleaned and joined with the source (standard) or literal
+	// subjects (exact).
 	// +kubebuilder:default=standard
 	// +optional
 	TypeMatching TypeMatching `json:"typeMatching,omitempty"`
@@ -74,7 +74,7 @@ type SubscriptionSpec struct {
 	// +optional
 	Config map[string]string `json:"config,omitempty"`
 
-	// Filter picks from the events of the types. Without it all are delivered.
+	// Filter selects among the events of the types. Without it all are delivered.
 	// +optional
 	Filter *Filter `json:"filter,omitempty"`
 
@@ -82,19 +82,19 @@ type SubscriptionSpec struct {
 	// +optional
 	Delivery *Delivery `json:"delivery,omitempty"`
 
-	// Paused stops the delivery. Events are kept until it goes on.
+	// Paused suspends the delivery. Events are stored until it continues.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 }
 
-// TypeMatching is the way in which event types become subjects. It is not an
-// enum in the schema: an unknown value is reported in the status.
+// TypeMatching determines how event types become subjects. It is not an enum in the schema: an unknown value is
+// reported in the status.
 type TypeMatching string
 
 const (
 	// TypeMatchingStandard cleans source and type and joins them.
 	TypeMatchingStandard TypeMatching = "standard"
-	// TypeMatchingExact takes the type as it is and ignores the source.
+	// TypeMatchingExact uses the type unchanged and ignores the source.
 	TypeMatchingExact TypeMatching = "exact"
 )
 
@@ -117,9 +117,9 @@ const (
 	LargestMaxInFlight = 10_000
 )
 
-// SubscriptionStatus is what the controller found and did.
+// SubscriptionStatus is the state of a Subscription as observed by the controller.
 type SubscriptionStatus struct {
-	// ObservedGeneration is the generation that the rest is about, and -1 before the controller has seen any.
+	// ObservedGeneration is the generation that the status refers to, and -1 before the controller has observed any.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -133,11 +133,11 @@ type SubscriptionStatus struct {
 	// Types are the event types before and after cleaning.
 	Types []EventType `json:"types"`
 
-	// Backend is what the messaging backend keeps for the Subscription.
+	// Backend contains the consumers of the messaging backend for the Subscription.
 	// +optional
 	Backend Backend `json:"backend,omitempty"`
 
-	// DeadLetters is how many events are kept that could not be delivered.
+	// DeadLetters is the number of stored dead letters.
 	// +optional
 	DeadLetters int64 `json:"deadLetters,omitempty"`
 }
@@ -155,13 +155,12 @@ func (s SubscriptionStatus) MarshalJSON() ([]byte, error) {
 type EventType struct {
 	// OriginalType is the type as written in the spec.
 	OriginalType string `json:"originalType"`
-	// CleanType is the type without the characters that subjects cannot have.
+	// CleanType is the type without the characters that subjects cannot contain.
 	CleanType string `json:"cleanType"`
 }
 
-// Backend is what the messaging backend keeps for a Subscription. Only Types
-// is filled for NATS; the other fields exist so that a status that was written
-// for another backend survives an update.
+// Backend contains the consumers of the messaging backend for a Subscription. Only Types is set for NATS; the other
+// fields exist so that a status written for another backend survives an update.
 type Backend struct {
 	// Ev2hash is not used by NATS.
 	// +optional
@@ -188,7 +187,7 @@ type Backend struct {
 	// +optional
 	EventMeshSubscriptionStatus *EventMeshSubscriptionStatus `json:"emsSubscriptionStatus,omitempty"`
 
-	// Types name the consumer of each event type.
+	// Types lists the consumer of each event type.
 	// +optional
 	Types []JetStreamType `json:"types,omitempty"`
 
@@ -197,7 +196,7 @@ type Backend struct {
 	EventMeshTypes []EventMeshType `json:"emsTypes,omitempty"`
 }
 
-// JetStreamType is an event type and the consumer that carries it.
+// JetStreamType is an event type with its consumer.
 type JetStreamType struct {
 	// OriginalType is the type as written in the spec.
 	OriginalType string `json:"originalType"`
@@ -241,13 +240,13 @@ type Condition struct {
 	Type ConditionType `json:"type,omitempty"`
 	// Status is True, False or Unknown.
 	Status corev1.ConditionStatus `json:"status"`
-	// LastTransitionTime is when status, reason or message changed last.
+	// LastTransitionTime is the time when status, reason or message last changed.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
 	// Reason is a short cause.
 	// +optional
 	Reason ConditionReason `json:"reason,omitempty"`
-	// Message is the cause for people.
+	// Message describes the cause for users.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -255,50 +254,53 @@ type Condition struct {
 // ConditionType is an aspect of the state of a Subscription.
 type ConditionType string
 
-// A healthy Subscription has the first two, in this order, the third if its dead letters have a sink, and then Ready. The fourth is
-// only there when it is False.
+// A healthy Subscription has the first two, in this order, the third if its dead letters have a sink, and then Ready.
+// The fourth is only present when it is False.
 const (
 	// ConditionSpecValid reports whether the spec is valid.
 	ConditionSpecValid ConditionType = "Subscription spec valid"
-	// ConditionActive says whether the backend carries the Subscription.
+	// ConditionActive reports whether the backend has a consumer for the Subscription.
 	ConditionActive ConditionType = "Subscription active"
-	// ConditionDeadLetterSink says whether dead letters can go to their sink. Nothing else depends on it.
+	// ConditionDeadLetterSink reports whether dead letters can be delivered to their sink. Nothing else depends on it.
 	ConditionDeadLetterSink ConditionType = "Dead letter sink active"
-	// ConditionDeadLettersKept says whether dead letters were deleted before they were too old. Nothing else depends on it.
+	// ConditionDeadLettersKept reports whether dead letters were deleted before their maximum age. Nothing else depends
+	// on it.
 	ConditionDeadLettersKept ConditionType = "Dead letters kept"
-	// ConditionReady says in one word, which tools know, whether the spec makes sense and the backend carries the Subscription.
+	// ConditionReady reports, in a form that tools support, whether the spec is valid and the backend has a consumer
+	// for the Subscription.
 	ConditionReady ConditionType = "Ready"
-	// ConditionStalled is True when the user has to act, and is otherwise not there.
+	// ConditionStalled is True when a user has to act, and absent otherwise.
 	ConditionStalled ConditionType = "Stalled"
 )
 
-// ConditionReason is why a condition has its status.
+// ConditionReason is the reason for the status of a condition.
 type ConditionReason string
 
 // Reasons of the conditions.
 const (
-	// ReasonSpecValid goes with ConditionSpecValid=True.
+	// ReasonSpecValid accompanies ConditionSpecValid=True.
 	ReasonSpecValid ConditionReason = "Subscription spec has no validation errors"
-	// ReasonSpecInvalid goes with ConditionSpecValid=False.
+	// ReasonSpecInvalid accompanies ConditionSpecValid=False.
 	ReasonSpecInvalid ConditionReason = "Subscription spec has validation errors"
-	// ReasonActive goes with ConditionActive=True.
+	// ReasonActive accompanies ConditionActive=True.
 	ReasonActive ConditionReason = "NATS Subscription active"
-	// ReasonNotActive goes with ConditionActive=False.
+	// ReasonNotActive accompanies ConditionActive=False.
 	ReasonNotActive ConditionReason = "NATS Subscription not active"
-	// ReasonDeadLetterSink goes with ConditionDeadLetterSink=True.
+	// ReasonDeadLetterSink accompanies ConditionDeadLetterSink=True.
 	ReasonDeadLetterSink ConditionReason = "Dead letters are delivered"
-	// ReasonNoDeadLetterSink goes with ConditionDeadLetterSink=False.
+	// ReasonNoDeadLetterSink accompanies ConditionDeadLetterSink=False.
 	ReasonNoDeadLetterSink ConditionReason = "Dead letters wait"
-	// ReasonDeadLettersDropped goes with ConditionDeadLettersKept=False.
+	// ReasonDeadLettersDropped accompanies ConditionDeadLettersKept=False.
 	ReasonDeadLettersDropped ConditionReason = "Oldest dead letters dropped"
-	// ReasonServing goes with ConditionReady=True.
+	// ReasonServing accompanies ConditionReady=True.
 	ReasonServing ConditionReason = "Active"
-	// ReasonPaused is the same of one that is paused.
+	// ReasonPaused accompanies ConditionReady=True of a paused Subscription.
 	ReasonPaused ConditionReason = "Paused"
-	// ReasonInvalid goes with ConditionReady=False and ConditionStalled=True: the spec has to be corrected.
+	// ReasonInvalid accompanies ConditionReady=False and ConditionStalled=True: the spec has to be corrected.
 	ReasonInvalid ConditionReason = "SpecInvalid"
-	// ReasonSinkMissing goes with ConditionReady=False: the Service that the sink names takes no events.
+	// ReasonSinkMissing accompanies ConditionReady=False: the Service that the sink names is missing or not usable.
 	ReasonSinkMissing ConditionReason = "SinkMissing"
-	// ReasonInactive goes with ConditionReady=False, and with ConditionStalled=True if NATS will never accept the consumer.
+	// ReasonInactive accompanies ConditionReady=False, and ConditionStalled=True if NATS rejects the consumer
+	// permanently.
 	ReasonInactive ConditionReason = "NotActive"
 )

@@ -42,39 +42,39 @@ type APIRuleList struct {
 	Items []APIRule `json:"items"`
 }
 
-// APIRuleSpec says what is exposed where, and to whom.
+// APIRuleSpec exposes Services at a host, with rules for access.
 type APIRuleSpec struct {
-	// Hosts has the one host at which the Services are exposed: a fully qualified domain name, a wildcard like *.example.com, or a
-	// single label, to which the domain of the gateway is added.
+	// Hosts contains the single host at which the Services are exposed: a fully qualified domain name, a wildcard like
+	// *.example.com, or a single label, to which the domain of the gateway is added.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1
 	Hosts []Host `json:"hosts"`
 
-	// Service is the one of all rules that name none.
+	// Service is the Service of all rules without one.
 	// +optional
 	Service *Service `json:"service,omitempty"`
 
-	// Gateway is the namespace and the name of the gateway that has the host, as namespace/name.
+	// Gateway is the gateway that serves the host, as namespace/name.
 	// +kubebuilder:validation:MaxLength=127
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)$')`,message="Gateway must be in the namespace/name format"
 	// +optional
 	Gateway *string `json:"gateway,omitempty"`
 
-	// ExternalGateway is the namespace and the name of an ExternalGateway of Kyma, as namespace/name.
+	// ExternalGateway is an ExternalGateway of Kyma, as namespace/name.
 	// +kubebuilder:validation:MaxLength=127
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)$')`,message="ExternalGateway must be in the namespace/name format"
 	// +optional
 	ExternalGateway *string `json:"externalGateway,omitempty"`
 
-	// CORSPolicy says which origins may read the answers. Without it no CORS header leaves the gateway.
+	// CORSPolicy determines which origins may read the responses. Without it the gateway sends no CORS headers.
 	// +optional
 	CORSPolicy *CORSPolicy `json:"corsPolicy,omitempty"`
 
-	// Rules say which paths and methods are exposed. The first one that fits a request counts.
+	// Rules determine which paths and methods are exposed. The first rule that matches a request applies.
 	// +kubebuilder:validation:MinItems=1
 	Rules []Rule `json:"rules"`
 
-	// Timeout of requests, in seconds, for rules that have none. Without both it is 180.
+	// Timeout is the timeout of requests, in seconds, for rules without one. The default is 180.
 	// +optional
 	Timeout *Timeout `json:"timeout,omitempty"`
 }
@@ -91,20 +91,21 @@ type Host string
 // +kubebuilder:validation:Maximum=3900
 type Timeout int32
 
-// DefaultTimeout is that of rules without one, when the spec has none either.
+// DefaultTimeout is the timeout of rules without one, when the spec has none either.
 const DefaultTimeout Timeout = 180
 
-// Service is a Kubernetes Service and a port of it.
+// Service is a port of a Kubernetes Service.
 type Service struct {
-	// Name of the Service.
+	// Name is the name of the Service.
 	Name string `json:"name"`
 
-	// Namespace of the Service. Without it a rule's Service is in that of spec.service, and otherwise in the APIRule's own.
+	// Namespace is the namespace of the Service. Without it a rule's Service is in that of spec.service, and otherwise
+	// in the APIRule's own.
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// Port of the Service.
+	// Port is the port of the Service.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port"`
@@ -114,9 +115,9 @@ type Service struct {
 	External *bool `json:"external,omitempty"`
 }
 
-// CORSPolicy is what browsers are told about other origins.
+// CORSPolicy is the policy for browsers with pages of other origins.
 type CORSPolicy struct {
-	// AllowOrigins that may read answers. Without any, the policy has no effect.
+	// AllowOrigins are the origins that may read responses. Without any, the policy has no effect.
 	// +optional
 	AllowOrigins []StringMatch `json:"allowOrigins,omitempty"`
 
@@ -142,8 +143,8 @@ type CORSPolicy struct {
 	MaxAge *int64 `json:"maxAge,omitempty"`
 }
 
-// StringMatch is one of exact, prefix or regex, with its value. A regular expression has to fit the whole string, and any other key
-// counts as prefix.
+// StringMatch is one of exact, prefix or regex, with its value. A regular expression has to match the whole string, and
+// any other key counts as prefix.
 type StringMatch map[string]string
 
 // Keys of a StringMatch.
@@ -153,41 +154,42 @@ const (
 	MatchRegex  = "regex"
 )
 
-// Rule exposes a path with some methods, in exactly one of three ways: to everyone (noAuth), with a token (jwt), or as authorizers
-// decide (extAuth).
+// Rule exposes a path with some methods, with exactly one kind of access: to everyone (noAuth), with a token (jwt), or
+// as decided by authorizers (extAuth).
 //
 // +kubebuilder:validation:XValidation:rule="((has(self.extAuth)?1:0)+(has(self.jwt)?1:0)+((has(self.noAuth)&&self.noAuth==true)?1:0))==1",message="One of the following fields must be set: noAuth, jwt, extAuth"
 type Rule struct {
-	// Path of requests, without the query: exact, or with operators as whole segments. {*} is one segment that is not empty, {**}
-	// any number of them, also none, and the last operator of a path. /* alone is every path.
+	// Path is the path of requests, without the query: exact, or with operators as whole segments. {*} matches one
+	// segment that is not empty, {**} any number of segments, including none, and must be the last operator of a path.
+	// /* alone matches every path.
 	// +kubebuilder:validation:Pattern=`^((\/([A-Za-z0-9-._~!$&'()+,;=:@]|%[0-9a-fA-F]{2})*)|(\/\{\*{1,2}\}))+$|^\/\*$`
 	Path string `json:"path"`
 
-	// Service in place of spec.service.
+	// Service overrides spec.service.
 	// +optional
 	Service *Service `json:"service,omitempty"`
 
-	// Methods of requests.
+	// Methods are the methods of requests.
 	// +kubebuilder:validation:MinItems=1
 	Methods []Method `json:"methods"`
 
-	// NoAuth lets everyone in when it is true.
+	// NoAuth admits every request when it is true.
 	// +optional
 	NoAuth *bool `json:"noAuth,omitempty"`
 
-	// JWT lets in callers with a token that it accepts.
+	// JWT admits requests with a valid token.
 	// +optional
 	JWT *JWT `json:"jwt,omitempty"`
 
-	// ExtAuth lets in callers whom all authorizers accept.
+	// ExtAuth admits requests that all authorizers accept.
 	// +optional
 	ExtAuth *ExtAuth `json:"extAuth,omitempty"`
 
-	// Timeout in place of spec.timeout.
+	// Timeout overrides spec.timeout.
 	// +optional
 	Timeout *Timeout `json:"timeout,omitempty"`
 
-	// Request changes requests on their way to the Service.
+	// Request modifies requests before they are sent to the Service.
 	// +optional
 	Request *Request `json:"request,omitempty"`
 }
@@ -197,84 +199,86 @@ type Rule struct {
 // +kubebuilder:validation:Enum=GET;HEAD;POST;PUT;DELETE;CONNECT;OPTIONS;TRACE;PATCH
 type Method string
 
-// JWT says which tokens are accepted.
+// JWT determines which tokens are accepted.
 type JWT struct {
-	// Authentications are issuers, any one of which may have issued the token.
+	// Authentications are issuers of which one must have issued the token.
 	// +optional
 	Authentications []*JWTAuthentication `json:"authentications,omitempty"`
 
-	// Authorizations are demands on the token, any one of which it has to meet. Without them every valid token is accepted.
+	// Authorizations are requirements on the token of which one has to be met. Without them every valid token is
+	// accepted.
 	// +optional
 	Authorizations []*JWTAuthorization `json:"authorizations,omitempty"`
 }
 
-// JWTAuthentication is an issuer, its keys, and where its token is in a request.
+// JWTAuthentication is an issuer with its keys and the place of its token in a request.
 type JWTAuthentication struct {
 	// Issuer is the claim iss of the token.
 	Issuer string `json:"issuer"`
 
-	// JWKSURI is where the keys of the issuer are.
+	// JWKSURI is the URI of the issuer's keys.
 	JWKSURI string `json:"jwksUri"`
 
-	// FromHeaders has the header with the token. Without it and FromParams that is Authorization, or the parameter access_token.
+	// FromHeaders contains the header with the token. Without it and FromParams the token is in Authorization, or in
+	// the parameter access_token.
 	// +optional
 	FromHeaders []JWTHeader `json:"fromHeaders,omitempty"`
 
-	// FromParams has the parameter of the query with the token.
+	// FromParams contains the query parameter with the token.
 	// +optional
 	FromParams []string `json:"fromParams,omitempty"`
 }
 
 // JWTHeader is a header with a token.
 type JWTHeader struct {
-	// Name of the header.
+	// Name is the name of the header.
 	Name string `json:"name"`
 
-	// Prefix of its value before the token, with the space between them.
+	// Prefix is the part of its value before the token, including the space between them.
 	// +optional
 	Prefix string `json:"prefix,omitempty"`
 }
 
-// JWTAuthorization is what a token has to have.
+// JWTAuthorization is a requirement on a token.
 type JWTAuthorization struct {
-	// RequiredScopes are all in one claim: scp, scope or scopes.
+	// RequiredScopes must all be in one claim: scp, scope or scopes.
 	// +optional
 	RequiredScopes []string `json:"requiredScopes,omitempty"`
 
-	// Audiences are all in the claim aud.
+	// Audiences must all be in the claim aud.
 	// +optional
 	Audiences []string `json:"audiences,omitempty"`
 }
 
-// ExtAuth asks others who is let in.
+// ExtAuth delegates access to external authorizers.
 type ExtAuth struct {
-	// Authorizers are their names. All of them have to accept a request.
+	// Authorizers are the names of the authorizers. All of them have to accept a request.
 	// +kubebuilder:validation:MinItems=1
 	Authorizers []string `json:"authorizers"`
 
-	// Restrictions ask for a token as well.
+	// Restrictions additionally require a token.
 	// +optional
 	Restrictions *JWT `json:"restrictions,omitempty"`
 }
 
-// Request is what requests are changed to.
+// Request modifies requests.
 type Request struct {
-	// Cookies take the place of all cookies that the caller sent.
+	// Cookies replace all cookies of the client.
 	// +optional
 	Cookies map[string]string `json:"cookies,omitempty"`
 
-	// Headers take the place of those of the same names.
+	// Headers replace headers of the same names.
 	// +optional
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// APIRuleStatus is what the controller found and did.
+// APIRuleStatus is the state of an APIRule as observed by the controller.
 type APIRuleStatus struct {
-	// LastProcessedTime is when the controller last looked at the APIRule.
+	// LastProcessedTime is the time at which the status last changed.
 	// +optional
 	LastProcessedTime *metav1.Time `json:"lastProcessedTime,omitempty"`
 
-	// State of the APIRule.
+	// State is the state of the APIRule.
 	// +kubebuilder:validation:Enum=Processing;Deleting;Ready;Error;Warning
 	State State `json:"state"`
 
@@ -282,29 +286,29 @@ type APIRuleStatus struct {
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// ObservedGeneration is the generation that the rest is about, and -1 before the controller has seen any.
+	// ObservedGeneration is the generation that the status refers to, and -1 before the controller has observed any.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions say the same to tools that know nothing of APIRules: Ready, and Stalled when the user has to act.
+	// Conditions report the state to tools without support for APIRules: Ready, and Stalled when a user has to act.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// State is what became of an APIRule.
+// State is the state of an APIRule.
 type State string
 
 // The states.
 const (
-	// StateReady means that the rules hold.
+	// StateReady means that the rules are served.
 	StateReady State = "Ready"
-	// StateWarning means that the user has something to do.
+	// StateWarning means that a user should act.
 	StateWarning State = "Warning"
-	// StateError means that the rules do not hold.
+	// StateError means that the rules are not served.
 	StateError State = "Error"
-	// StateProcessing is that of an APIRule that the controller has not seen yet.
+	// StateProcessing is the state of an APIRule that the controller has not observed yet.
 	StateProcessing State = "Processing"
 	// StateDeleting is accepted; the controller does not set it.
 	StateDeleting State = "Deleting"
@@ -313,6 +317,7 @@ const (
 const (
 	// AnnotationOriginalVersion is the version in which an APIRule was written. Kyma's webhook sets it.
 	AnnotationOriginalVersion = "gateway.kyma-project.io/original-version"
-	// AnnotationV1beta1Spec keeps the spec of an APIRule that was written as v1beta1, as JSON. Kyma's webhook sets it.
+	// AnnotationV1beta1Spec contains the spec of an APIRule that was written as v1beta1, as JSON. Kyma's webhook sets
+	// it.
 	AnnotationV1beta1Spec = "gateway.kyma-project.io/v1beta1-spec"
 )

@@ -24,26 +24,26 @@ func TestAPIRuleIsAccepted(t *testing.T) {
 	namespace := cluster.Environment(t).Namespace(t)
 	label := strings.Repeat("a", 63)
 	tests := map[string]string{
-		"a plain APIRule":                 host,
-		"a short host":                    `hosts: [price]`,
-		"a short host of a character":     `hosts: [a]`,
-		"a short host of digits":          `hosts: ["1"]`,
-		"short labels":                    `hosts: [a.b.ca]`,
-		"the longest label":               `hosts: [` + label + `.example.com]`,
-		"the longest host":                `hosts: [` + strings.Join([]string{label, label, label, strings.Repeat("b", 59), "com"}, ".") + `]`,
-		"a wildcard":                      `hosts: ["*.example.com"]`,
-		"no gateway":                      `gateway: null`,
-		"two gateways":                    `externalGateway: a/b`,
-		"the longest gateway":             `gateway: ` + label + `/` + label,
-		"no service":                      `service: null`,
-		"a service without a name":        `service: {name: "", port: 80}`,
-		"any key of an origin":            `corsPolicy: {allowOrigins: [{suffix: a}]}`,
-		"an invalid method":               `corsPolicy: {allowMethods: [FETCH]}`,
-		"noAuth beside another way":       `rules: [{path: /a, methods: [GET], noAuth: false, jwt: {}}]`,
-		"a jwt of nothing":                `rules: [{path: /a, methods: [GET], jwt: {}}]`,
-		"lists of nothing":                `rules: [{path: /a, methods: [GET], jwt: {authentications: [], authorizations: [{requiredScopes: [], audiences: []}]}}]`,
-		"the same method twice":           `rules: [{path: /a, methods: [GET, GET], noAuth: true}]`,
-		"the least and the most of times": `timeout: 1, rules: [{path: /a, methods: [GET], noAuth: true, timeout: 3900}]`,
+		"a plain APIRule":                      host,
+		"a short host":                         `hosts: [price]`,
+		"a short host of a character":          `hosts: [a]`,
+		"a short host of digits":               `hosts: ["1"]`,
+		"short labels":                         `hosts: [a.b.ca]`,
+		"the longest label":                    `hosts: [` + label + `.example.com]`,
+		"the longest host":                     `hosts: [` + strings.Join([]string{label, label, label, strings.Repeat("b", 59), "com"}, ".") + `]`,
+		"a wildcard":                           `hosts: ["*.example.com"]`,
+		"no gateway":                           `gateway: null`,
+		"two gateways":                         `externalGateway: a/b`,
+		"the longest gateway":                  `gateway: ` + label + `/` + label,
+		"no service":                           `service: null`,
+		"a service without a name":             `service: {name: "", port: 80}`,
+		"any key of an origin":                 `corsPolicy: {allowOrigins: [{suffix: a}]}`,
+		"an invalid method":                    `corsPolicy: {allowMethods: [FETCH]}`,
+		"noAuth beside another kind of access": `rules: [{path: /a, methods: [GET], noAuth: false, jwt: {}}]`,
+		"an empty jwt":                         `rules: [{path: /a, methods: [GET], jwt: {}}]`,
+		"empty lists":                          `rules: [{path: /a, methods: [GET], jwt: {authentications: [], authorizations: [{requiredScopes: [], audiences: []}]}}]`,
+		"the same method twice":                `rules: [{path: /a, methods: [GET, GET], noAuth: true}]`,
+		"the minimum and the maximum of times": `timeout: 1, rules: [{path: /a, methods: [GET], noAuth: true, timeout: 3900}]`,
 	}
 	for _, path := range []string{"/", "/a", "/a/", "//", "/a.b_c~d-e/!$&'()+,;=:@", "/%2F%aB", "/{*}", "/{**}", "/a/{*}/b/{**}", "/{**}/{**}", "/*"} {
 		tests["the path "+path] = `rules: [{path: "` + path + `", methods: [GET], noAuth: true}]`
@@ -81,44 +81,44 @@ func TestAPIRuleIsRefused(t *testing.T) {
 	label := strings.Repeat("a", 64)
 	rule := func(fields string) string { return `rules: [{path: /a, methods: [GET], ` + fields + `}]` }
 	tests := map[string]struct{ fields, field, message string }{
-		"no hosts":                     {`hosts: null`, "spec.hosts", "Required value"},
-		"an empty list of hosts":       {`hosts: []`, "spec.hosts", "should have at least 1 items"},
-		"two hosts":                    {`hosts: [a, b]`, "spec.hosts", "must have at most 1 item"},
-		"a host of 256 characters":     {`hosts: [` + strings.Repeat("a.", 126) + `aaaa]`, "spec.hosts[0]", "may not be more than 255"},
-		"a gateway without namespace":  {`gateway: kyma-gateway`, "spec.gateway", noGateway},
-		"a gateway by a Service":       {`gateway: a.b.svc.cluster.local`, "spec.gateway", noGateway},
-		"a gateway in capitals":        {`gateway: A/b`, "spec.gateway", noGateway},
-		"a gateway of a long name":     {`gateway: a/` + label, "spec.gateway", noGateway},
-		"a long gateway":               {`gateway: ` + label + `/` + label, "spec.gateway", "may not be more than 127"},
-		"an external one without":      {`gateway: null, externalGateway: a`, "spec.externalGateway", "ExternalGateway must be in the namespace/name format"},
-		"a service without a name":     {`service: {port: 80}`, "spec.service.name", "Required value"},
-		"a service without a port":     {`service: {name: a}`, "spec.service.port", "Required value"},
-		"a port of 0":                  {`service: {name: a, port: 0}`, "spec.service.port", "should be greater than or equal to 1"},
-		"a port of 65536":              {`service: {name: a, port: 65536}`, "spec.service.port", "should be less than or equal to 65535"},
-		"a port by its name":           {`service: {name: a, port: http}`, "spec.service.port", "must be of type integer"},
-		"a namespace in capitals":      {`service: {name: a, namespace: A, port: 80}`, "spec.service.namespace", "should match"},
-		"no time":                      {`timeout: 0`, "spec.timeout", "should be greater than or equal to 1"},
-		"a time too long":              {`timeout: 3901`, "spec.timeout", "should be less than or equal to 3900"},
-		"a time with a unit":           {`timeout: 30s`, "spec.timeout", "must be of type integer"},
-		"an age of 0":                  {`corsPolicy: {maxAge: 0}`, "spec.corsPolicy.maxAge", "should be greater than or equal to 1"},
-		"an origin that is a word":     {`corsPolicy: {allowOrigins: [a]}`, "spec.corsPolicy.allowOrigins[0]", "must be of type object"},
-		"no rules":                     {`rules: null`, "spec.rules", "Required value"},
-		"an empty list of rules":       {`rules: []`, "spec.rules", "should have at least 1 items"},
-		"a rule without a path":        {`rules: [{methods: [GET], noAuth: true}]`, "spec.rules[0].path", "Required value"},
-		"a rule without methods":       {`rules: [{path: /a, noAuth: true}]`, "spec.rules[0].methods", "Required value"},
-		"a rule of no methods":         {`rules: [{path: /a, methods: [], noAuth: true}]`, "spec.rules[0].methods", "should have at least 1 items"},
-		"an unknown method":            {`rules: [{path: /a, methods: [get], noAuth: true}]`, "spec.rules[0].methods[0]", "Unsupported value"},
-		"a rule without access":        {rule(`noAuth: null`), "spec.rules[0]", oneOf},
-		"a rule with noAuth of false":  {rule(`noAuth: false`), "spec.rules[0]", oneOf},
-		"two ways":                     {rule(`noAuth: true, jwt: {}`), "spec.rules[0]", oneOf},
-		"two other ways":               {rule(`jwt: {}, extAuth: {authorizers: [a]}`), "spec.rules[0]", oneOf},
-		"a rule's time too long":       {rule(`noAuth: true, timeout: 3901`), "spec.rules[0].timeout", "should be less than or equal to 3900"},
-		"no authorizers":               {rule(`extAuth: {}`), "spec.rules[0].extAuth.authorizers", "Required value"},
-		"an empty list of authorizers": {rule(`extAuth: {authorizers: []}`), "spec.rules[0].extAuth.authorizers", "should have at least 1 items"},
-		"no issuer":                    {rule(`jwt: {authentications: [{jwksUri: a}]}`), "spec.rules[0].jwt.authentications[0].issuer", "Required value"},
-		"no keys":                      {rule(`jwt: {authentications: [{issuer: a}]}`), "spec.rules[0].jwt.authentications[0].jwksUri", "Required value"},
-		"a header without a name":      {rule(`jwt: {authentications: [{issuer: a, jwksUri: b, fromHeaders: [{}]}]}`), "spec.rules[0].jwt.authentications[0].fromHeaders[0].name", "Required value"},
-		"a header of a number":         {rule(`noAuth: true, request: {headers: {a: 1}}`), "spec.rules[0].request.headers.a", "must be of type string"},
+		"no hosts":                              {`hosts: null`, "spec.hosts", "Required value"},
+		"an empty list of hosts":                {`hosts: []`, "spec.hosts", "should have at least 1 items"},
+		"two hosts":                             {`hosts: [a, b]`, "spec.hosts", "must have at most 1 item"},
+		"a host of 256 characters":              {`hosts: [` + strings.Repeat("a.", 126) + `aaaa]`, "spec.hosts[0]", "may not be more than 255"},
+		"a gateway without namespace":           {`gateway: kyma-gateway`, "spec.gateway", noGateway},
+		"a gateway by a Service":                {`gateway: a.b.svc.cluster.local`, "spec.gateway", noGateway},
+		"a gateway in capitals":                 {`gateway: A/b`, "spec.gateway", noGateway},
+		"a gateway of a long name":              {`gateway: a/` + label, "spec.gateway", noGateway},
+		"a long gateway":                        {`gateway: ` + label + `/` + label, "spec.gateway", "may not be more than 127"},
+		"an external gateway without namespace": {`gateway: null, externalGateway: a`, "spec.externalGateway", "ExternalGateway must be in the namespace/name format"},
+		"a service without a name":              {`service: {port: 80}`, "spec.service.name", "Required value"},
+		"a service without a port":              {`service: {name: a}`, "spec.service.port", "Required value"},
+		"a port of 0":                           {`service: {name: a, port: 0}`, "spec.service.port", "should be greater than or equal to 1"},
+		"a port of 65536":                       {`service: {name: a, port: 65536}`, "spec.service.port", "should be less than or equal to 65535"},
+		"a port by its name":                    {`service: {name: a, port: http}`, "spec.service.port", "must be of type integer"},
+		"a namespace in capitals":               {`service: {name: a, namespace: A, port: 80}`, "spec.service.namespace", "should match"},
+		"a zero timeout":                        {`timeout: 0`, "spec.timeout", "should be greater than or equal to 1"},
+		"a time too long":                       {`timeout: 3901`, "spec.timeout", "should be less than or equal to 3900"},
+		"a time with a unit":                    {`timeout: 30s`, "spec.timeout", "must be of type integer"},
+		"an age of 0":                           {`corsPolicy: {maxAge: 0}`, "spec.corsPolicy.maxAge", "should be greater than or equal to 1"},
+		"an origin that is a word":              {`corsPolicy: {allowOrigins: [a]}`, "spec.corsPolicy.allowOrigins[0]", "must be of type object"},
+		"no rules":                              {`rules: null`, "spec.rules", "Required value"},
+		"an empty list of rules":                {`rules: []`, "spec.rules", "should have at least 1 items"},
+		"a rule without a path":                 {`rules: [{methods: [GET], noAuth: true}]`, "spec.rules[0].path", "Required value"},
+		"a rule without methods":                {`rules: [{path: /a, noAuth: true}]`, "spec.rules[0].methods", "Required value"},
+		"a rule of no methods":                  {`rules: [{path: /a, methods: [], noAuth: true}]`, "spec.rules[0].methods", "should have at least 1 items"},
+		"an unknown method":                     {`rules: [{path: /a, methods: [get], noAuth: true}]`, "spec.rules[0].methods[0]", "Unsupported value"},
+		"a rule without access":                 {rule(`noAuth: null`), "spec.rules[0]", oneOf},
+		"a rule with noAuth of false":           {rule(`noAuth: false`), "spec.rules[0]", oneOf},
+		"two kinds of access":                   {rule(`noAuth: true, jwt: {}`), "spec.rules[0]", oneOf},
+		"two other kinds of access":             {rule(`jwt: {}, extAuth: {authorizers: [a]}`), "spec.rules[0]", oneOf},
+		"a rule's time too long":                {rule(`noAuth: true, timeout: 3901`), "spec.rules[0].timeout", "should be less than or equal to 3900"},
+		"no authorizers":                        {rule(`extAuth: {}`), "spec.rules[0].extAuth.authorizers", "Required value"},
+		"an empty list of authorizers":          {rule(`extAuth: {authorizers: []}`), "spec.rules[0].extAuth.authorizers", "should have at least 1 items"},
+		"no issuer":                             {rule(`jwt: {authentications: [{jwksUri: a}]}`), "spec.rules[0].jwt.authentications[0].issuer", "Required value"},
+		"no keys":                               {rule(`jwt: {authentications: [{issuer: a}]}`), "spec.rules[0].jwt.authentications[0].jwksUri", "Required value"},
+		"a header without a name":               {rule(`jwt: {authentications: [{issuer: a, jwksUri: b, fromHeaders: [{}]}]}`), "spec.rules[0].jwt.authentications[0].fromHeaders[0].name", "Required value"},
+		"a header of a number":                  {rule(`noAuth: true, request: {headers: {a: 1}}`), "spec.rules[0].request.headers.a", "must be of type string"},
 	}
 	for _, bad := range []string{
 		"", "Price", "a.B.com", "a_b", "-a", "a-", "a..com", ".com", "a.", "a.c", "*", "*.com", "*a.example.com", "a.*.com", "a.example.com:80", label, label + ".com",
@@ -144,7 +144,7 @@ func TestAPIRuleIsRefused(t *testing.T) {
 	}
 }
 
-func TestSpecIsRequiredInV2Alone(t *testing.T) {
+func TestSpecIsRequiredOnlyInV2(t *testing.T) {
 	t.Parallel()
 	namespace := cluster.Environment(t).Namespace(t)
 	for _, version := range versions {
@@ -182,7 +182,7 @@ func TestManifestOfKymaIsAccepted(t *testing.T) {
 	}
 }
 
-func TestNothingIsDefaultedAndUnknownFieldsArePruned(t *testing.T) {
+func TestNoFieldIsDefaultedAndUnknownFieldsArePruned(t *testing.T) {
 	t.Parallel()
 	namespace := cluster.Environment(t).Namespace(t)
 	object := apiRule(t, "v2", namespace, with(`host: price, rules: [{path: /a, methods: [GET], noAuth: true, accessStrategies: [], jwt: null}]`))
@@ -230,7 +230,7 @@ func TestBothVersionsShowTheSameObject(t *testing.T) {
 	require.Equal(t, changed.Spec, current.Spec)
 }
 
-// Kyma's webhook leaves no spec of an APIRule that it cannot convert.
+// Kyma's webhook removes the spec of an APIRule that it cannot convert.
 func TestAPIRuleWithoutASpecIsReadable(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
@@ -246,7 +246,7 @@ func TestStatusIsASubresource(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
 	apiRule := stored(t, env)
-	require.Equal(t, v2.APIRuleStatus{State: v2.StateProcessing, ObservedGeneration: -1}, apiRule.Status, "it has not been reconciled")
+	require.Equal(t, v2.APIRuleStatus{State: v2.StateProcessing, ObservedGeneration: -1}, apiRule.Status, "the APIRule has not been reconciled")
 	want := v2.APIRuleStatus{
 		LastProcessedTime: new(metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))),
 		State:             v2.StateWarning, Description: "why",
@@ -260,7 +260,7 @@ func TestStatusIsASubresource(t *testing.T) {
 	require.Equal(t, want.Description, got.Status.Description)
 }
 
-// Tools that look before the controller does must not take it for one in force.
+// Tools that read the object before the controller does must not consider it current.
 func TestANewAPIRuleIsInProgressForKstatus(t *testing.T) {
 	t.Parallel()
 	gitops.RequireInProgress(t, stored(t, cluster.Environment(t)))
@@ -347,7 +347,7 @@ const (
 	rules   = `rules: [{path: /*, methods: [GET], noAuth: true}]`
 )
 
-// apiRule has the given YAML as its spec.
+// apiRule returns an APIRule with the given YAML as its spec.
 func apiRule(t *testing.T, version, namespace, spec string) *unstructured.Unstructured {
 	t.Helper()
 	return envtest.Object(t, `
@@ -357,7 +357,7 @@ metadata: {generateName: rule-, namespace: `+namespace+`}
 spec: `+spec)
 }
 
-// create creates the object with dry run, and returns what the kube-apiserver would have stored.
+// create creates the object with dry run, and returns the object that the kube-apiserver would have stored.
 func create(t *testing.T, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	t.Helper()
 	stored := object.DeepCopy()

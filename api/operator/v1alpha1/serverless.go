@@ -16,7 +16,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// Serverless asks for the Function controller in its namespace, and configures it. One of a cluster is served.
+// Serverless requests and configures the Function controller in its namespace. Only one in a cluster is served.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -30,7 +30,7 @@ type Serverless struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
-	// Spec may be null: a server-side apply leaves that when it takes the last field out.
+	// Spec may be null: a server-side apply that removes the last field leaves null.
 	// +nullable
 	Spec ServerlessSpec `json:"spec"`
 
@@ -48,39 +48,39 @@ type ServerlessList struct {
 	Items []Serverless `json:"items"`
 }
 
-// ServerlessSpec is how Functions are to be served. What it leaves out follows from the installation and from the cluster.
+// ServerlessSpec configures how Functions are served. Defaults come from the installation and the cluster.
 type ServerlessSpec struct {
-	// Tracing is where Functions send traces. An empty endpoint switches it off. Without it a Service telemetry-otlp-traces is
-	// looked for.
+	// Tracing is the endpoint to which Functions send traces. An empty endpoint disables traces. By default a Service
+	// telemetry-otlp-traces is used, if there is one.
 	// +optional
 	Tracing *Endpoint `json:"tracing,omitempty"`
 
-	// Eventing is where Functions publish events. Without it: at this installation's eventbridge.
+	// Eventing is the endpoint to which Functions publish events. The default is this installation's eventbridge.
 	// +optional
 	Eventing *Endpoint `json:"eventing,omitempty"`
 
-	// FunctionRequeueDuration is how often Functions that run well are looked at without a reason, such as 5m.
+	// FunctionRequeueDuration is the interval at which unchanged Functions are reconciled, such as 5m.
 	// +optional
 	FunctionRequeueDuration string `json:"functionRequeueDuration,omitempty"`
 
-	// HealthzLivenessTimeout is how long the Function controller may take to answer that it is alive, such as 10s.
+	// HealthzLivenessTimeout is the timeout of the Function controller's liveness probe, such as 10s.
 	// +optional
 	HealthzLivenessTimeout string `json:"healthzLivenessTimeout,omitempty"`
 
-	// DefaultRuntimePodPreset is the resource profile of Functions that name none: XS, S, M, L or XL. Without it XS in a cluster
-	// with up to two nodes, and L in a larger one.
+	// DefaultRuntimePodPreset is the resource profile of Functions that name none: XS, S, M, L or XL. The default is XS
+	// in a cluster with up to two nodes, and L in a larger one.
 	// +optional
 	DefaultRuntimePodPreset string `json:"defaultRuntimePodPreset,omitempty"`
 
-	// LogLevel of the Function controller: debug, info, warn, error or fatal.
+	// LogLevel is the log level of the Function controller: debug, info, warn, error or fatal.
 	// +optional
 	LogLevel string `json:"logLevel,omitempty"`
 
-	// LogFormat of the Function controller: json or console.
+	// LogFormat is the log format of the Function controller: json or console.
 	// +optional
 	LogFormat string `json:"logFormat,omitempty"`
 
-	// DockerRegistry is accepted and ignored: the installation says where the images of Functions are kept.
+	// DockerRegistry is accepted and ignored: the installation determines the registry of Functions' images.
 	// +optional
 	DockerRegistry *DockerRegistry `json:"dockerRegistry,omitempty"`
 
@@ -92,15 +92,15 @@ type ServerlessSpec struct {
 	// +optional
 	FunctionBuildExecutorArgs string `json:"functionBuildExecutorArgs,omitempty"`
 
-	// FunctionBuildMaxSimultaneousJobs is accepted and ignored: the installation says it.
+	// FunctionBuildMaxSimultaneousJobs is accepted and ignored: the installation determines it.
 	// +optional
 	FunctionBuildMaxSimultaneousJobs string `json:"functionBuildMaxSimultaneousJobs,omitempty"`
 
-	// DefaultBuildJobPreset is accepted and ignored: the installation says it.
+	// DefaultBuildJobPreset is accepted and ignored: the installation determines it.
 	// +optional
 	DefaultBuildJobPreset string `json:"defaultBuildJobPreset,omitempty"`
 
-	// EnableNetworkPolicies is accepted and ignored: the installation says it.
+	// EnableNetworkPolicies is accepted and ignored: the installation determines it.
 	// +optional
 	EnableNetworkPolicies *bool `json:"enableNetworkPolicies,omitempty"`
 }
@@ -119,51 +119,51 @@ type DockerRegistry struct {
 	SecretName *string `json:"secretName,omitempty"`
 }
 
-// ServerlessStatus is what the operator found and did.
+// ServerlessStatus is the state of a Serverless as observed by the operator.
 type ServerlessStatus struct {
-	// ObservedGeneration is the generation that the status follows from.
+	// ObservedGeneration is the generation that the status refers to.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// EventingEndpoint in force.
+	// EventingEndpoint is the effective endpoint for events.
 	// +optional
 	EventingEndpoint string `json:"eventingEndpoint,omitempty"`
 
-	// TracingEndpoint in force; empty: none.
+	// TracingEndpoint is the effective endpoint for traces; empty: none.
 	// +optional
 	TracingEndpoint string `json:"tracingEndpoint,omitempty"`
 
-	// FunctionRequeueDuration in force; empty: that of the Function controller.
+	// FunctionRequeueDuration is the effective value; empty: the Function controller's default.
 	// +optional
 	FunctionRequeueDuration string `json:"functionRequeueDuration,omitempty"`
 
-	// HealthzLivenessTimeout in force; empty: that of the Function controller.
+	// HealthzLivenessTimeout is the effective value; empty: the Function controller's default.
 	// +optional
 	HealthzLivenessTimeout string `json:"healthzLivenessTimeout,omitempty"`
 
-	// DefaultRuntimePodPreset in force.
+	// DefaultRuntimePodPreset is the effective value.
 	// +optional
 	DefaultRuntimePodPreset string `json:"defaultRuntimePodPreset,omitempty"`
 
-	// LogLevel in force.
+	// LogLevel is the effective value.
 	// +optional
 	LogLevel string `json:"logLevel,omitempty"`
 
-	// LogFormat in force.
+	// LogFormat is the effective value.
 	// +optional
 	LogFormat string `json:"logFormat,omitempty"`
 
-	// NetworkPoliciesEnabled says whether NetworkPolicies bound the Function controller.
+	// NetworkPoliciesEnabled reports whether NetworkPolicies restrict the Function controller.
 	// +kubebuilder:validation:Enum=True;False
 	// +optional
 	NetworkPoliciesEnabled string `json:"networkPoliciesEnabled,omitempty"`
 
-	// State sums the conditions up.
+	// State summarizes the conditions.
 	// +kubebuilder:validation:Enum=Processing;Deleting;Ready;Error;Warning
 	// +optional
 	State State `json:"state,omitempty"`
 
-	// Served is True for the one Serverless of the cluster that has an effect.
+	// Served is True for the only Serverless of the cluster that has an effect.
 	// +kubebuilder:validation:Enum=True;False
 	Served Served `json:"served"`
 
@@ -171,28 +171,28 @@ type ServerlessStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// TargetCPUUtilizationPercentage is not set any more.
+	// TargetCPUUtilizationPercentage is no longer set.
 	// +optional
 	TargetCPUUtilizationPercentage string `json:"targetCPUUtilizationPercentage,omitempty"`
 
-	// FunctionBuildExecutorArgs is not set any more.
+	// FunctionBuildExecutorArgs is no longer set.
 	// +optional
 	FunctionBuildExecutorArgs string `json:"functionBuildExecutorArgs,omitempty"`
 
-	// FunctionBuildMaxSimultaneousJobs is not set any more.
+	// FunctionBuildMaxSimultaneousJobs is no longer set.
 	// +optional
 	FunctionBuildMaxSimultaneousJobs string `json:"functionBuildMaxSimultaneousJobs,omitempty"`
 
-	// DefaultBuildJobPreset is not set any more.
+	// DefaultBuildJobPreset is no longer set.
 	// +optional
 	DefaultBuildJobPreset string `json:"defaultBuildJobPreset,omitempty"`
 
-	// DockerRegistry is not set any more.
+	// DockerRegistry is no longer set.
 	// +optional
 	DockerRegistry string `json:"dockerRegistry,omitempty"`
 }
 
-// State sums up how a Serverless is.
+// State summarizes the state of a Serverless.
 type State string
 
 // The states.
@@ -204,7 +204,7 @@ const (
 	StateWarning    State = "Warning"
 )
 
-// Served says whether a Serverless has an effect.
+// Served reports whether a Serverless has an effect.
 type Served string
 
 // The values of Served.
@@ -230,34 +230,34 @@ const (
 
 // Reasons of ConditionConfigured.
 const (
-	// ReasonConfigured goes with True.
+	// ReasonConfigured accompanies True.
 	ReasonConfigured = "Configured"
-	// ReasonConfigurationErr goes with False: the message names the field.
+	// ReasonConfigurationErr accompanies False: the message names the field.
 	ReasonConfigurationErr = "ConfigurationErr"
-	// ReasonServerlessDuplicated goes with False: another one is served.
+	// ReasonServerlessDuplicated accompanies False: another Serverless is served.
 	ReasonServerlessDuplicated = "ServerlessDuplicated"
 )
 
 // Reasons of ConditionInstalled.
 const (
-	// ReasonInstallation goes with Unknown.
+	// ReasonInstallation accompanies Unknown.
 	ReasonInstallation = "Installation"
-	// ReasonInstalled goes with True.
+	// ReasonInstalled accompanies True.
 	ReasonInstalled = "Installed"
-	// ReasonInstallationErr goes with False.
+	// ReasonInstallationErr accompanies False.
 	ReasonInstallationErr = "InstallationErr"
 )
 
-// ReasonDeploymentReplicaFailure goes with True of ConditionDeploymentFailure.
+// ReasonDeploymentReplicaFailure accompanies True of ConditionDeploymentFailure.
 const ReasonDeploymentReplicaFailure = "DeploymentReplicaFailure"
 
 // Reasons of ConditionDeleted.
 const (
-	// ReasonDeletion goes with Unknown.
+	// ReasonDeletion accompanies Unknown.
 	ReasonDeletion = "Deletion"
-	// ReasonDeletionErr goes with False: something prevents the removal.
+	// ReasonDeletionErr accompanies False: something prevents the removal.
 	ReasonDeletionErr = "DeletionErr"
-	// ReasonDeleted goes with True.
+	// ReasonDeleted accompanies True.
 	ReasonDeleted = "Deleted"
 )
 

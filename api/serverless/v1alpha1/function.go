@@ -53,7 +53,7 @@ type FunctionList struct {
 // SourceTypeGit is the type of a Function whose source is in Git.
 const SourceTypeGit = "git"
 
-// FunctionSpec says what runs and how.
+// FunctionSpec is the source of a Function and the configuration of its pods.
 type FunctionSpec struct {
 	// Source is the code, or with the type git the name of a GitRepository.
 	Source string `json:"source"`
@@ -74,11 +74,11 @@ type FunctionSpec struct {
 	// +optional
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// Resources are requests and limits of the pods.
+	// Resources are the requests and limits of the pods.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// BuildResources are those of the Jobs that build images.
+	// BuildResources are the requests and limits of the Jobs that build images.
 	// +optional
 	BuildResources *corev1.ResourceRequirements `json:"buildResources,omitempty"`
 
@@ -87,23 +87,23 @@ type FunctionSpec struct {
 	// +optional
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
-	// MaxReplicas is the number of pods that is never exceeded.
+	// MaxReplicas is the maximum number of pods.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
 
-	// Labels are put on the pods.
+	// Labels are added to the pods.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// Type says what Source is: git, or when it is empty the code itself.
+	// Type is the type of Source: git, or empty for code.
 	// +optional
 	Type string `json:"type,omitempty"`
 
 	Repository `json:",inline"`
 }
 
-// Repository is the place of the code within a Git repository.
+// Repository is the location of the code within a Git repository.
 type Repository struct {
 	// BaseDir is the directory of the code.
 	// +optional
@@ -114,7 +114,7 @@ type Repository struct {
 	Reference string `json:"reference,omitempty"`
 }
 
-// FunctionStatus is what the controller found and did.
+// FunctionStatus is the state of a Function as observed by the controller.
 type FunctionStatus struct {
 	// Conditions are the aspects of the Function's state.
 	// +optional
@@ -122,7 +122,7 @@ type FunctionStatus struct {
 
 	Repository `json:",inline"`
 
-	// Commit is what the reference stood for.
+	// Commit is the commit that the reference pointed to.
 	// +optional
 	Commit string `json:"commit,omitempty"`
 
@@ -134,38 +134,39 @@ type FunctionStatus struct {
 	// +optional
 	Runtime string `json:"runtime,omitempty"`
 
-	// RuntimeImageOverride is that of the spec.
+	// RuntimeImageOverride is the value in the spec.
 	// +optional
 	RuntimeImageOverride string `json:"runtimeImageOverride,omitempty"`
 
-	// V1alpha2 is the whole status. In the status, as an annotation could be written by who may not write a status.
+	// V1alpha2 is the whole status. It is stored in the status because an annotation could be written by clients that
+	// may not write a status.
 	// +optional
 	V1alpha2 *v1alpha2.FunctionStatus `json:"v1alpha2,omitempty"`
 }
 
 // Condition is one aspect of a Function's state.
 type Condition struct {
-	// Type of the aspect.
+	// Type is the type of the condition.
 	// +optional
 	Type string `json:"type,omitempty"`
 
 	// Status is True, False or Unknown.
 	Status corev1.ConditionStatus `json:"status"`
 
-	// LastTransitionTime is when the status changed.
+	// LastTransitionTime is the time when the status changed.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// Reason is a word for the status.
+	// Reason is a code for the status.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// Message is for people.
+	// Message describes the status for users.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// GitRepository is a place of code, for Functions of this version that name it.
+// GitRepository is a source of code, for Functions of this version that name it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:deprecatedversion:warning="serverless.kyma-project.io/v1alpha1 GitRepository is deprecated: write the repository into the Function, as rouse convert does"
@@ -189,38 +190,40 @@ type GitRepositoryList struct {
 	Items []GitRepository `json:"items"`
 }
 
-// GitRepositorySpec says where the repository is.
+// GitRepositorySpec is the address of the repository with its credentials.
 type GitRepositorySpec struct {
-	// URL of the repository, for HTTP or SSH.
+	// URL is the URL of the repository, for HTTP or SSH.
 	URL string `json:"url"`
 
-	// Auth is how to log in at the repository.
+	// Auth refers to the credentials for the repository.
 	// +optional
 	Auth *RepositoryAuth `json:"auth,omitempty"`
 }
 
-// RepositoryAuth is how to log in at a repository.
+// RepositoryAuth refers to the credentials for a repository.
 type RepositoryAuth struct {
-	// Type of the credentials.
+	// Type is the type of the credentials.
 	Type v1alpha2.RepositoryAuthType `json:"type"`
 
 	// SecretName is the name of the Secret with the credentials.
 	SecretName string `json:"secretName"`
 }
 
-// Labels and annotations by which one version says what is a field of the other.
+// Labels and annotations that represent fields of the other version.
 const (
 	// LabelFunctionPreset names the profile of the pods.
 	LabelFunctionPreset = "serverless.kyma-project.io/function-resources-preset"
 	// LabelBuildPreset names the profile of the builds.
 	LabelBuildPreset = "serverless.kyma-project.io/build-resources-preset"
-	// AnnotationSecretMounts has the secretMounts of v1alpha2, as JSON.
+	// AnnotationSecretMounts contains the secretMounts of v1alpha2, as JSON.
 	AnnotationSecretMounts = "serverless.kyma-project.io/v1alpha1SecretMounts"
-	// AnnotationGitRepository is on Functions of v1alpha2, and names the GitRepository that they were made with.
+	// AnnotationGitRepository is set on Functions of v1alpha2, and names their GitRepository in v1alpha1.
 	AnnotationGitRepository = "serverless.kyma-project.io/v1alpha1GitRepoName"
 
-	// AnnotationNewFields is on Functions of v1alpha1, and has what v1alpha2 said in another way than can be said here, as JSON.
+	// AnnotationNewFields is set on Functions of v1alpha1, and contains the fields of v1alpha2 that v1alpha1 cannot
+	// represent, as JSON.
 	AnnotationNewFields = "rouse.run/v1alpha2-fields"
-	// AnnotationOldFields is the same the other way, on Functions of v1alpha2.
+	// AnnotationOldFields is set on Functions of v1alpha2, and contains the fields of v1alpha1 that v1alpha2 cannot
+	// represent, as JSON.
 	AnnotationOldFields = "rouse.run/v1alpha1-fields"
 )

@@ -70,29 +70,29 @@ const (
 	RuntimeGo126 Runtime = "go126"
 )
 
-// FunctionSpec says what runs and how.
+// FunctionSpec is the source of a Function and the configuration of its pods.
 type FunctionSpec struct {
 	// Runtime is the language and its version.
 	// +kubebuilder:validation:Enum=nodejs20;nodejs22;nodejs24;nodejs26;python312;python314;go126
 	Runtime Runtime `json:"runtime"`
 
-	// RuntimeImageOverride runs the source on another image than the runtime's. The image has to bring a server for the
-	// handler, which listens on port 8080 and answers /healthz: either that of a runtime of Rouse, from whose image it is
-	// made, or one that follows Kyma's contract for such images. Which one it is says the annotation
-	// rouse.run/runtime-contract (rouse or kyma); without it, it is Kyma's, unless the image comes from the repository of
-	// one of the installation's runtimes.
+	// RuntimeImageOverride runs the source on another image than the runtime's. The image must contain a server for the
+	// handler, which listens on port 8080 and serves /healthz: either a runtime of Rouse, from whose image it is built,
+	// or a server that follows Kyma's contract for such images. The annotation rouse.run/runtime-contract (rouse or
+	// kyma) declares the contract; the default is Kyma's, unless the image comes from the repository of one of the
+	// installation's runtimes.
 	// +optional
 	RuntimeImageOverride string `json:"runtimeImageOverride,omitempty"`
 
-	// Source is where the code comes from.
+	// Source is the origin of the code.
 	// +kubebuilder:validation:XValidation:message="Use GitRepository or Inline source",rule="has(self.inline) != has(self.gitRepository)"
 	Source Source `json:"source"`
 
-	// PodSecurityContext replaces parts of the pod's security settings.
+	// PodSecurityContext overrides parts of the pod's security settings.
 	// +optional
 	PodSecurityContext *corev1.PodSecurityContext `json:"podSecurityContext,omitempty"`
 
-	// ContainerSecurityContext replaces parts of the container's security settings.
+	// ContainerSecurityContext overrides parts of the container's security settings.
 	// +optional
 	ContainerSecurityContext *corev1.SecurityContext `json:"containerSecurityContext,omitempty"`
 
@@ -101,53 +101,52 @@ type FunctionSpec struct {
 	// +optional
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// ResourceConfiguration is how much of the node one pod may use.
+	// ResourceConfiguration configures the resources of pods and builds.
 	// +optional
 	ResourceConfiguration *ResourceConfiguration `json:"resourceConfiguration,omitempty"`
 
-	// ScaleConfig lets the number of pods follow the events that wait.
+	// ScaleConfig scales the number of pods by the backlog of events.
 	// +kubebuilder:validation:XValidation:message="minReplicas should be less than or equal maxReplicas",rule="self.minReplicas <= self.maxReplicas"
 	// +optional
 	ScaleConfig *ScaleConfig `json:"scaleConfig,omitempty"`
 
-	// Replicas is the number of pods of a Function without ScaleConfig. It is
-	// what the scale subresource writes.
+	// Replicas is the number of pods of a Function without ScaleConfig. The scale subresource writes it.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// Template is deprecated: Labels and Annotations have taken its place.
+	// Template is deprecated: Labels and Annotations replace it.
 	// +kubebuilder:validation:XValidation:message="Not supported: Use spec.labels and spec.annotations to label and/or annotate Function's Pods.",rule="!has(self.labels) && !has(self.annotations)"
 	// +optional
 	Template *Template `json:"template,omitempty"`
 
-	// SecretMounts are Secrets that the code finds as files.
+	// SecretMounts are Secrets that are mounted as files.
 	// +optional
 	SecretMounts []SecretMount `json:"secretMounts,omitempty"`
 
-	// Labels are put on the pods. The limit of 63 is one on the whole key.
+	// Labels are added to the pods. The limit of 63 applies to the whole key.
 	// +kubebuilder:validation:XValidation:message="Labels has key starting with serverless.kyma-project.io/ which is not allowed",rule="self.all(key, !key.startsWith('serverless.kyma-project.io/'))"
 	// +kubebuilder:validation:XValidation:message="Label value cannot be longer than 63",rule="self.all(key, size(key) < 64)"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// Annotations are put on the pods.
+	// Annotations are added to the pods.
 	// +kubebuilder:validation:XValidation:message="Annotations has key starting with serverless.kyma-project.io/ which is not allowed",rule="self.all(key, !key.startsWith('serverless.kyma-project.io/'))"
 	// +kubebuilder:validation:XValidation:message="Annotations has key proxy.istio.io/config which is not allowed",rule="!('proxy.istio.io/config' in self)"
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// ResourceConfiguration is how much of a node is used.
+// ResourceConfiguration configures resources.
 type ResourceConfiguration struct {
-	// Build is for the Jobs that build images.
+	// Build applies to the Jobs that build images.
 	// +kubebuilder:validation:XValidation:message="Use profile or resources",rule="has(self.profile) != has(self.resources)"
 	// +kubebuilder:validation:XValidation:message="Invalid profile, please use one of: ['local-dev','slow','normal','fast']",rule="!has(self.profile) || self.profile in ['local-dev','slow','normal','fast']"
 	// +optional
 	Build *ResourceRequirements `json:"build,omitempty"`
 
-	// Function is for the pods that run the code.
+	// Function applies to the pods that run the code.
 	// +kubebuilder:validation:XValidation:message="Use profile or resources",rule="has(self.profile) != has(self.resources)"
 	// +kubebuilder:validation:XValidation:message="Invalid profile, please use one of: ['XS','S','M','L','XL']",rule="!has(self.profile) || self.profile in ['XS','S','M','L','XL']"
 	// +optional
@@ -160,19 +159,18 @@ type ResourceRequirements struct {
 	// +optional
 	Profile string `json:"profile,omitempty"`
 
-	// Resources are requests and limits.
+	// Resources are the requests and limits.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 }
 
 // ScaleConfig bounds the number of pods.
 type ScaleConfig struct {
-	// MinReplicas is the number of pods of an idle Function. With 0 it sleeps
-	// until an event wakes it.
+	// MinReplicas is the number of pods of an idle Function. With 0 it sleeps until an event wakes it.
 	// +kubebuilder:validation:Minimum=0
 	MinReplicas *int32 `json:"minReplicas"`
 
-	// MaxReplicas is the number of pods that is never exceeded.
+	// MaxReplicas is the maximum number of pods.
 	// +kubebuilder:validation:Minimum=1
 	MaxReplicas *int32 `json:"maxReplicas"`
 }
@@ -188,7 +186,7 @@ type Template struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// SecretMount shows a Secret to the code as files.
+// SecretMount mounts a Secret as files.
 type SecretMount struct {
 	// SecretName is the name of a Secret in the Function's namespace.
 	// +kubebuilder:validation:MinLength=1
@@ -200,20 +198,20 @@ type SecretMount struct {
 	MountPath string `json:"mountPath"`
 }
 
-// Source is where the code comes from: exactly one of its fields is set.
+// Source is the origin of the code: exactly one of its fields is set.
 type Source struct {
 	// GitRepository fetches the code.
 	// +optional
 	GitRepository *GitRepositorySource `json:"gitRepository,omitempty"`
 
-	// Inline holds the code.
+	// Inline contains the code.
 	// +optional
 	Inline *InlineSource `json:"inline,omitempty"`
 }
 
 // InlineSource is code in the manifest.
 type InlineSource struct {
-	// Source is the content of the one source file.
+	// Source is the content of the single source file.
 	// +kubebuilder:validation:MinLength=1
 	Source string `json:"source"`
 
@@ -227,10 +225,10 @@ type InlineSource struct {
 // +kubebuilder:validation:XValidation:message="BaseDir is required and cannot be empty",rule="has(self.baseDir) && self.baseDir.trim().size() != 0"
 // +kubebuilder:validation:XValidation:message="Reference is required and cannot be empty",rule="has(self.reference) && self.reference.trim().size() != 0"
 type GitRepositorySource struct {
-	// URL of the repository, for HTTP or SSH.
+	// URL is the URL of the repository, for HTTP or SSH.
 	URL string `json:"url"`
 
-	// Auth is how to log in at the repository.
+	// Auth refers to the credentials for the repository.
 	// +optional
 	Auth *RepositoryAuth `json:"auth,omitempty"`
 
@@ -243,9 +241,9 @@ type GitRepositorySource struct {
 	Reference string `json:"reference,omitempty"`
 }
 
-// RepositoryAuth is how to log in at a repository.
+// RepositoryAuth refers to the credentials for a repository.
 type RepositoryAuth struct {
-	// Type of the credentials.
+	// Type is the type of the credentials.
 	Type RepositoryAuthType `json:"type"`
 
 	// SecretName is the name of the Secret with the credentials.

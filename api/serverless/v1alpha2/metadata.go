@@ -65,10 +65,10 @@ const (
 
 // Annotations that tune how a Function with scaleConfig scales.
 const (
-	// AnnotationPollingInterval is how often KEDA polls the backlog, in seconds. Waking from zero does not depend on
-	// it.
+	// AnnotationPollingInterval is the interval at which KEDA polls the backlog, in seconds. Waking from zero does not
+	// depend on it.
 	AnnotationPollingInterval = "rouse.run/polling-interval"
-	// AnnotationCooldownPeriod is how long a Function stays awake after its last event, in seconds.
+	// AnnotationCooldownPeriod is the time after its last event for which a Function stays awake, in seconds.
 	AnnotationCooldownPeriod = "rouse.run/cooldown-period"
 	// AnnotationLagThreshold is the target backlog of one pod.
 	AnnotationLagThreshold = "rouse.run/lag-threshold"
@@ -81,12 +81,12 @@ const (
 	HTTPWakeDisabled = "disabled"
 	// AnnotationHTTPConcurrency is the target number of concurrent HTTP requests of one pod.
 	AnnotationHTTPConcurrency = "rouse.run/http-concurrency"
-	// AnnotationHTTPWait is how long an HTTP request may wait for a pod, in seconds.
+	// AnnotationHTTPWait is the maximum time that an HTTP request waits for a pod, in seconds.
 	AnnotationHTTPWait = "rouse.run/http-wait" //nolint:gosec // "PW" is of two words
 )
 
-// DebugUntil returns only the annotation until when an object is debugged, nil without it. A value that is too long for
-// a time is dropped.
+// DebugUntil returns only the annotation AnnotationDebugUntil, or nil without it. It drops a value that is too long for
+// a time.
 func DebugUntil(annotations map[string]string) map[string]string {
 	const longest = 64
 	until := annotations[AnnotationDebugUntil]

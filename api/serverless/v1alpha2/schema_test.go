@@ -41,14 +41,14 @@ func TestManifestsOfKymaAreAccepted(t *testing.T) {
 			if _, given := want["replicas"]; !given {
 				want["replicas"] = int64(1)
 			}
-			require.Equal(t, want, got, "nothing may be lost or added")
+			require.Equal(t, want, got, "no field may be lost or added")
 
 			typed := &v1alpha2.Function{}
 			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(stored.Object, typed, true))
 			back, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 			require.NoError(t, err)
 			again, err := create(t, &unstructured.Unstructured{Object: withoutServerFields(back)})
-			require.NoError(t, err, "what the Go types write must be accepted too")
+			require.NoError(t, err, "the encoded Go types must be accepted too")
 			require.Equal(t, typed.Name, again.GetName())
 		})
 	}
@@ -72,7 +72,7 @@ func TestReplicasDefaultToOne(t *testing.T) {
 	}{
 		"without replicas":  {`{}`, 1},
 		"with null":         {`replicas: null`, 1},
-		"zero is no gap":    {`replicas: 0`, 0},
+		"zero is kept":      {`replicas: 0`, 0},
 		"with scale config": {`scaleConfig: {minReplicas: 0, maxReplicas: 3}`, 1},
 	}
 	for name, tc := range tests {

@@ -3,13 +3,13 @@
 {{ (.Values.apiRules | default dict).enabled | default false }}
 {{- end -}}
 
-{{/* "true" when APIRules may name Gateways of Gateway API. */}}
+{{/* "true" when APIRules may name Gateways of the Gateway API. */}}
 {{- define "rouse.gatewayAPI" -}}
 {{- $wanted := (.Values.apiRules | default dict).gatewayAPI | default "auto" -}}
 {{ and (eq (include "rouse.servesAPIRules" .) "true") (or (eq $wanted "enabled") (and (eq $wanted "auto") (.Capabilities.APIVersions.Has "gateway.networking.k8s.io/v1"))) }}
 {{- end -}}
 
-{{/* The gateways' Service for the hosts of APIRules as namespace/name, empty without. */}}
+{{/* The gateways' Service for the hosts of APIRules as namespace/name, empty without one. */}}
 {{- define "rouse.apiRulesService" -}}
 {{- if eq (include "rouse.servesAPIRules" .) "true" -}}
 {{ .Release.Namespace }}/{{ include "rouse.fullname" . }}-gateway-http

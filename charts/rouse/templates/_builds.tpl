@@ -28,7 +28,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* Only the Function controller uses the certificates; the operator brings them to its own. */}}
+{{/* Only the Function controller uses the certificates; the operator passes them to the controller that it installs. */}}
 {{- define "rouse.caMount" -}}
 {{- if and .Values.caBundle (ne (include "rouse.operated" .) "true") -}}
 - name: ca

@@ -13,7 +13,7 @@
 {{ .Values.functions.v1alpha1.secret | default (include "rouse.conversionName" .) }}
 {{- end -}}
 
-{{/* What the CRD of Functions says of it. */}}
+{{/* The conversion in the CRD of Functions. */}}
 {{- define "rouse.conversion" -}}
 strategy: Webhook
 webhook:
@@ -32,8 +32,8 @@ webhook:
       port: 443
 {{- end -}}
 
-{{/* The certificate that the chart makes: of an authority whose key is not kept. What an earlier release made stays. It is kept beside
-the values, as each call would make another. */}}
+{{/* The certificate that the chart generates, from an authority without a stored key. A certificate of an earlier release is kept. It is
+stored beside the values, because each call would generate another. */}}
 {{- define "rouse.conversionCertificate" -}}
 {{- $values := .Values.functions.v1alpha1 -}}
 {{- if not (hasKey $values "made") -}}
@@ -102,8 +102,8 @@ the values, as each call would make another. */}}
 {{- end -}}
 {{- end -}}
 
-{{/* Managed fields in a version that the CRD does not have let the API server refuse each server-side apply of the object, with words
-that do not say what to do. */}}
+{{/* With managed fields in a version that the CRD does not have, the API server refuses each server-side apply of the object, with an
+unhelpful message. */}}
 {{- define "rouse.validateEndOfV1alpha1" -}}
 {{- $older := "serverless.kyma-project.io/v1alpha1" -}}
 {{- $served := false -}}

@@ -9,9 +9,9 @@ true
 {{- end -}}
 {{- end -}}
 
-{{/* A version leaves a CRD only when no object may be stored in it. The API server would refuse it, too, amid the upgrade and without
-a word of what to do. controller/conversion has the same rule for the controller. A chart that is rendered without a cluster looks up
-nothing. */}}
+{{/* A CRD may lose a version only when no object can be stored in it. The API server would refuse it, too, but during the upgrade and
+without an instruction. controller/conversion has the same rule for the controller. Without a cluster, the lookup returns nothing and
+the check passes. */}}
 {{- define "rouse.validateStoredVersions" -}}
 {{- if .Values.crds.enabled -}}
 {{- range $path, $_ := .Files.Glob "files/crds/*.yaml" -}}
@@ -40,7 +40,7 @@ nothing. */}}
 {{- end -}}
 {{- end -}}
 
-{{/* Helm deletes what a release no longer has, unless it is annotated to be kept: here that would be every Function. */}}
+{{/* Helm deletes objects that a release no longer has, unless they are annotated to be kept: here, that would delete every Function. */}}
 {{- define "rouse.validateKeptCRDs" -}}
 {{- if not .Values.crds.enabled -}}
 {{- range $path, $_ := .Files.Glob "files/crds/*.yaml" -}}

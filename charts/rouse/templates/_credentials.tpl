@@ -1,11 +1,11 @@
-{{/* Who makes up the passwords and certificates that no Secret of the user has: the chart, or a Job in the cluster. */}}
+{{/* The generator of passwords and certificates for which the user has no Secret: the chart, or a Job in the cluster. */}}
 
-{{/* "true" when the chart does. */}}
+{{/* "true" when the chart generates them. */}}
 {{- define "rouse.makesCredentials" -}}
 {{ ne ((.Values.credentials | default dict).madeBy | default "chart") "job" }}
 {{- end -}}
 
-{{/* The namespaces, as JSON, in which the Job writes the Secrets of these names. Empty: nothing is needed. */}}
+{{/* The namespaces, as JSON, in which the Job writes the Secrets of these names. Empty: no Job is needed. */}}
 {{- define "rouse.jobSecrets" -}}
 {{- $name := include "rouse.fullname" . -}}
 {{- $secrets := list -}}

@@ -1,4 +1,4 @@
-{{/* The flags of the Function controller, wherever it runs. What changes while it runs is in a ConfigMap. */}}
+{{/* The flags of the Function controller, wherever it runs. Settings that can change while it runs are in a ConfigMap. */}}
 {{- define "rouse.functionArgs" -}}
 {{ include "rouse.runtimeArgs" . }}
 - --publisher-address={{ include "rouse.publisherURL" . }}
@@ -12,12 +12,12 @@
 {{- end }}
 {{- end -}}
 
-{{/* "true" when an operator brings the Function controller, as a Serverless asks for it. */}}
+{{/* "true" when an operator installs the Function controller as a Serverless specifies. */}}
 {{- define "rouse.operated" -}}
 {{ (.Values.operator | default dict).enabled | default false }}
 {{- end -}}
 
-{{/* Where a Serverless may be, as a JSON list. */}}
+{{/* The namespaces of Serverlesses, as a JSON list. */}}
 {{- define "rouse.operatorNamespaces" -}}
 {{ (.Values.operator | default dict).namespaces | default (list .Release.Namespace) | uniq | toJson }}
 {{- end -}}
@@ -31,7 +31,7 @@
 {{ include "rouse.fullname" . }}-functions-leader
 {{- end -}}
 
-{{/* What the operator has to know to install the same Function controller as this chart. */}}
+{{/* The operator's flags for installing the same Function controller as this chart. */}}
 {{- define "rouse.installation" -}}
 {{- $args := printf "%s\n%s\n%s" (include "rouse.sinkArgs" .) (include "rouse.functionArgs" .) (include "rouse.processArgs" .) | fromYamlArray -}}
 {{- with include "rouse.gatewayService" . -}}
@@ -97,7 +97,7 @@ networkPolicy:
   {{- end }}
   egress:
     {{- include "rouse.clusterEgress" . | nindent 4 }}
-    - ports: # Git servers and registries, on whatever ports users name
+    - ports: # Git servers and registries, on the ports that users configure
         - protocol: TCP
 {{- end }}
 {{- end -}}
@@ -128,8 +128,8 @@ networkPolicy:
 {{ ((.Values.functions | default dict).networkPolicies | default dict).enabled | default false }}
 {{- end -}}
 
-{{/* Pods of the release from wherever they are selected. Namespace and labels together: tenants can have pods with these labels, but
-no namespace of this name. */}}
+{{/* A peer that selects pods of the release from any namespace, by namespace and labels: tenants can have pods with these labels, but
+not a namespace of this name. */}}
 {{- define "rouse.releasePods" -}}
 namespaceSelector:
   matchLabels:
@@ -160,8 +160,8 @@ podSelector:
 {{- end -}}
 {{- end -}}
 
-{{/* The rights on them. A release that switches them off has those to delete what the one before has made; rendered without a cluster
-it has none. */}}
+{{/* The rights on NetworkPolicies. A release that switches them off keeps the rights to delete those of the previous release; rendered
+without a cluster, it has no rights. */}}
 {{- define "rouse.functionNetworkPolicyVerbs" -}}
 {{- if eq (include "rouse.boundsFunctions" .) "true" -}}
 get, list, watch, create, patch, delete
@@ -178,8 +178,8 @@ list, delete
 {{- end -}}
 {{- end -}}
 
-{{/* Who may have the gateways wake and call Functions, as peers: those who may call the Functions themselves, or the gateways would be a
-way around their policies. A gateway is of no Function's namespace, so whom a Function lets in from its own is let in from all. */}}
+{{/* The callers of gateways, as peers: the same as the callers of Functions, because otherwise gateways would bypass the policies of
+Functions. A gateway is outside the namespaces of Functions, so a peer in a Function's own namespace becomes a peer in all. */}}
 {{- define "rouse.functionCallers" -}}
 - podSelector:
     matchLabels:

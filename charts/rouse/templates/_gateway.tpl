@@ -1,12 +1,12 @@
-{{/* The gateway's Service as namespace/name, empty when plain HTTP wakes nobody. */}}
+{{/* The gateway's Service as namespace/name, empty when plain HTTP does not wake Functions. */}}
 {{- define "rouse.gatewayService" -}}
 {{- if (.Values.gateway | default dict).enabled -}}
 {{ .Release.Namespace }}/{{ include "rouse.fullname" . }}-gateway
 {{- end -}}
 {{- end -}}
 
-{{/* Where requests to the hosts of APIRules come in, and by which certificates. The first of these is for clients that ask for no
-other, so their folders are in order. A Secret that is not there yet keeps no pod from starting. */}}
+{{/* The ports for requests to the hosts of APIRules, and their certificates. Clients without SNI get the first certificate, so the
+folders are in order. Pods start without Secrets that do not exist yet. */}}
 {{- define "rouse.entranceArgs" -}}
 {{- if eq (include "rouse.servesAPIRules" .) "true" -}}
 {{ include "rouse.apiRulesArgs" . }}

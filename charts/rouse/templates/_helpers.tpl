@@ -1,4 +1,4 @@
-{{/* Names and labels. Every helper that draws one component takes (dict "root" $ "component" "name"). */}}
+{{/* Names and labels. Every helper that renders one component takes (dict "root" $ "component" "name"). */}}
 
 {{- define "rouse.fullname" -}}
 {{- if contains .Chart.Name .Release.Name -}}
@@ -49,7 +49,7 @@ labels:
 {{ .Values.image.repository }}:{{ include "rouse.tag" . }}{{ include "rouse.digest" (dict "root" . "name" "rouse") }}
 {{- end -}}
 
-{{/* The digest of an image of this release, with its @: of no other tag than its own. */}}
+{{/* The digest of an image of this release, with its @, only for the tag of the release. */}}
 {{- define "rouse.digest" -}}
 {{- with get (.root.Values.image.digests | default dict) .name -}}
 {{- if not $.root.Values.image.tag -}}
@@ -58,7 +58,7 @@ labels:
 {{- end -}}
 {{- end -}}
 
-{{/* One --runtime-image flag for each runtime. One that is null was taken away: Helm drops it from the values, but not with
+{{/* One --runtime-image flag for each runtime. A runtime that is null was removed: Helm drops it from the values, but not with
 --reuse-values. */}}
 {{- define "rouse.runtimeArgs" -}}
 {{- $beside := regexReplaceAll "[^/]+$" .Values.image.repository "" -}}
@@ -71,7 +71,7 @@ labels:
 {{ join "\n" $args }}
 {{- end -}}
 
-{{/* Settings of every pod of ours: the restricted Pod Security level, and scheduling that prefers to spread. */}}
+{{/* Settings of every pod of the release: the restricted Pod Security level, and scheduling that prefers to spread. */}}
 
 {{- define "rouse.podSecurityContext" -}}
 runAsNonRoot: true
@@ -102,8 +102,8 @@ annotations:
   {{- end }}
 {{- end -}}
 
-{{/* The PriorityClass of the release's pods; empty: none. Without a name the chart's own has its value in its name, because that of a
-class cannot change: another value is another class. priorityClassName is what an earlier chart called the name of an existing class. */}}
+{{/* The PriorityClass of the release's pods; empty: none. Without a configured name, the name of the chart's class contains its value,
+because the value of a class cannot change. priorityClassName is an earlier chart's value for the name of an existing class. */}}
 {{- define "rouse.priorityClass" -}}
 {{- $class := .Values.priorityClass | default dict -}}
 {{- if .Values.priorityClassName -}}
@@ -115,7 +115,7 @@ class cannot change: another value is another class. priorityClassName is what a
 {{- end -}}
 {{- end -}}
 
-{{/* "true" where the chart makes that class. */}}
+{{/* "true" where the chart creates that class. */}}
 {{- define "rouse.createsPriorityClass" -}}
 {{ and (.Values.priorityClass | default dict).create (not .Values.priorityClassName) }}
 {{- end -}}
@@ -136,7 +136,7 @@ imagePullSecrets:
   {{- end }}
 {{- end }}
 {{- with include "rouse.priorityClass" .root }}
-{{- /* After the release is gone its own class is, too, and a pod that names it would be refused. */}}
+{{- /* Uninstalling deletes the release's class, too, and a pod that names it would be refused. */}}
 {{- if not (and $.afterwards (eq (include "rouse.createsPriorityClass" $.root) "true")) }}
 priorityClassName: {{ . }}
 {{- end }}
@@ -151,7 +151,7 @@ tolerations:
 {{- end }}
 {{- end -}}
 
-{{/* What every process of ours serves. Profiles are on loopback, where neither Services nor other pods get. */}}
+{{/* The ports of every process of the release. Profiles are on loopback, which Services and other pods do not reach. */}}
 {{- define "rouse.processArgs" -}}
 - --metrics-address=:9090
 {{- if (.Values.profiling | default dict).enabled }}
@@ -180,7 +180,7 @@ env:
 {{- end -}}
 {{- end -}}
 
-{{/* What Go is told. Package internal/fips says the same to builds. */}}
+{{/* The settings of Go. Package internal/fips passes the same to builds. */}}
 {{- define "rouse.fipsVariable" -}}
 {{- $mode := include "rouse.fipsMode" . -}}
 {{- if ne $mode "off" -}}
@@ -189,7 +189,7 @@ env:
 {{- end -}}
 {{- end -}}
 
-{{/* A process of ours does not start without it. */}}
+{{/* A process of the release does not start without it. */}}
 {{- define "rouse.fipsArg" -}}
 {{- $mode := include "rouse.fipsMode" . -}}
 {{- if ne $mode "off" -}}
@@ -197,7 +197,7 @@ env:
 {{- end -}}
 {{- end -}}
 
-{{/* The garbage collector of Go starts to work hard at nine tenths of the memory limit, instead of being killed at all of it. */}}
+{{/* Go's garbage collector works harder from nine tenths of the memory limit on, so that the process is not killed at the limit. */}}
 {{- define "rouse.memoryVariable" -}}
 {{- with (.limits | default dict).memory -}}
 - name: GOMEMLIMIT

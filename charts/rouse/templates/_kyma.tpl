@@ -1,9 +1,9 @@
-{{/* Where publishers find the eventbridge. */}}
+{{/* The address of the eventbridge for publishers. */}}
 {{- define "rouse.publisherHost" -}}
 {{ include "rouse.fullname" . }}-eventbridge.{{ .Release.Namespace }}.svc.cluster.local
 {{- end -}}
 
-{{/* Checks that need the cluster. A chart that is rendered without one looks up nothing and passes: the controller checks NATS itself. */}}
+{{/* Checks that need the cluster. Without a cluster, lookups return nothing and the checks pass: the controller checks NATS itself. */}}
 {{- define "rouse.validateKyma" -}}
 {{- $kyma := .Values.kyma | default dict -}}
 {{- $manager := lookup "apps/v1" "Deployment" "kyma-system" "eventing-manager" -}}

@@ -13,7 +13,7 @@ nats://{{ include "rouse.fullname" . }}-nats.{{ .Release.Namespace }}.svc.cluste
 controller,eventbridge,scaler
 {{- end -}}
 
-{{/* Their permissions, which docs/nats.md has, and their passwords, which are in a file of the Secret. */}}
+{{/* Their permissions, as in docs/nats.md, and their passwords, which are in a file of the Secret. */}}
 {{- define "rouse.natsAuthorization" -}}
 {{ regexReplaceAll "\\bsap\\b" (.Files.Get "files/nats/permissions.conf" | trim) .Values.stream.name }}
 include "passwords.conf"
@@ -26,8 +26,8 @@ authorization: {
 }
 {{- end -}}
 
-{{/* The file of the passwords. Those that an earlier release made up stay. They are kept beside the values, as each call would make up
-others. */}}
+{{/* The file of the passwords. Passwords that an earlier release generated are kept. They are stored beside the values, because each call
+would generate others. */}}
 {{- define "rouse.natsPasswords" -}}
 {{- if not (hasKey .Values.nats.users "passwords") -}}
 {{- $known := (lookup "v1" "Secret" .Release.Namespace (printf "%s-nats" (include "rouse.fullname" .))).data | default dict -}}
@@ -42,8 +42,8 @@ rouse_{{ $user }}_password: {{ $password | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* The login of one component: as JSON, the flag, the Secret, and the key in it. Each component may have a key
-of its own, so that each has the permissions of its own user. */}}
+{{/* The login of one component: as JSON, the flag, the Secret, and the key in it. Each component may have a
+separate key, and so the permissions of a separate user. */}}
 {{- define "rouse.natsLogin" -}}
 {{- $login := dict -}}
 {{- if .root.Values.nats.enabled -}}
@@ -84,7 +84,7 @@ of its own, so that each has the permissions of its own user. */}}
 {{- end }}
 {{- end -}}
 
-{{/* Whole folders, not single files: those would not follow a Secret that changes. */}}
+{{/* Whole folders, not single files: mounts of single files would not follow a change of the Secret. */}}
 {{- define "rouse.natsMounts" -}}
 {{- if include "rouse.natsLogin" . | fromJson }}
 - name: nats-login
@@ -118,7 +118,7 @@ of its own, so that each has the permissions of its own user. */}}
 {{- end }}
 {{- end -}}
 
-{{/* The ports that an external NATS listens on, as a JSON list. */}}
+{{/* The ports of an external NATS, as a JSON list. */}}
 {{- define "rouse.natsPorts" -}}
 {{- $ports := list -}}
 {{- range splitList "," .Values.nats.external.url -}}

@@ -1,4 +1,4 @@
-{{/* The ports of collectors of traces, as JSON: that of the value, and those of others that may take its place while the processes run. */}}
+{{/* The ports of collectors of traces, as JSON: of the configured one, and of others that may replace it while the processes run. */}}
 {{- define "rouse.tracePorts" -}}
 {{- $ports := list -}}
 {{- with .Values.traceCollectorEndpoint -}}
@@ -11,12 +11,12 @@
 {{ uniq $ports | toJson }}
 {{- end -}}
 
-{{/* The ports of DNS servers, as JSON. What an earlier chart's values say has none. */}}
+{{/* The ports of DNS servers, as JSON. Values of an earlier chart do not have them. */}}
 {{- define "rouse.dnsPorts" -}}
 {{- .Values.networkPolicies.dnsPorts | default (list 53 8053) | toJson -}}
 {{- end -}}
 
-{{/* DNS and the API server. Neither can be named by labels everywhere, so their ports are open to any address. */}}
+{{/* DNS and the API server. Labels do not select them in every cluster, so their ports are open to any address. */}}
 {{- define "rouse.clusterEgress" -}}
 - ports:
     {{- range include "rouse.dnsPorts" . | fromJsonArray }}
@@ -29,7 +29,7 @@
     {{- end }}
 {{- end -}}
 
-{{/* The hosts of sinks besides the own namespace of a Subscription. */}}
+{{/* The hosts of sinks outside a Subscription's namespace. */}}
 {{- define "rouse.sinkArgs" -}}
 {{- with .Values.sinks.allowedHosts -}}
 - --allowed-sink-hosts={{ join "," . }}

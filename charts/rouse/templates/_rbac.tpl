@@ -1,4 +1,4 @@
-{{/* The eventbridge and the scaler read the same: Subscriptions, the endpoints of their sinks, and which of these are pods. */}}
+{{/* The read rights of the eventbridge and the scaler: Subscriptions, the endpoints of their sinks, and the pods of these. */}}
 {{- define "rouse.dataPlaneRBAC" -}}
 apiVersion: v1
 kind: ServiceAccount
@@ -17,7 +17,7 @@ rules:
     resources: [services]
     verbs: [get, list, watch]
   - apiGroups: [""]
-    resources: [pods] # whose an address of an EndpointSlice is
+    resources: [pods] # the owners of addresses in EndpointSlices
     verbs: [list, watch]
   - apiGroups: [discovery.k8s.io]
     resources: [endpointslices]

@@ -1,4 +1,4 @@
-{{/* Where the images of Functions are kept: "external", "internal" or "none". */}}
+{{/* The registry of the images of Functions: "external", "internal" or "none". */}}
 {{- define "rouse.registry" -}}
 {{- with .Values.registry -}}
 {{- if or .external.registryAddress .external.existingSecret -}}
@@ -11,7 +11,7 @@ none
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret that describes it to the controller. */}}
+{{/* The Secret that configures the controller with the registry. */}}
 {{- define "rouse.registrySecret" -}}
 {{ .Values.registry.external.existingSecret | default (printf "%s-registry" (include "rouse.fullname" .)) }}
 {{- end -}}
@@ -24,9 +24,9 @@ none
 {{ .Values.registry.internal.pullAddress | default (printf "localhost:%v" .Values.registry.internal.nodePort) }}
 {{- end -}}
 
-{{/* The credentials of the chart's own registry: the controller's password, and the key from which those of namespaces
-follow. What an earlier release made up stays, so that images can be pulled during an upgrade. It is kept beside the values, as
-each call would make up another one. */}}
+{{/* The credentials of the chart's own registry: the controller's password, and the key from which the
+passwords of namespaces are derived. Credentials of an earlier release are kept, so that images can be pulled during an upgrade. They
+are stored beside the values, because each call would generate others. */}}
 {{- define "rouse.registrySecretValue" -}}
 {{- $root := .root -}}
 {{- if not (hasKey $root.Values.registry .key) -}}

@@ -1,5 +1,5 @@
-{{/* What users may do, one line for each resource: group, resource, and whether it is scaled, or read-only for all. A resource that
-this release does not serve is none of its business. */}}
+{{/* The rights of users, one line for each resource: group, resource, and whether it is scaled, or read-only for all. Resources that
+this release does not serve are left out. */}}
 {{- define "rouse.userResources" -}}
 - {group: serverless.kyma-project.io, resource: functions, scaled: true}
 {{- if eq (include "rouse.servesV1alpha1" .) "true" }}
@@ -10,12 +10,11 @@ this release does not serve is none of its business. */}}
 - {group: gateway.kyma-project.io, resource: apirules}
 {{- end }}
 {{- if eq (include "rouse.operated" .) "true" }}
-- {group: operator.kyma-project.io, resource: serverlesses, readOnly: true} # it rules the Functions of all namespaces
+- {group: operator.kyma-project.io, resource: serverlesses, readOnly: true} # it affects the Functions of all namespaces
 {{- end }}
 {{- end -}}
 
-{{/* The reading rules of those who view, which are those of who edits, too: Kubernetes adds them up only where the cluster's roles
-are as they come. */}}
+{{/* The rules for reading, for the roles view and edit: Kubernetes adds up the two only where the cluster's roles are unchanged. */}}
 {{- define "rouse.viewRules" -}}
 {{- range include "rouse.userResources" . | fromYamlArray }}
 - apiGroups: [{{ .group }}]
@@ -25,7 +24,7 @@ are as they come. */}}
   resources: [{{ .resource }}/status{{ if .scaled }}, {{ .resource }}/scale{{ end }}]
   verbs: [get]
 {{- end }}
-- apiGroups: [rouse.run] # of the admin API: what shows no event
+- apiGroups: [rouse.run] # of the admin API: resources without events
   resources: [deadletters]
   verbs: [list]
 - apiGroups: [rouse.run]
@@ -46,7 +45,7 @@ are as they come. */}}
 {{- end }}
 {{- end }}
 {{- end }}
-- apiGroups: [rouse.run] # of the admin API: events that are dead letters, and their end
+- apiGroups: [rouse.run] # of the admin API: dead letters, with their events, and actions on them
   resources: [deadletters]
   verbs: [get, delete]
 - apiGroups: [rouse.run]

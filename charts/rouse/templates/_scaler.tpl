@@ -21,8 +21,8 @@
 {{- end }}
 {{- end -}}
 
-{{/* The certificates that the chart makes: of an authority whose key is not kept, for the scaler and for KEDA. What an earlier
-release made stays. They are kept beside the values, as each call would make others. */}}
+{{/* The certificates that the chart generates for the scaler and KEDA, from an authority without a stored key. Certificates of an earlier
+release are kept. They are stored beside the values, because each call would generate others. */}}
 {{- define "rouse.scalerCertificates" -}}
 {{- if not (hasKey .Values.scaler.tls "made") -}}
 {{- $name := printf "%s-scaler" (include "rouse.fullname" .) -}}

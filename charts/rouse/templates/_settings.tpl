@@ -1,11 +1,11 @@
-{{/* The settings that change while the processes run: what the ConfigMaps hold. docs/settings.md. */}}
+{{/* The settings that can change while the processes run: the content of the ConfigMaps. See docs/settings.md. */}}
 
 {{- define "rouse.settingsArgs" -}}
 - --config-map={{ .Release.Namespace }}/{{ include "rouse.fullname" . }}-config
 - --log-config-map={{ .Release.Namespace }}/{{ include "rouse.fullname" . }}-log-config
 {{- end -}}
 
-{{/* Where Functions publish unless a value says something else. */}}
+{{/* The default address at which Functions publish. */}}
 {{- define "rouse.publisherURL" -}}
 http://{{ include "rouse.publisherHost" . }}/publish
 {{- end -}}

@@ -73,11 +73,11 @@
 {{- if le (include "rouse.bytes" $nats.persistence.size | int64) $store -}}
 {{- fail (printf "nats.persistence.size (%s) must be larger than nats.maxFileStore (%s)" $nats.persistence.size $nats.maxFileStore) -}}
 {{- end -}}
-{{/* The controller refuses the same of an external NATS, whose limit is known when it connects. */}}
+{{/* For an external NATS, the controller makes the same check when it connects and learns the limit. */}}
 {{- if lt (include "rouse.bytes" .Values.deadLetters.maxBytes | int64) (add (include "rouse.bytes" $nats.maxPayload) 1024) -}}
 {{- fail (printf "deadLetters.maxBytes (%s) is less than one dead letter may need: nats.maxPayload (%s) and 1Ki" .Values.deadLetters.maxBytes $nats.maxPayload) -}}
 {{- end -}}
-{{/* Bytes that are not text travel as base64, which adds a third; the event's attributes travel beside them. */}}
+{{/* Binary data is encoded as base64, which adds a third; the event's attributes need additional space. */}}
 {{- $largest := add (div (mul 4 (include "rouse.bytes" .Values.eventbridge.maxRequestSize)) 3) 16384 -}}
 {{- if lt (include "rouse.bytes" $nats.maxPayload | int64) $largest -}}
 {{- fail (printf "nats.maxPayload (%s) does not fit an event of eventbridge.maxRequestSize (%s): it needs four thirds of that and 16Ki" $nats.maxPayload .Values.eventbridge.maxRequestSize) -}}

@@ -101,7 +101,7 @@ func TestToleratedCoversBindingRuntimeFields(t *testing.T) {
 		"the list of volumes":                             {inSpec("volumes"), false},
 		"a mount of a binding":                            {inSpec("containers", function, "volumeMounts", key("mountPath", "/bindings/db"), "readOnly"), true},
 		"a mount of a binding elsewhere":                  {inSpec("initContainers", key("name", "install"), "volumeMounts", key("mountPath", "/bindings/db")), true},
-		"the same path in a container that has none":      {inSpec("containers", key("name", "other"), "volumeMounts", key("mountPath", "/bindings/db")), false},
+		"the same path in a container without mounts":     {inSpec("containers", key("name", "other"), "volumeMounts", key("mountPath", "/bindings/db")), false},
 		"the mount of a volume without a mark":            {inSpec("containers", function, "volumeMounts", key("mountPath", "/bindings/forged")), false},
 		"a mount that was added":                          {inSpec("containers", function, "volumeMounts", key("mountPath", "/added")), false},
 		"a variable of a bound Secret":                    {inSpec("containers", function, "env", key("name", "PASSWORD"), "valueFrom"), true},
@@ -114,7 +114,7 @@ func TestToleratedCoversBindingRuntimeFields(t *testing.T) {
 		"a container that was added":                      {inSpec("containers", key("name", "added")), false},
 		"a setting of the pod":                            {inSpec("hostNetwork"), false},
 		"a volume by its place":                           {inSpec("volumes", 1), false},
-		"an entry whose key is not a string":              {inSpec("volumes", key("name", 1)), false},
+		"an entry with a key that is not a string":        {inSpec("volumes", key("name", 1)), false},
 		"a field of a container in place of a list of it": {inSpec("containers", function, field("env")), false},
 	}
 	whole, reduced := bound(), bound()

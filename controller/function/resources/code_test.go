@@ -46,13 +46,13 @@ func TestAVersionNamesImageSourceAndRuntime(t *testing.T) {
 func TestCodeRoundTripsThroughThePodTemplate(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]Code{
-		"source in the environment": {Image: "runtime:1", Source: "c291cmNl", Runtime: "nodejs22"},
-		"what the pods install":     {Image: "runtime:1", Runtime: "nodejs22", Prepared: Prepared{Input: "price-prepare-1", GitSecret: "git"}},
+		"source in the environment":      {Image: "runtime:1", Source: "c291cmNl", Runtime: "nodejs22"},
+		"packages installed by the pods": {Image: "runtime:1", Runtime: "nodejs22", Prepared: Prepared{Input: "price-prepare-1", GitSecret: "git"}},
 		"a file that the pod writes": {
 			Image: "kyma:1", Runtime: "python312", Kyma: true, Inline: &workload.Inline{Source: "print('$$ $(A)')", Dependencies: "a==1"},
 		},
-		"what such a pod installs": {Image: "kyma:1", Runtime: "python312", Kyma: true, Prepared: Prepared{Input: "price-prepare-1"}},
-		"source in the image":      {Image: "registry/shop-price@sha256:1", Runtime: "python314"},
+		"packages installed by Kyma's pods": {Image: "kyma:1", Runtime: "python312", Kyma: true, Prepared: Prepared{Input: "price-prepare-1"}},
+		"source in the image":               {Image: "registry/shop-price@sha256:1", Runtime: "python314"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

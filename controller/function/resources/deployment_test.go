@@ -162,16 +162,16 @@ func TestOnlyFunctionsOfThisPublisherHaveAToken(t *testing.T) {
 		with option
 		want bool
 	}{
-		"any":                          {python, true},
-		"of Kyma's contract":           {kyma, true},
-		"with the address written":     {env(corev1.EnvVar{Name: "PUBLISHER_PROXY_ADDRESS", Value: settings().PublisherAddress}), true},
-		"with a variable of its own":   {env(corev1.EnvVar{Name: "PUBLISHER_TOKEN_FILE", Value: "/certificates/key"}), true},
-		"with a Secret around it":      {mounted("own", "/var/run/secrets"), true},
-		"with a Secret of its name":    {mounted(tokenVolume, "/own"), true},
-		"that publishes elsewhere":     {env(corev1.EnvVar{Name: "PUBLISHER_PROXY_ADDRESS", Value: "http://elsewhere.example.com"}), false},
-		"whose address is in a Secret": {env(corev1.EnvVar{Name: "PUBLISHER_PROXY_ADDRESS", ValueFrom: &corev1.EnvVarSource{}}), false},
-		"with a Secret in its place":   {mounted("own", "/var/run/secrets/rouse/"), false},
-		"with a Secret below it":       {mounted("own", "/var/run/secrets/rouse/token"), false},
+		"any":                        {python, true},
+		"of Kyma's contract":         {kyma, true},
+		"with the address written":   {env(corev1.EnvVar{Name: "PUBLISHER_PROXY_ADDRESS", Value: settings().PublisherAddress}), true},
+		"with a variable of its own": {env(corev1.EnvVar{Name: "PUBLISHER_TOKEN_FILE", Value: "/certificates/key"}), true},
+		"with a Secret around it":    {mounted("own", "/var/run/secrets"), true},
+		"with a Secret of its name":  {mounted(tokenVolume, "/own"), true},
+		"that publishes elsewhere":   {env(corev1.EnvVar{Name: "PUBLISHER_PROXY_ADDRESS", Value: "http://elsewhere.example.com"}), false},
+		"an address in a Secret":     {env(corev1.EnvVar{Name: "PUBLISHER_PROXY_ADDRESS", ValueFrom: &corev1.EnvVarSource{}}), false},
+		"with a Secret in its place": {mounted("own", "/var/run/secrets/rouse/"), false},
+		"with a Secret below it":     {mounted("own", "/var/run/secrets/rouse/token"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -153,14 +153,14 @@ func TestPodLabelsAloneAllowNoCaller(t *testing.T) {
 		from           []networkingv1.NetworkPolicyPeer
 		admitted       bool
 	}{
-		"an eventbridge":                            {in("rouse-system"), bridge, 8080, nil, true},
-		"an eventbridge at another port":            {in("rouse-system"), bridge, 9090, nil, false},
-		"another pod of the installation":           {in("rouse-system"), map[string]string{"app.kubernetes.io/name": "rouse"}, 8080, nil, false},
-		"a tenant's pod that looks like one":        {in("shop"), bridge, 8080, nil, false},
-		"a namespace that looks like the release's": {overlay(in("evil"), map[string]string{"name": "rouse-system"}), bridge, 8080, nil, false},
-		"a pod of the Function's namespace":         {in("shop"), SelectorLabels(function()), 8080, nil, false},
-		"the same where the installation wants it":  {in("shop"), nil, 8080, []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}, true},
-		"still no pod of another namespace":         {in("evil"), nil, 8080, []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}, false},
+		"an eventbridge":                              {in("rouse-system"), bridge, 8080, nil, true},
+		"an eventbridge at another port":              {in("rouse-system"), bridge, 9090, nil, false},
+		"another pod of the installation":             {in("rouse-system"), map[string]string{"app.kubernetes.io/name": "rouse"}, 8080, nil, false},
+		"a tenant's pod that looks like one":          {in("shop"), bridge, 8080, nil, false},
+		"a namespace that looks like the release's":   {overlay(in("evil"), map[string]string{"name": "rouse-system"}), bridge, 8080, nil, false},
+		"a pod of the Function's namespace":           {in("shop"), SelectorLabels(function()), 8080, nil, false},
+		"the same where the installation requires it": {in("shop"), nil, 8080, []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}, true},
+		"still no pod of another namespace":           {in("evil"), nil, 8080, []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -184,7 +184,7 @@ func TestInvalidServerlessValuesNameFieldAndRemedy(t *testing.T) {
 		spec operatorv1alpha1.ServerlessSpec
 		want string
 	}{
-		"a publisher that is no URL": {
+		"a publisher that is not a URL": {
 			operatorv1alpha1.ServerlessSpec{Eventing: &operatorv1alpha1.Endpoint{Endpoint: "eventbridge"}},
 			`spec.eventing.endpoint "eventbridge" is not an http or https URL: use a URL like http://bridge/publish, or leave spec.eventing out`,
 		},

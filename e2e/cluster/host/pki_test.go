@@ -42,7 +42,7 @@ func TestServersAreTrustedUnderTheirNames(t *testing.T) {
 	}
 }
 
-func TestClientsLogInAsWhatKubernetesExpects(t *testing.T) {
+func TestClientsLogInAsTheUsersThatKubernetesExpects(t *testing.T) {
 	t.Parallel()
 	authority, err := host.NewAuthority("test")
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ import (
 	"github.com/rouse-run/rouse/tools/pack"
 )
 
-func TestARegistryServesWhatIsPutIntoItsStorage(t *testing.T) {
+func TestRegistryServesTheContentOfItsStorage(t *testing.T) {
 	t.Parallel()
 	registry, err := exec.LookPath("registry")
 	if err != nil {

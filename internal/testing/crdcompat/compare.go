@@ -128,7 +128,7 @@ func (f *fields) compareChildren(path string, before, now *schema) {
 		older := before.Properties[name]
 		newer, ok := now.Properties[name]
 		if !ok {
-			f.add(path+"."+name, "is gone")
+			f.add(path+"."+name, "is missing")
 			continue
 		}
 		f.compare(path+"."+name, &older, &newer)

@@ -113,7 +113,7 @@ func commands(line int, words, body, tags []string) (Step, error) {
 		case slices.Contains(tags, word):
 			step.Tags = append(step.Tags, word)
 		default:
-			return Step{}, fmt.Errorf("%q is no word for a block of commands", word)
+			return Step{}, fmt.Errorf("%q is not a word for a block of commands", word)
 		}
 	}
 	if step.Kind == Start && (step.Await || step.Fails) {
@@ -136,7 +136,7 @@ func output(steps []Step, line int, words, body []string) ([]Step, error) {
 		}
 		return append(steps, Step{Kind: Follow, Line: line, Want: want}), nil
 	case len(words) > 0:
-		return nil, fmt.Errorf("%q is no word for output", words[0])
+		return nil, fmt.Errorf("%q is not a word for output", words[0])
 	case len(steps) == 0 || steps[len(steps)-1].Script == "" || steps[len(steps)-1].Want != nil:
 		return nil, errors.New("no commands stand before this output")
 	}

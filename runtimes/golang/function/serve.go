@@ -202,7 +202,7 @@ func tellPort(address net.Addr) error {
 	}
 	file := os.NewFile(uintptr(settings.ready), "FUNC_READY_FD")
 	if file == nil {
-		return fmt.Errorf("FUNC_READY_FD=%d is no descriptor", settings.ready)
+		return fmt.Errorf("FUNC_READY_FD=%d is not a descriptor", settings.ready)
 	}
 	_, err = file.WriteString(port + "\n")
 	if err := errors.Join(err, file.Close()); err != nil {

@@ -20,7 +20,7 @@ function kindOf(type) {
 }
 
 // parser returns one middleware for all kinds of bodies; it is for requests that have one.
-// What parses a kind of body is loaded by the first of that kind.
+// The first body of a kind loads its parser.
 function parser(limitMb) {
   const limit = limitMb * 1024 * 1024;
   const any = () => true;

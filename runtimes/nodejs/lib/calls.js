@@ -1,14 +1,14 @@
-// The calls that are under way: each has a time limit, and a drain waits for them.
+// The calls in progress: each has a time limit, and a drain waits for them.
 //
-// The limit is for silence: a call that still sends or receives goes on. Node.js keeps such a timer for each socket, and
-// starts it again with all that moves there. The calls are a list and not a Set: the tables that a Set leaves behind
-// keep what was in them alive, and the collector of garbage busy.
+// The limit is for silence: a call that still sends or receives continues. Node.js keeps such a timer for each socket,
+// and restarts it with all activity there. The calls are a list and not a Set: the discarded tables of a Set keep
+// former elements alive and the garbage collector busy.
 'use strict';
 
-// The longest time that a timer takes.
+// The longest time of a timer.
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-// Call is one request on its way through the server.
+// Call is one request in the server.
 class Call {
   constructor(req, res) {
     this.req = req;
@@ -23,7 +23,7 @@ class Call {
   }
 }
 
-// List has the oldest call first. A call that has left refers to no other.
+// List has the oldest call first. A removed call has no reference to another.
 class List {
   #oldest;
   #newest;
@@ -35,7 +35,7 @@ class List {
     this.#newest = call;
   }
 
-  // delete is false for a call that has left.
+  // delete returns false for a call that was removed before.
   delete(call) {
     const { older, newer } = call;
     if (older !== undefined) older.newer = newer;
@@ -65,13 +65,13 @@ class Calls {
   #limitMs;
   #ended;
 
-  // expire(call) is called for a call that is silent for too long, ended(call, now) once for every call when its response is
+  // expire(call) is called for a call that exceeds the limit, ended(call, now) once for every call when its response is
   // closed.
   constructor(limitSeconds, { expire, ended }) {
     this.#limitMs = Math.min(Math.max(Math.ceil(limitSeconds * 1000), 1), MAX_TIMER_MS);
     this.#ended = ended;
     const calls = this;
-    // One function each for all responses, which are `this` in them.
+    // One function for all responses, with the response as `this`.
     this.onClose = function onClose() {
       calls.#end(this[CALL]);
     };
@@ -85,7 +85,8 @@ class Calls {
     res[CALL] = call;
     this.#underWay.add(call);
     res.on('close', this.onClose);
-    // The socket's timer signals the response that it is writing. It ends with that: the next request has none at first.
+    // The socket's timer signals the response that the socket is writing. It ends with that response: the next request
+    // starts without a timer.
     res.on('timeout', this.onTimeout);
     req.socket.setTimeout(this.#limitMs);
     if (res.socket === null) this.#watch(req.socket);
@@ -100,7 +101,7 @@ class Calls {
     return this.#underWay[Symbol.iterator]();
   }
 
-  // A response that waits for an earlier one of its connection does not see that end.
+  // A response that waits for an earlier one of its connection does not get the event of the connection's end.
   #watch(socket) {
     if (socket[WATCHED]) return;
     socket[WATCHED] = true;

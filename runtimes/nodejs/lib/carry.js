@@ -1,5 +1,5 @@
-// Gives the requests that a handler makes the trace of the one that it answers, where no spans are collected: as it came,
-// or a new one. Every event has a trace, and loading OpenTelemetry for it would double a cold start.
+// Passes the trace of a call on to the handler's requests where no spans are collected: the caller's trace, or a new
+// one. Every event has a trace, and loading OpenTelemetry for it would double a cold start.
 'use strict';
 
 const http = require('node:http');
@@ -38,13 +38,13 @@ function begin() {
 
 const TRACE = Symbol('trace');
 
-// traceOf returns the trace of a request: the one that its headers name, or else one that begins with it.
+// traceOf returns the trace in the headers of a request, or a new trace.
 function traceOf(req) {
   req[TRACE] ??= fromW3C(req.headers) ?? fromB3(req.headers) ?? begin();
   return req[TRACE];
 }
 
-// toSend returns the headers that carry a trace on, in both forms.
+// toSend returns the headers that pass a trace on, in both forms.
 function toSend({ traceId, spanId, sampled, state }) {
   const flag = sampled ? '1' : '0';
   const made = [
@@ -57,13 +57,13 @@ function toSend({ traceId, spanId, sampled, state }) {
   return made;
 }
 
-// carried is for a request that is about to be sent; outside of a call each has a trace of its own.
+// carried returns the headers for an outgoing request; outside of a call, each request has a separate trace.
 function carried() {
   const req = current.request();
   return toSend(req === undefined ? begin() : traceOf(req));
 }
 
-// hasTrace reads the headers of undici, one text in older versions, and names and values by turns in newer ones.
+// hasTrace reads the headers of undici: one text in older versions, alternating names and values in newer ones.
 function hasTrace(headers) {
   if (!Array.isArray(headers)) return /^traceparent:/im.test(headers);
   return headers.some((text, i) => i % 2 === 0 && String(text).toLowerCase() === 'traceparent');

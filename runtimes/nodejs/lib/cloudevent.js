@@ -1,9 +1,9 @@
 // Reads a CloudEvent, binary or structured, from a request whose body is parsed.
 //
-// Waking up for an event is what a Function does most, and loading the
-// cloudevents package would add a third to the way from start to handler. So
-// the two forms are read here, and the package is loaded only for a handler
-// that asks for a CloudEvent object.
+// A Function starts mostly for an event, and loading the cloudevents package
+// would add a third to the time from start to handler. So the two forms are read
+// here, and the package is loaded only for a handler that uses a CloudEvent
+// object.
 'use strict';
 
 const { STRUCTURED, mediaType } = require('./body.js');
@@ -57,7 +57,7 @@ function fromBody(body) {
   return event;
 }
 
-// parse returns the event's attributes and data, or null when the request is no CloudEvent.
+// parse returns the event's attributes and data, or null when the request is not a CloudEvent.
 function parse(req) {
   const structured = mediaType(req) === STRUCTURED;
   if (!structured && !(req.headers['ce-type'] && req.headers['ce-source'])) {
@@ -78,7 +78,7 @@ function parse(req) {
   return event;
 }
 
-// toCloudEvent gives the same as an object of the cloudevents package; null for a request that is no valid event.
+// toCloudEvent returns the event as an object of the cloudevents package, or null for a request without a valid event.
 function toCloudEvent(req) {
   try {
     const event = parse(req);
@@ -90,20 +90,21 @@ function toCloudEvent(req) {
   }
 }
 
-// The extensions by which a chain of events can be followed, and ends.
+// The extensions that identify a chain of events and limit its length.
 const CAUSE = 'rousecause';
 const HOPS = 'rousehops';
 const MOST_HOPS = 1_000_000;
 
-// chained returns the extensions of what is emitted while an event is handled: its id, and how many events come before.
+// chained returns the extensions of events that the handler of an event emits: the event's id, and the number of events
+// before.
 function chained(id, hops) {
-  const known = typeof hops === 'string' || typeof hops === 'number'; // JSON may have an object that makes no text
+  const known = typeof hops === 'string' || typeof hops === 'number'; // JSON may contain an object without a text form
   const before = known ? Math.min(Math.max(Number.parseInt(hops, 10) || 0, 0), MOST_HOPS) : 0;
   return { ...(id && { [CAUSE]: id }), [HOPS]: String(before + 1) };
 }
 
-// build makes the event that a handler emits, with the defaults of the attributes it did not give. chain is what chained
-// returned, if an event is being handled; the handler cannot make it shorter.
+// build returns the event that a handler emits, with defaults for missing attributes. chain is the result of chained if
+// an event is being handled; the handler cannot shorten the chain.
 function build(type, source, data, attributes = {}, chain = undefined) {
   for (const [name, value] of [['type', type], ['source', source]]) {
     if (typeof value !== 'string' || value === '') {

@@ -20,14 +20,14 @@ function portNumber(text) {
 }
 
 // The descriptor that the port is written to, undefined without one. FUNC_PORT is a
-// reserved name, so no Function can bring this about.
+// reserved name, so a Function cannot set it.
 function descriptor(env) {
   return env.FUNC_PORT === '0' && /^\d+$/.test(env.FUNC_READY_FD ?? '') ? Number(env.FUNC_READY_FD) : undefined;
 }
 
 function address(env, modern, ready) {
   if (ready !== undefined) return { host: '127.0.0.1', port: 0 };
-  // SERVER_* belong to the new runtimes only.
+  // Only the new runtimes have SERVER_*.
   return {
     host: (modern && env.SERVER_HOST) || '0.0.0.0',
     port: portNumber((modern && env.SERVER_PORT) || env.FUNC_PORT),

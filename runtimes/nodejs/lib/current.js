@@ -1,4 +1,4 @@
-// The request that the code which runs belongs to.
+// The request to which the running code belongs.
 'use strict';
 
 const { AsyncLocalStorage } = require('node:async_hooks');
@@ -14,10 +14,10 @@ const isEvent = (req) => ('ce-type' in req.headers && 'ce-source' in req.headers
 // run calls handle for a request.
 const run = (req, handle) => storage.run(req, handle);
 
-// request returns the one that is being answered, or undefined.
+// request returns the current request, or undefined.
 const request = () => storage.getStore();
 
-// chain returns the extensions of what is emitted while an event is handled, or undefined.
+// chain returns the extensions of events that the handler emits for the current event, or undefined.
 function chain() {
   const req = storage.getStore();
   if (req === undefined || !isEvent(req)) return undefined;

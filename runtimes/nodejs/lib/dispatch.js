@@ -1,4 +1,4 @@
-// The way of a request: the reserved paths, preflight, the body, and then the handler.
+// Dispatches requests: the reserved paths, preflight, the body, and then the handler.
 'use strict';
 
 const { hasBody, parser } = require('./body.js');
@@ -39,13 +39,13 @@ function createReserved(metrics, load) {
   };
 }
 
-// silent names who sent nothing; the time comes after it.
+// silent returns the start of a message about a call's silence; the duration follows.
 function silent({ invoked, res }) {
   if (invoked === 0) return 'nothing of the request has come for';
   return res.headersSent ? 'the handler has sent nothing for' : 'the handler has not answered within';
 }
 
-// Dispatcher is the listener of the HTTP server; invoke(req, res) calls the handler and returns its promise, if it is one.
+// Dispatcher is the listener of the HTTP server; invoke(req, res) calls the handler and returns its promise, if any.
 class Dispatcher {
   #invoke;
   #parse;
@@ -71,7 +71,7 @@ class Dispatcher {
     this.listener = (req, res) => this.#receive(req, res);
   }
 
-  // drain makes every connection end with its next answer.
+  // drain makes every connection end with its next response.
   drain() {
     this.#draining = true;
     for (const { res } of this.calls) res.shouldKeepAlive = false;
@@ -134,7 +134,7 @@ class Dispatcher {
 
   #expire(call, seconds) {
     const { req, res } = call;
-    if (res.writableEnded || req.socket.writableLength > 0) { // who has asked does not read the answer
+    if (res.writableEnded || req.socket.writableLength > 0) { // the client does not read the response
       req.socket.destroy();
       return;
     }
@@ -149,7 +149,7 @@ class Dispatcher {
     if (call.trace !== undefined) call.trace.end(call.res.statusCode, call.error);
   }
 
-  // What Express does at the end of its middleware.
+  // As Express does at the end of its middleware.
   #passOn(req, error) {
     const call = this.calls.of(req.res);
     if (error) this.#fail(call, error, error.status);

@@ -6,9 +6,9 @@
 
 const net = require('node:net');
 
-// A client may be sending on a connection that it has kept while the signal
-// arrives. For so long such a request is still answered; the answer signals the
-// client that the connection ends.
+// A client may be sending on an idle connection while the signal arrives. For
+// this time, such a request is still answered; the response signals the client
+// that the connection ends.
 const LINGER_MS = 1000;
 
 class Drain {
@@ -24,7 +24,7 @@ class Drain {
     }
   }
 
-  // attach names the server to end, and what to do last.
+  // attach sets the server to end and the last action.
   attach(server, dispatcher, finish) {
     this.#server = server;
     this.#dispatcher = dispatcher;

@@ -7,10 +7,10 @@ const fs = require('node:fs');
 const STACK_LINES = 6;
 const MAX_LENGTH = 2000;
 
-// Frames of Node.js and of the server, and the list of who required the handler.
+// Frames of Node.js and of the server, and the list of the modules that required the handler.
 const NOT_THE_USERS = /^\s+at .*(node:internal|[/\\]nodejs[/\\]lib[/\\]|[/\\](bundles[/\\][a-z]+|server)\.js)|^Require stack:|^- /;
 
-// describe gives the message and the first lines of the stack that belong to the user's code.
+// describe returns the message and the first lines of the stack that belong to the user's code.
 function describe(error, directory) {
   if (!(error instanceof Error)) {
     return `handler did not load: ${String(error)}`.slice(0, MAX_LENGTH);
@@ -29,7 +29,7 @@ function withoutDirectory(text, directory) {
   return directory ? text.replaceAll(`file://${directory}/`, '').replaceAll(`${directory}/`, '') : text;
 }
 
-// report never throws: without a termination log there still is stderr.
+// report never throws: without a termination log, stderr has the reason.
 function report(text, terminationLog) {
   console.error(text);
   try {

@@ -5,7 +5,7 @@ const { pathToFileURL } = require('node:url');
 
 const NEEDS_IMPORT = new Set(['ERR_REQUIRE_ESM', 'ERR_REQUIRE_ASYNC_MODULE']);
 
-// require() is tried first: it is the quicker way, and takes most ES modules too.
+// require() is tried first: it is faster, and accepts most ES modules, too.
 async function loadModule(file, importModule) {
   try {
     return require(file);
@@ -17,7 +17,7 @@ async function loadModule(file, importModule) {
   return importModule(pathToFileURL(file));
 }
 
-// load returns the handler function, or throws what kept it from loading.
+// load returns the handler function, or throws the error that prevents it.
 async function load(file, importModule) {
   const loaded = await loadModule(file, importModule);
   const main = loaded?.main ?? loaded?.default?.main;

@@ -1,4 +1,4 @@
-// The API of nodejs20, nodejs22 and nodejs24: main(event, context, callback), whose return value is the answer.
+// The API of nodejs20, nodejs22 and nodejs24: main(event, context, callback), whose return value is the response.
 'use strict';
 
 const cloudevent = require('./cloudevent.js');
@@ -16,7 +16,7 @@ function createContext(config) {
   };
 }
 
-// FunctionEvent is what the handler gets first. Its functions work without it too, as in `({ emitCloudEvent }) => ...`.
+// FunctionEvent is the handler's first argument. Its functions work unbound, too, as in `({ emitCloudEvent }) => ...`.
 class FunctionEvent {
   #tracing;
   #chain;
@@ -57,7 +57,7 @@ class FunctionEvent {
   }
 }
 
-// answer turns what the handler returned into the response, unless the handler has answered by itself.
+// answer converts the handler's return value to the response, unless the handler has sent one itself.
 function answer(res, value) {
   if (res.writableEnded || res.destroyed) return;
   if (typeof value === 'string' && value !== '') {
@@ -82,7 +82,7 @@ function answerWith(res, body, status, headers) {
   }
 }
 
-// What goes wrong in the callback fails the call: its caller may be a timer, where an error would be lost.
+// An error in the callback fails the call: its caller may be a timer, which would lose the error.
 function createCallback(res) {
   return (...args) => {
     try {
@@ -93,7 +93,8 @@ function createCallback(res) {
   };
 }
 
-// createInvoke returns what calls the handler and answers with its value; a promise that it returns rejects if it failed.
+// createInvoke returns a function that calls the handler and responds with its value; its promise rejects if the
+// handler fails.
 function createInvoke(main, config, parts) {
   const context = createContext(config);
   return (req, res) => {

@@ -1,5 +1,5 @@
-// The load of the pod, for scaling by HTTP: how many requests have come, and how many are under way. Those that a gateway
-// or the bridge has sent are told apart, because they are counted there, too.
+// The load of the pod, for scaling by HTTP: the numbers of requests received and in progress. Requests from a gateway
+// or the bridge are distinguished, because they are counted there, too.
 'use strict';
 
 const [OTHER, GATEWAY, EVENTBRIDGE] = [0, 1, 2];
@@ -14,12 +14,12 @@ class Load {
   // By sender.
   #running = [0, 0, 0];
 
-  // received counts a request that has come, whatever becomes of it.
+  // received counts a request, whatever its outcome.
   received() {
     this.#requests += 1;
   }
 
-  // begin counts a request as under way, and returns its sender, for end.
+  // begin counts a request as in progress, and returns its sender, for end.
   begin(req) {
     const sender = senderOf(req);
     this.#running[sender] += 1;

@@ -1,4 +1,4 @@
-// Starts a Function: load the handler, and only then listen, so that a server which accepts can serve.
+// Starts a Function: load the handler, and only then listen, so that a server that accepts can serve.
 'use strict';
 
 const fs = require('node:fs');
@@ -17,10 +17,10 @@ const { createSdk } = require('./sdk.js');
 const { locate } = require('./source.js');
 const { Tracing } = require('./tracing.js');
 
-// Longer than clients keep an idle connection, so that it is they who close it.
+// Longer than clients keep an idle connection, so that the client closes it.
 const KEEP_ALIVE_MS = 120_000;
 
-// A handler can end the process, or wait for what never comes, while it loads; neither throws.
+// While it loads, a handler can end the process or wait forever; neither throws.
 function watchForSilentEnd(drain, terminationLog) {
   const onExit = (code) => {
     if (drain.begun) return;
@@ -32,7 +32,7 @@ function watchForSilentEnd(drain, terminationLog) {
   return () => process.off('exit', onExit);
 }
 
-// Server is a Function's server: its parts, and the way from a source to a port that listens.
+// Server is a Function's server: its parts, and the steps from a source to a listening port.
 class Server {
   #config;
   #loadPart;
@@ -47,7 +47,7 @@ class Server {
     this.sdk = createSdk(config, this.#publisher, this.#tracing);
   }
 
-  // start resolves with the HTTP server, which then is about to listen.
+  // start resolves with the HTTP server just before it listens.
   async start(appDir, importModule) {
     const drain = new Drain(['SIGTERM', 'SIGINT']);
     const main = await this.#loadHandler(appDir, importModule, drain);
@@ -62,7 +62,7 @@ class Server {
     process.exit(1);
   }
 
-  // The process that started the server gets its port; when it cannot be written, the start fails.
+  // The process that started the server gets the port; when the port cannot be written, the start fails.
   #writePort(descriptor, port) {
     try {
       fs.writeSync(descriptor, `${port}\n`);
@@ -113,7 +113,7 @@ class Server {
   }
 }
 
-// create makes the server for this process. loadPart(name) loads a file of parts/, which a start can do without.
+// create returns the server for this process. loadPart(name) loads a file of parts/, which a start may not need.
 const create = (loadPart) => new Server(fromEnv(process.env), loadPart);
 
 module.exports = { create };

@@ -1,9 +1,9 @@
 // The request and response objects of Express, made by node:http itself.
 //
 // Express changes the prototype of both objects in every request, which takes
-// longer than everything else in it: such objects lose V8's fast paths. Here
-// node:http constructs them with the right prototypes, and what Express would
-// add to each of them appears when it is asked for.
+// longer than all other work for it: such objects lose V8's fast paths. Here
+// node:http constructs them with the right prototypes, and the properties that
+// Express adds to each of them are made when they are first read.
 'use strict';
 
 const http = require('node:http');
@@ -15,7 +15,7 @@ const { EventEmitter } = require('node:events');
 const HTML = 'text/html; charset=utf-8';
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-// createEtag returns what gives the same as Express, in one call of OpenSSL, which is loaded by the first.
+// createEtag returns a function with the results of Express's, in one call of OpenSSL, which the first call loads.
 function createEtag() {
   let crypto;
   return (body, encoding) => {
@@ -25,7 +25,7 @@ function createEtag() {
   };
 }
 
-// createApplication makes what req.app and res.app are: an Express application with its settings.
+// createApplication returns the value of req.app and res.app: an Express application with its settings.
 function createApplication() {
   const app = (req, res, next) => app.handle(req, res, next);
   Object.assign(app, EventEmitter.prototype, application);
@@ -38,7 +38,7 @@ function createApplication() {
   return app;
 }
 
-// lazy defines a property that is made when it is first read; written, it is like any other.
+// lazy defines a property that is computed when it is first read; after a write it is an ordinary property.
 function lazy(prototype, name, make) {
   const define = (object, value) => {
     Object.defineProperty(object, name, { value, configurable: true, enumerable: true, writable: true });
@@ -66,7 +66,7 @@ function requestClass(app, next) {
   return Request;
 }
 
-// isPlain reports whether an answer needs nothing of Express.
+// isPlain reports whether a response can be sent without Express.
 function isPlain(res) {
   const { headers, method } = res.req;
   return hasFullBody(res.statusCode) && method !== 'HEAD' &&
@@ -87,7 +87,7 @@ function sendPlain(res, type, body, etagOf) {
 function responseClass(app) {
   const { settings } = app;
 
-  // send and json answer the usual kinds of values here, and leave all others to Express.
+  // send and json handle the usual kinds of values here, and leave all others to Express.
   class Response extends http.ServerResponse {
     constructor(req, options) {
       super(req, options);
@@ -112,7 +112,7 @@ function responseClass(app) {
   return Response;
 }
 
-// createMessages returns the classes for http.createServer. next is what req.next(error) does.
+// createMessages returns the classes for http.createServer. next implements req.next(error).
 function createMessages(next) {
   const app = createApplication();
   return { IncomingMessage: requestClass(app, next), ServerResponse: responseClass(app) };

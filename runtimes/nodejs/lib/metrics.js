@@ -1,10 +1,10 @@
 // Counts the calls of the handler.
 //
-// A call costs a few additions; the text for a scraper is put together by a
-// part of its own, which is loaded by the first scrape.
+// A call costs a few additions; a separate part, loaded by the first scrape,
+// formats the text for a scraper.
 'use strict';
 
-// Upper bounds in milliseconds, those that OpenTelemetry gives a histogram by default.
+// Upper bounds in milliseconds: OpenTelemetry's defaults for histograms.
 const BOUNDS = [0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000];
 
 class Metrics {
@@ -12,7 +12,7 @@ class Metrics {
   failures = 0;
   sum = 0;
   bounds = BOUNDS;
-  // One more than bounds: the last is for all above.
+  // One more than bounds: the last counts all values above.
   buckets = new Array(BOUNDS.length + 1).fill(0);
   #loadPart;
   #serviceName;

@@ -1,7 +1,7 @@
-// The API of nodejs26 and later: main(req, res), which answers by itself; its return value is ignored.
+// The API of nodejs26 and later: main(req, res), which sends the response itself; its return value is ignored.
 'use strict';
 
-// createInvoke returns what calls the handler; a promise that it returns matters only when it fails.
+// createInvoke returns a function that calls the handler; a returned promise matters only when it rejects.
 function createInvoke(main) {
   return (req, res) => {
     const pending = main(req, res);

@@ -1,7 +1,7 @@
-// Sends events to the publisher as structured JSON, over connections that are kept open.
+// Sends events to the publisher as structured JSON, over persistent connections.
 //
-// node:http and not fetch: the server has it loaded already, while the first
-// fetch of a process loads a client of its own.
+// It uses node:http and not fetch: the server has loaded the former already,
+// while the first fetch of a process loads a separate client.
 'use strict';
 
 const http = require('node:http');
@@ -19,8 +19,8 @@ class PublishError extends Error {
   }
 }
 
-// Publisher is made once per server; emit may be called any number of times at once. The token goes to its address and
-// nowhere else: redirects are not followed.
+// Publisher is created once for each server; emit may be called concurrently. Only the publisher's address gets the
+// token: redirects are not followed.
 class Publisher {
   #address;
   #token;
@@ -32,7 +32,7 @@ class Publisher {
     this.#token = new TokenFile(tokenFile);
   }
 
-  // emit resolves with the publisher's answer, and rejects when that is not 2xx. chain is the event being handled.
+  // emit resolves with the publisher's response, and rejects when it is not 2xx. chain is the event being handled.
   async emit(type, source, data, attributes, chain) {
     if (!this.#address) {
       throw new PublishError('cannot emit a CloudEvent: PUBLISHER_PROXY_ADDRESS is not set');

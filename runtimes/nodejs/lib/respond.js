@@ -1,9 +1,9 @@
-// Answers that the server gives by itself: preflight, time limit, errors.
+// The server's own responses: preflight, time limit, errors.
 'use strict';
 
 const { STATUS_CODES } = require('node:http');
 
-// preflight allows what was asked for; it does not reach the handler.
+// preflight allows the requested method and headers; the handler is not called.
 function preflight(req, res) {
   const { 'access-control-request-method': method, 'access-control-request-headers': headers } = req.headers;
   if (method) res.setHeader('Access-Control-Allow-Methods', method);
@@ -22,21 +22,21 @@ function sendText(res, status, text) {
   res.end(text);
 }
 
-// sendStatus answers with the status and its name.
+// sendStatus responds with the status and its name.
 function sendStatus(res, status) {
   sendText(res, status, STATUS_CODES[status] ?? String(status));
 }
 
-// sendTimeout answers for a handler that has not. The call itself cannot be stopped; its answer is dropped.
+// sendTimeout responds in place of the handler. The call itself cannot be stopped; its response is dropped.
 function sendTimeout(res) {
   if (!res.headersSent) res.setHeader('Connection', 'close');
   sendText(res, 408, 'Request Timeout');
 }
 
-// isRefused reports whether the request is at fault and its sender may know why.
+// isRefused reports whether the request caused the error and the sender may get the reason.
 const isRefused = (error) => error?.expose === true && error.status >= 400 && error.status < 500;
 
-// sendError answers what a body parser or the handler threw; a thrown string is the body.
+// sendError responds with the error that a body parser or the handler threw; a thrown string is the body.
 function sendError(res, error) {
   if (isRefused(error)) {
     sendText(res, error.status, error.message);

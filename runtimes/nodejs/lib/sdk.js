@@ -1,4 +1,4 @@
-// The functions that a handler reaches through the `sdk` module.
+// The functions of the `sdk` module for handlers.
 'use strict';
 
 const { toCloudEvent } = require('./cloudevent.js');

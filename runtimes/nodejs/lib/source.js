@@ -1,4 +1,4 @@
-// Where the handler's file is: in the Function's directory, or written from the environment variable that carries it.
+// Locates the handler's file: in the Function's directory, or written from the environment variable with the source.
 //
 // The variable holds base64 of gzip, because Kubernetes expands `$(X)` and `$$`
 // in plain text. The text becomes a real file, so that both module systems,
@@ -18,7 +18,7 @@ function decode(encoded) {
   }
 }
 
-// A root file system may be read-only; /dev/shm is there in every pod.
+// A root file system may be read-only; every pod has /dev/shm.
 function makeDirectory() {
   let failure;
   for (const parent of [os.tmpdir(), '/dev/shm']) {
@@ -31,7 +31,7 @@ function makeDirectory() {
   throw new Error(`no directory to write the handler to: ${failure.message}`, { cause: failure });
 }
 
-// The names that a handler's file may have in the Function's directory; else package.json names it.
+// The possible names of a handler's file in the Function's directory; otherwise package.json names it.
 const NAMES = ['handler.js', 'handler.mjs', 'handler.cjs'];
 
 function find(directory) {
@@ -56,7 +56,7 @@ function readPackage(file) {
   }
 }
 
-// What a handler written elsewhere has to find as if it lay in the Function's directory: its
+// The files that a handler written elsewhere must find as if it were in the Function's directory: its
 // packages and its package.json, which names the module system.
 const SHARED = ['node_modules', 'package.json'];
 

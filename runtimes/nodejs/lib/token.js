@@ -1,12 +1,12 @@
-// The token that the publisher asks for where an installation restricts publishing: a file that is replaced now and then.
+// The token for the publisher in installations that restrict publishing: a file that is replaced from time to time.
 'use strict';
 
 const fs = require('node:fs');
 
-// What a header can carry, and no more than the publisher reads.
+// The characters that a header can carry, up to the publisher's limit.
 const TOKEN = /^[\x21-\x7e]{1,8192}$/;
 
-// TokenFile is read again when it has changed. While it cannot be read, the last token counts.
+// TokenFile reads its file again when it has changed. While the file cannot be read, the last token is used.
 class TokenFile {
   #path;
   #seen;
@@ -16,7 +16,7 @@ class TokenFile {
     this.#path = path;
   }
 
-  // read returns undefined when there is no token.
+  // read returns the token, or undefined without one.
   read() {
     if (!this.#path) return undefined;
     try {
@@ -28,7 +28,7 @@ class TokenFile {
         this.#seen = seen;
       }
     } catch {
-      // The publisher refuses a request without a token, with the reason.
+      // The publisher rejects a request without a token and names the reason.
     }
     return this.#token;
   }

@@ -1,5 +1,5 @@
-// Decides how a request's trace goes on. Where spans are collected, or a handler has asked for a tracer, that is the matter
-// of OpenTelemetry, a part of its own that is loaded late; else it is carried on without.
+// Continues a request's trace. Where spans are collected, or a handler uses a tracer, OpenTelemetry does it, a separate
+// part that is loaded late; otherwise the trace is passed on without it.
 'use strict';
 
 const { install, traceOf } = require('./carry.js');
@@ -24,7 +24,7 @@ class Tracing {
     return this.#part;
   }
 
-  // tracer loads OpenTelemetry, which then also takes over the request that is being answered.
+  // tracer loads OpenTelemetry, which then also takes over the current request.
   tracer() {
     if (this.#part === undefined) {
       const req = current.request();
@@ -34,22 +34,22 @@ class Tracing {
     return this.#part.tracer;
   }
 
-  // join makes the API of OpenTelemetry do something when the handler has loaded it, whichever copy of it.
+  // join connects the API of OpenTelemetry that the handler has loaded, in any copy.
   join() {
     if (Object.keys(require.cache).some((file) => API.test(file))) this.#load();
   }
 
-  // begin returns the trace of a request, or undefined when there is nothing for OpenTelemetry to do.
+  // begin returns the trace of a request, or undefined when OpenTelemetry is not needed.
   begin(req) {
     return this.#part?.begin(req);
   }
 
-  // run calls handle so that what it sends carries the request's trace and, for an event, its id.
+  // run calls handle such that outgoing requests carry the request's trace and, for an event, its id.
   run({ req, trace }, handle) {
     current.run(req, trace === undefined ? handle : () => trace.run(handle));
   }
 
-  // flush sends the spans that wait. It never rejects.
+  // flush sends the waiting spans. It never rejects.
   async flush() {
     await this.#part?.flush();
   }

@@ -1,8 +1,8 @@
-// The module that a handler gets from `require('sdk')` or `import ... from 'sdk'`.
+// The module that a handler loads with `require('sdk')` or `import ... from 'sdk'`.
 //
-// The server is already loaded when a handler asks, so this is the server's own
-// instance. Each name is exported on a line of its own, because that is how
-// Node.js finds the named imports of a CommonJS module.
+// The server is already loaded when a handler loads, so this is the server's own
+// instance. Each name is exported on a separate line, because Node.js finds the
+// named imports of a CommonJS module in this way.
 'use strict';
 
 const { sdk } = require('../server.js');

@@ -1,4 +1,4 @@
-// How the server ends, and what it reports of requests: SIGTERM, request log, late answers, streams.
+// The server's end and its reports of requests: SIGTERM, request log, late responses, streams.
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -25,7 +25,7 @@ async function drained(port) {
 
 describe('SIGTERM', { concurrency: 4 }, () => {
   // The server waits for kept connections sixty times as long as usual, so that no busy machine can be too late.
-  it('answers what arrives on a kept connection, which ends with that', () =>
+  it('answers a request on an idle connection and closes the connection', () =>
     run("const real = setInterval; globalThis.setInterval = (f, ms) => real(f, 60 * ms); exports.main = () => 'x';", {}, async (server) => {
       const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
       const first = await server.request({ ...get, agent });
@@ -37,7 +37,7 @@ describe('SIGTERM', { concurrency: 4 }, () => {
       assert.equal(await server.exited, 0);
     }));
 
-  it('signals a client whose request is under way that the connection ends', () =>
+  it('signals a client with a request in progress that the connection ends', () =>
     run("exports.main = () => new Promise((done) => { process.once('SIGTERM', () => setTimeout(done, 100, 'late')); console.log('began'); });", {}, async (server) => {
       const agent = new http.Agent({ keepAlive: true });
       const busy = server.request({ ...get, agent });
@@ -48,7 +48,7 @@ describe('SIGTERM', { concurrency: 4 }, () => {
       assert.equal(await server.exited, 0);
     }));
 
-  it('lets an answer that has begun end', () => {
+  it('lets a started response end', () => {
     const source = `exports.main = (req, res) => {
       res.write('a');
       process.once('SIGTERM', () => setTimeout(() => res.end('b'), 1500));
@@ -93,7 +93,7 @@ describe('the request log', { concurrency: 4 }, () => {
     nodejs26: [{ SERVER_INTERNAL_LOGGER: 'true' }, "exports.main = (req, res) => res.json({});"],
   };
   for (const [runtime, [on, source]] of Object.entries(apis)) {
-    it(`${runtime} writes Apache's combined format, and nothing of probes`, () =>
+    it(`${runtime} writes Apache's combined format, without probes`, () =>
       run(source, { FUNC_RUNTIME: runtime, ...on }, async (server) => {
         for (const path of ['/healthz', '/.well-known/rouse/load']) await server.request({ ...get, path });
         await server.request(asked);
@@ -101,7 +101,7 @@ describe('the request log', { concurrency: 4 }, () => {
         assert.doesNotMatch(server.output, /healthz|rouse\/load/);
       }));
 
-    it(`${runtime} writes nothing unless it is asked to`, () =>
+    it(`${runtime} writes nothing by default`, () =>
       run(source, { FUNC_RUNTIME: runtime }, async (server) => {
         await server.request(asked);
         server.process.kill('SIGTERM');
@@ -123,13 +123,13 @@ describe('a late answer', { concurrency: 4 }, () => {
         assert.deepEqual([status, text, headers.connection], [408, 'Request Timeout', 'close']);
         await server.printed(/GET \/orders: the handler has not answered within 0\.2 s/);
         assert.match((await server.request({ ...get, path: '/metrics' })).text, /^function_failures_total 1$/m);
-        // The server is there after the handler has come to its end too.
+        // The server still serves after the end of the handler.
         await new Promise((resolve) => setTimeout(resolve, 300));
         assert.equal((await server.request({ ...get, path: '/healthz' })).text, 'OK');
       }));
   }
 
-  it('of a client that has gone is no failure', () =>
+  it('of a disconnected client is not a failure', () =>
     run("exports.main = () => new Promise((done) => setTimeout(done, 200, 'late'));", {}, async (server) => {
       const request = http.get({ host: '127.0.0.1', port: server.port, path: '/' }).on('error', () => {});
       await server.request({ ...get, path: '/healthz' });
@@ -140,7 +140,7 @@ describe('a late answer', { concurrency: 4 }, () => {
 });
 
 describe('the time limit is for silence', { concurrency: 4 }, () => {
-  // Longer than the limit in all, with pauses of a fraction of it.
+  // Longer than the limit in total, with pauses of a fraction of it.
   const parts = (send, end) => `let n = 0; const timer = setInterval(() => { ${send}; if (++n === 12) { clearInterval(timer); ${end}; } }, 250);`;
   const limit = { FUNC_RUNTIME: 'nodejs26', FUNC_TIMEOUT: '2' };
 
@@ -156,7 +156,7 @@ describe('the time limit is for silence', { concurrency: 4 }, () => {
       }));
   }
 
-  it('a body that still comes is waited for', () =>
+  it('a body that still arrives is not cut', () =>
     run('exports.main = (req, res) => res.send(String(req.body.length));', limit, async (server) => {
       const request = http.request({ host: '127.0.0.1', port: server.port, method: 'POST', headers: { 'content-type': 'text/plain' } });
       request.write('x');
@@ -169,7 +169,7 @@ describe('the time limit is for silence', { concurrency: 4 }, () => {
       assert.equal((await response.setEncoding('utf8').toArray()).join(''), '12');
     }));
 
-  it('a body that stops coming is answered 408', () =>
+  it('a body that stops arriving is answered with 408', () =>
     run('exports.main = (req, res) => res.send(req.body);', limit, async (server) => {
       const request = http.request({ host: '127.0.0.1', port: server.port, method: 'POST', headers: { 'content-type': 'text/plain' } });
       request.on('error', () => {}).write('x');
@@ -185,7 +185,7 @@ describe('the time limit is for silence', { concurrency: 4 }, () => {
       assert.match((await server.request({ ...get, path: '/metrics' })).text, /^function_failures_total 1$/m);
     }));
 
-  it('a client that does not read its answer is let go, which is no failure', () =>
+  it('a client that does not read its response is disconnected, without a failure', () =>
     run("exports.main = (req, res) => { res.on('close', () => console.log('let go')); res.send('x'.repeat(64 << 20)); };", limit, async (server) => {
       const request = http.get({ host: '127.0.0.1', port: server.port }).on('error', () => {});
       const [response] = await once(request, 'response');

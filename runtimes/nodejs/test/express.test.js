@@ -1,4 +1,4 @@
-// What a handler does with req and res gives the same as in an application of Express itself.
+// A handler's use of req and res has the same results as in an application of Express itself.
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -79,7 +79,7 @@ exports.main = (req, res) => {
   return handlers[decodeURIComponent(req.get('handler'))](req, res);
 };`;
 
-// What the two may differ in: the time, how connections are kept, and the page of an error.
+// The allowed differences: the time, keep-alive headers, and the page of an error.
 const DIFFERENT = ['date', 'keep-alive', 'connection'];
 const OF_ERRORS = ['content-length', 'content-type', 'content-security-policy', 'x-content-type-options'];
 const ERRORS = /file that is not there/;

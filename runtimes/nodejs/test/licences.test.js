@@ -1,4 +1,4 @@
-// Whatever is in the image has its licence there, and one that asks for no more than that.
+// Packages of the image have allowed licences, and the image contains their texts.
 'use strict';
 
 const assert = require('node:assert/strict');

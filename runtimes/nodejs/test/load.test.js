@@ -1,4 +1,4 @@
-// What the server says of its load: which requests count as under way, and until when.
+// The load that the server reports: the requests that count as in progress, and until when.
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -17,7 +17,7 @@ const run = (source, environment, use) =>
 
 const readLoad = async (server) => JSON.parse((await server.request({ ...get, path: '/.well-known/rouse/load' })).text);
 
-// shows resolves once the load is as wanted.
+// shows resolves once the load is as expected.
 async function shows(server, wanted) {
   const want = { viaGateway: 0, viaEventbridge: 0, ...wanted };
   for (const deadline = Date.now() + START_TIMEOUT_MS; ;) {
@@ -52,13 +52,13 @@ describe('the load', { concurrency: 4 }, () => {
       }));
   }
 
-  it('has no call that was answered for and still hangs', () =>
+  it('has no hanging call after the response of the timeout', () =>
     run('exports.main = () => new Promise(() => {});', { FUNC_TIMEOUT: '0.2' }, async (server) => {
       assert.equal((await server.request(get)).status, 408);
       await shows(server, { requests: 1, running: 0 });
     }));
 
-  it('has no call whose client has gone before all of its body came', () =>
+  it('has no incomplete request of a disconnected client', () =>
     run('exports.main = () => {};', {}, async (server) => {
       const socket = await connect(server, 'POST / HTTP/1.1\r\nHost: f\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nx');
       await shows(server, { requests: 1, running: 1 });
@@ -66,7 +66,7 @@ describe('the load', { concurrency: 4 }, () => {
       await shows(server, { requests: 1, running: 0 });
     }));
 
-  it('has no calls of a connection that has gone, though they waited for each other', () =>
+  it('has no pipelined calls of a closed connection', () =>
     run('exports.main = () => {};', {}, async (server) => {
       const socket = await connect(server, 'GET / HTTP/1.1\r\nHost: f\r\nRouse-Via: eventbridge\r\n\r\n'.repeat(3));
       await shows(server, { requests: 3, running: 3, viaEventbridge: 3 });
@@ -74,7 +74,7 @@ describe('the load', { concurrency: 4 }, () => {
       await shows(server, { requests: 3, running: 0 });
     }));
 
-  it('has a call once, whatever events the handler makes up', () =>
+  it('has a call once, also when the handler emits events on its response', () =>
     run("exports.main = (req, res) => { res.emit('close'); res.send('x'); };", {}, async (server) => {
       await server.request(get);
       await shows(server, { requests: 1, running: 0 });

@@ -1,4 +1,4 @@
-// The Function's directory, as an image or a volume brings it: packages, package.json and the handler's file.
+// The Function's directory in an image or a volume: packages, package.json and the handler's file.
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -19,7 +19,7 @@ const aPackage = {
 
 const withPackage = (files) => ({ ...aPackage, 'package.json': '{"dependencies": {"left": "1"}}', ...files });
 
-// What Kyma's images bring.
+// The packages of Kyma's images.
 const PROVIDED = [
   '@opentelemetry/api', '@opentelemetry/exporter-prometheus', '@opentelemetry/exporter-trace-otlp-http', '@opentelemetry/instrumentation',
   '@opentelemetry/instrumentation-express', '@opentelemetry/instrumentation-http', '@opentelemetry/propagator-b3', '@opentelemetry/sdk-metrics',
@@ -110,8 +110,8 @@ const CASES = {
 
 const FAILURES = {
   'no handler': { files: { 'package.json': '{}' }, want: /there is no handler\.js, handler\.mjs, handler\.cjs and no package\.json with "main"/ },
-  'a package.json that cannot be read': { files: { 'package.json': '{' }, want: /cannot read .*package\.json/ },
-  'a package that is not there': { files: { 'handler.js': "require('left');" }, want: /Cannot find module 'left'\n *at handler\.js|Cannot find module 'left'/ },
+  'an unreadable package.json': { files: { 'package.json': '{' }, want: /cannot read .*package\.json/ },
+  'a missing package': { files: { 'handler.js': "require('left');" }, want: /Cannot find module 'left'\n *at handler\.js|Cannot find module 'left'/ },
   'an error in a package': {
     source: "exports.main = require('bad');",
     files: { 'node_modules/bad/index.js': "throw new Error('bad package');" },
@@ -131,12 +131,12 @@ describe('the directory of the Function', { concurrency: 4 }, () => {
 
   after(() => fs.rmSync(template, { recursive: true, force: true }));
 
-  // All but the packages is a copy; those of the server are many, and only read.
+  // All except the packages is a copy; the server's packages are many, and only read.
   function copyTo(app) {
     const packages = path.join(template, 'node_modules');
     fs.cpSync(template, app, { recursive: true, verbatimSymlinks: true, filter: (file) => !file.startsWith(packages + path.sep) });
     for (const name of fs.readdirSync(packages)) {
-      const own = name === 'sdk'; // which lies beside its server
+      const own = name === 'sdk'; // sdk is beside its server
       fs.symlinkSync(own ? '../sdk' : path.join(packages, name), path.join(app, 'node_modules', name));
     }
   }

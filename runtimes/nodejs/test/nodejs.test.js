@@ -1,4 +1,4 @@
-// What only the Node.js runtimes do: module systems, the callback, CORS, stray errors, kinds of bodies and return values.
+// Features of the Node.js runtimes only: module systems, the callback, CORS, stray errors, bodies and return values.
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -52,7 +52,7 @@ describe('module systems', { concurrency: 4 }, () => {
       assert.match(server.terminationMessage(), /no\/such\/handler\.js/);
     }));
 
-  it('a module that waits for ever is a load failure', () =>
+  it('a module that waits forever is a load failure', () =>
     withServer({ source: 'await new Promise(() => {});\nexport const main = () => 1;' }, async (server) => {
       assert.equal(await server.exited, 1);
       assert.match(server.terminationMessage(), /^handler did not load/);
@@ -208,7 +208,7 @@ describe('the server', { concurrency: 4 }, () => {
     assert.equal(text, 'cannot emit a CloudEvent: type must be a non-empty string');
   });
 
-  it('tells when there is no publisher', async () => {
+  it('reports a missing publisher', async () => {
     const source = "exports.main = (e) => e.emitCloudEvent('t', 's', {}).catch((error) => error.message);";
     assert.match((await ask(source)).text, /PUBLISHER_PROXY_ADDRESS is not set/);
     assert.match((await ask(source, get, { PUBLISHER_PROXY_ADDRESS: 'http://127.0.0.1:1' })).text, /cannot reach the publisher/);
@@ -230,7 +230,7 @@ describe('the image', () => {
   });
 });
 
-// Keeps the helper honest: what the tests send is what the controller sends.
+// Checks the helper: the tests send the same as the controller.
 it('the source travels as base64 of gzip', () => {
   assert.equal(require('../lib/source.js').decode(encode('x $$ y')).toString(), 'x $$ y');
 });

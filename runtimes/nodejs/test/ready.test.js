@@ -1,4 +1,4 @@
-// How a process that starts a server on a shared machine gets its port.
+// The server reports its port to the process that starts it on a shared machine.
 'use strict';
 
 const assert = require('node:assert/strict');

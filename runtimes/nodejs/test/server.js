@@ -42,7 +42,7 @@ async function sendTo(port, { method, path: target, headers, body, bodyLength, a
   return answerTo(request);
 }
 
-// hold sends a request but for the last byte of its body, and returns what sends that, too, and reads the answer.
+// hold sends a request without its body's last byte, and returns a function that sends it and reads the response.
 function hold(port, { method, path: target, headers, body }) {
   const content = Buffer.from(body);
   const request = http.request({ host: '127.0.0.1', port, method, path: target, headers: { ...headers, 'content-length': content.length } });
@@ -54,7 +54,7 @@ function hold(port, { method, path: target, headers, body }) {
   };
 }
 
-// Server is one running server; its port is known once `listening` has resolved.
+// Server is one running server; `listening` sets its port.
 class Server {
   constructor(environment, directoryOfApp) {
     this.directory = fs.mkdtempSync(path.join(os.tmpdir(), 'runtime-test-'));
@@ -63,13 +63,13 @@ class Server {
     this.output = '';
     this.process = spawn(node, [...flags, path.join(directoryOfApp, 'server.js')], {
       cwd: this.directory,
-      // A descriptor more for a server that is asked for its port.
+      // An additional descriptor for a server that has to report its port.
       stdio: Array(environment.FUNC_READY_FD ? 4 : 3).fill('pipe'),
       env: { PATH: process.env.PATH, TMPDIR: this.directory, TERMINATION_LOG_PATH: this.terminationLog, FUNC_PORT: '0', ...environment },
     });
-    // 'close' and not 'exit': by then everything it printed is here.
+    // 'close' and not 'exit': at 'close', all output has arrived.
     this.exited = once(this.process, 'close').then(([code]) => code);
-    // What it writes there until it closes it.
+    // The text of the descriptor until the server closes it.
     this.portText = this.process.stdio[3]?.setEncoding('latin1').toArray().then((parts) => parts.join(''));
     for (const stream of [this.process.stdout, this.process.stderr]) {
       stream.setEncoding('utf8').on('data', (text) => {
@@ -95,7 +95,7 @@ class Server {
     }
   }
 
-  // ended resolves with the exit code of a server that must not wait for anybody.
+  // ended resolves with the exit code of a server that must not wait for a client.
   async ended() {
     const deadline = AbortSignal.timeout(END_TIMEOUT_MS);
     const late = once(deadline, 'abort').then(() => { throw new Error(`server does not end: ${this.output}`); });
@@ -121,7 +121,7 @@ class Server {
   }
 }
 
-// withServer starts a server for a handler's source, and ends it however the test goes.
+// withServer starts a server for a handler's source, and ends it after the test.
 async function withServer({ source, environment, app: other = app }, use) {
   const server = new Server({ ...(source && { FUNC_HANDLER_SOURCE: encode(source) }), ...environment }, other);
   try {
@@ -131,7 +131,7 @@ async function withServer({ source, environment, app: other = app }, use) {
   }
 }
 
-// withPublisher runs a local publisher that answers every event with the same status and headers and keeps what it got.
+// withPublisher runs a local publisher that answers every event with the same status and headers and keeps requests.
 async function withPublisher(status, use, answer = {}) {
   const events = [];
   const publisher = http.createServer((req, res) => {

@@ -15,7 +15,7 @@ const EMIT = {
   nodejs26: "const sdk = require('sdk'); exports.main = (req, res) => sdk.emitCloudEvent('t', 's', {}).then(({ status }) => res.json({ status }));",
 };
 
-// mount is a directory of tokens as the kubelet makes it: the file is a link, and a new token comes with another target.
+// mount is a directory of tokens as the kubelet makes it: the file is a link, and a new token changes its target.
 function mount(t) {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'token-'));
   t.after(() => fs.rmSync(directory, { recursive: true }));
@@ -36,14 +36,14 @@ const shown = (events) => events.map(({ headers }) => headers.authorization);
 
 describe('the token for the publisher', { concurrency: 4 }, () => {
   for (const [runtime, source] of Object.entries(EMIT)) {
-    it(`is shown by ${runtime}, also when it was replaced`, (t) =>
+    it(`is sent by ${runtime}, and replaced`, (t) =>
       withPublisher(204, async (address, events) => {
         const { file, write, remove } = mount(t);
         const environment = { FUNC_RUNTIME: runtime, PUBLISHER_PROXY_ADDRESS: address, PUBLISHER_TOKEN_FILE: file };
         await withServer({ source, environment }, async (server) => {
           await server.listening();
           const emit = async () => assert.equal((await server.request(get)).text, '{"status":204}');
-          await emit(); // the kubelet is late
+          await emit(); // before the kubelet replaces the token
           write('header.first.signature\n');
           await emit();
           await emit();
@@ -86,7 +86,7 @@ describe('the token for the publisher', { concurrency: 4 }, () => {
       }));
   }
 
-  it('goes nowhere else: not after a redirect, and not with what the handler sends', (t) =>
+  it('goes only to the publisher: not after a redirect, and not with the requests of the handler', (t) =>
     withPublisher(204, (elsewhere, strangers) =>
       withPublisher(307, async (address, events) => {
         const { file, write } = mount(t);
@@ -107,7 +107,7 @@ describe('the token for the publisher', { concurrency: 4 }, () => {
         assert.deepEqual(shown(strangers), [undefined]);
       }, { location: elsewhere })));
 
-  it('is in no error, no log and no span', (t) =>
+  it('is in no error, log or span', (t) =>
     withCollector((endpoint, spans) =>
       withPublisher(401, async (address, events) => {
         const { file, write } = mount(t);

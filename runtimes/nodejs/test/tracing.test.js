@@ -1,4 +1,4 @@
-// What is traced, and how the context reaches all that a handler sends.
+// Traces, and their context in all requests of a handler.
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -188,10 +188,10 @@ describe('the tracer of a handler', { concurrency: 4 }, () => {
 });
 
 describe('the collector', { concurrency: 4 }, () => {
-  // Who waited for the export would wait for minutes.
+  // A wait for the export would take minutes.
   const patient = { OTEL_EXPORTER_OTLP_TIMEOUT: '600000', OTEL_BSP_EXPORT_TIMEOUT: '600000' };
 
-  it('that cannot be reached is complained about once, and holds up no end', () =>
+  it('that is unreachable is logged once, and does not delay the end', () =>
     withServer(setup("exports.main = () => 'x';", { TRACE_COLLECTOR_ENDPOINT: 'http://127.0.0.1:1/v1/traces', OTEL_BSP_SCHEDULE_DELAY: '10', ...patient }), async (server) => {
       await server.listening();
       for (let i = 0; i < 20; i += 1) assert.equal((await server.request(traced)).text, 'x');
@@ -200,7 +200,7 @@ describe('the collector', { concurrency: 4 }, () => {
       assert.ok(server.output.split('traces are not exported').length <= 2, server.output);
     }));
 
-  it('that never answers holds up no request and no end', async (t) => {
+  it('that never answers does not delay a request or the end', async (t) => {
     const silent = net.createServer(() => {});
     await once(silent.listen(0, '127.0.0.1'), 'listening');
     t.after(() => silent.close());
@@ -213,7 +213,7 @@ describe('the collector', { concurrency: 4 }, () => {
     });
   });
 
-  it('gets spans in batches, and none of its own requests', async () => {
+  it('gets spans in batches, without its own requests', async () => {
     let posts = 0;
     const collector = http.createServer((req, res) => {
       posts += 1;

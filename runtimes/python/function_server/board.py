@@ -1,7 +1,7 @@
 """Memory that all processes of the server share: each worker writes its own slot, every process reads all.
 
 It shows the supervisor whether a worker serves and is alive, and adds up the
-Function's metrics and its load, whichever worker is asked for them.
+Function's metrics and its load, which any worker can serve.
 """
 
 import gc
@@ -11,7 +11,7 @@ import signal
 import time
 
 STARTING, SERVING, RETIRING = 0.0, 1.0, 2.0
-OTHER, GATEWAY, EVENTBRIDGE = range(3)  # who sends requests
+OTHER, GATEWAY, EVENTBRIDGE = range(3)  # the senders of requests
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, float("inf"))
 GC_KEYS = ("collected", "uncollectable", "collections")
@@ -33,15 +33,15 @@ class Board:
         self.slots = [Slot(self._numbers[i * _SIZE : (i + 1) * _SIZE], self.supervisor) for i in range(slots)]
 
     def processes(self):
-        """Give the ids of the supervisor and of the workers that run."""
+        """Return the ids of the supervisor and of the workers that run."""
         return [self.supervisor, *(slot.pid for slot in self.slots if slot.pid)]
 
     def serving(self):
-        """Give the slots of the workers that serve."""
+        """Return the slots of the workers that serve."""
         return [slot for slot in self.slots if slot.pid and slot.state == SERVING]
 
     def load(self):
-        """Give how many requests have come, are under way, and of these by a gateway and by the bridge."""
+        """Return the numbers of requests received, in progress, and in progress for a gateway and for the bridge."""
         requests, *running = (sum(column) for column in zip(*(slot.load for slot in self.slots), strict=True))
         return requests, sum(running), running[GATEWAY], running[EVENTBRIDGE]
 
@@ -56,7 +56,7 @@ class Board:
                 yield method, total[_CALLS], total[_FAILURES], created, total[_SUM], total[_BUCKETS:]
 
     def collections(self):
-        """Give the garbage collector's numbers as (generation, key, value)."""
+        """Return the garbage collector's numbers as (generation, key, value)."""
         for generation in range(GENERATIONS):
             for offset, key in enumerate(GC_KEYS):
                 index = _GC + generation * len(GC_KEYS) + offset
@@ -64,7 +64,7 @@ class Board:
 
 
 class Slot:
-    """The part of one worker. A later worker in its place goes on with its counters."""
+    """The part of one worker. A worker that replaces it continues its counters."""
 
     def __init__(self, numbers, supervisor):
         self.numbers = numbers
@@ -102,32 +102,32 @@ class Slot:
         self.numbers[_PID] = value
 
     def vacate(self):
-        """Note that the worker has ended, and what it was doing with it."""
+        """Note that the worker has ended, and with it its requests."""
         self.pid = 0
         for index in range(_RUNNING, _GC):
             self.numbers[index] = 0
 
     @property
     def load(self):
-        """How many requests have come, and how many of each sender are under way, as a list."""
+        """The number of requests received, and the number of each sender's in progress, as a list."""
         return self.numbers[_REQUESTS:_GC].tolist()
 
     @property
     def running(self):
-        """How many requests are under way."""
+        """The number of requests in progress."""
         return sum(self.numbers[_RUNNING:_GC])
 
     def begin(self, sender):
-        """Add a request that has come; not safe for threads."""
+        """Add a received request; not safe for threads."""
         self.numbers[_REQUESTS] += 1
         self.numbers[_RUNNING + sender] += 1
 
     def end(self, sender):
-        """Take away one that is under way; not safe for threads."""
+        """Remove a request in progress; not safe for threads."""
         self.numbers[_RUNNING + sender] -= 1
 
     def method(self, index):
-        """Give the numbers of a method as a list."""
+        """Return the numbers of a method as a list."""
         begin = _METHODS + index * _PER_METHOD
         return self.numbers[begin : begin + _PER_METHOD].tolist()
 
@@ -153,10 +153,10 @@ class Slot:
         self.numbers[_METHODS + index * _PER_METHOD + _FAILURES] += 1
 
     def beat(self):
-        """Show that the main loop turns, and what the garbage collector did so far."""
+        """Show that the main loop turns, and record the garbage collector's numbers."""
         self.numbers[_HEARTBEAT] += 1
         stats = [stat[key] for stat in gc.get_stats() for key in GC_KEYS]
-        if self._collected is None:  # go on from what an earlier worker left
+        if self._collected is None:  # continue from the numbers of an earlier worker
             self._collected = [self.numbers[_GC + i] for i in range(len(stats))]
         for i, value in enumerate(stats):
             self.numbers[_GC + i] = self._collected[i] + value

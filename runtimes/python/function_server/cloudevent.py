@@ -1,8 +1,8 @@
-"""Reads CloudEvents, binary and structured, from requests, and makes those that a handler emits.
+"""Reads CloudEvents, binary and structured, from requests, and makes the events that a handler emits.
 
-The forms are read here, because waking up for an event is what a Function does
-most and the cloudevents package is slow to import; it is imported only for a
-handler that asks for a CloudEvent object.
+The forms are read here, because a Function starts mostly for an event, and
+the cloudevents package is slow to import; it is imported only for a handler
+that uses a CloudEvent object.
 """
 
 from . import request
@@ -16,7 +16,7 @@ MOST_HOPS = 1_000_000
 
 
 def parse(environ):
-    """Give the event's attributes and its `data` as a dict, or None when the request is no CloudEvent."""
+    """Return the event's attributes and its `data` as a dict, or None when the request is not a CloudEvent."""
     structured = request.media_type(environ) == STRUCTURED
     if not structured and not (environ.get("HTTP_CE_TYPE") and environ.get("HTTP_CE_SOURCE")):
         return None
@@ -32,7 +32,7 @@ def parse(environ):
 
 
 def to_cloud_event(environ):
-    """Give the same as an object of the cloudevents package."""
+    """Return the event as an object of the cloudevents package."""
     event = parse(environ)
     if event is None:
         return None
@@ -41,12 +41,12 @@ def to_cloud_event(environ):
     data = event.pop("data", None)
     try:
         return CloudEvent(event, data)
-    except Exception as error:  # the package has rules of its own
+    except Exception as error:  # the package has additional rules
         raise request.BadRequest(f"malformed CloudEvent: {error}") from error
 
 
 def chain(environ):
-    """Give the extensions of what is emitted while the event of a request is handled, none when it carries none."""
+    """Return the extensions of events emitted during a request, an empty dict when it carries no event."""
     if environ is None:
         return {}
     if environ.get("HTTP_CE_TYPE") and environ.get("HTTP_CE_SOURCE"):

@@ -6,7 +6,7 @@ from . import cores
 
 MIB = 1024 * 1024
 MOST_BODY, LEAST_BODY = 100 * MIB, MIB
-MEMORY_SHARE = 16  # JSON takes many times its length once it is read
+MEMORY_SHARE = 16  # parsed JSON takes many times its length
 FIRST_MODERN = 314  # the first Python runtime whose handler is main() without arguments
 
 
@@ -26,8 +26,8 @@ class Config:
         self.handler_source = env.get("FUNC_HANDLER_SOURCE", "")
         self.termination_log = env.get("TERMINATION_LOG_PATH") or "/dev/termination-log"
 
-        # The new runtimes have names of their own for what follows. FUNC_PORT
-        # is reserved, so no Function can set it by accident.
+        # The new runtimes have other names for the following. FUNC_PORT
+        # is reserved, so a Function cannot set it by accident.
         new = env.get if self.modern else _nothing
         self.ready = _descriptor(env)
         self.host = "127.0.0.1" if self.ready is not None else new("SERVER_HOST") or "0.0.0.0"
@@ -46,7 +46,7 @@ class Config:
 
 
 def _body_limit(env):
-    """Give the limit in bytes of a container that names none."""
+    """Return the limit in bytes of a container that names none."""
     cgroup = env.get("FUNC_CGROUP") if env.get("FUNC_PORT") == "0" else None
     memory = cores.memory_limit(cgroup or cores.CGROUP)
     return min(max(memory // MEMORY_SHARE, LEAST_BODY), MOST_BODY) if memory else MOST_BODY
@@ -73,7 +73,7 @@ def _on(text):
 
 
 def _descriptor(env):
-    """Give the descriptor that the port is written to, or None without one."""
+    """Return the descriptor that the port is written to, or None without one."""
     text = env.get("FUNC_READY_FD")
     return int(text) if env.get("FUNC_PORT") == "0" and text and text.isdecimal() else None
 

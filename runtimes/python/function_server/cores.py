@@ -1,4 +1,4 @@
-"""Computes how many processes serve: Python runs one thread at a time in a process, so each core wants one."""
+"""Computes how many processes serve: Python runs one thread at a time in a process, so each core needs one."""
 
 import os
 
@@ -8,7 +8,7 @@ CGROUP = "/sys/fs/cgroup"
 
 
 def processes(cgroup=CGROUP, affinity=None):
-    """Give the number for the CPU time and the memory that the container may use."""
+    """Return the number for the CPU time and the memory that the container may use."""
     available = len(os.sched_getaffinity(0)) if affinity is None else affinity
     cores = min(_quota(cgroup) or available, available, MOST)
     memory = memory_limit(cgroup)
@@ -18,7 +18,7 @@ def processes(cgroup=CGROUP, affinity=None):
 
 
 def _quota(cgroup):
-    """Give the limit in cores, or None without one: cgroup version 2, then version 1."""
+    """Return the limit in cores, or None without one: cgroup version 2, then version 1."""
     limit = _read(cgroup, "cpu.max").split()
     if not limit:
         limit = [_read(cgroup, "cpu/cpu.cfs_quota_us").strip(), _read(cgroup, "cpu/cpu.cfs_period_us").strip()]
@@ -30,7 +30,7 @@ def _quota(cgroup):
 
 
 def memory_limit(cgroup=CGROUP):
-    """Give the container's limit in bytes, or None without one."""
+    """Return the container's limit in bytes, or None without one."""
     text = _read(cgroup, "memory.max") or _read(cgroup, "memory/memory.limit_in_bytes")
     return int(text) if text.strip().isdecimal() else None
 

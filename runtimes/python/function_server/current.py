@@ -1,4 +1,4 @@
-"""What belongs to this process and to the call in progress."""
+"""The state of this process and of the call in progress."""
 
 import contextvars
 import time
@@ -35,18 +35,18 @@ class Call:
         self.error = None
 
     def fail(self, error):
-        """Note that the handler failed, and by what: an exception or a text."""
+        """Note that the handler failed, with the cause: an exception or a text."""
         self.failed = True
         self.error = error
 
 
 def start(runtime):
-    """Make runtime the one that the handler reaches; called once, before it loads."""
+    """Make runtime available to the handler; called once, before the handler loads."""
     _runtime[:] = [runtime]
 
 
 def runtime():
-    """Give what start was called with."""
+    """Return the argument of start."""
     return _runtime[0]
 
 
@@ -56,11 +56,11 @@ def begin(call):
 
 
 def call():
-    """Give the call in progress, or None outside of one."""
+    """Return the call in progress, or None outside of one."""
     return _call.get()
 
 
 def environ():
-    """Give the WSGI environ of the call in progress, or None outside of one."""
+    """Return the WSGI environ of the call in progress, or None outside of one."""
     made = _call.get()
     return made.environ if made is not None else None

@@ -14,23 +14,23 @@ class Expiry:
 
     Python cannot stop a thread. It can raise an exception in one, which takes
     effect when the thread runs Python again. Until then the thread is counted
-    as lost, and another takes its place in the pool; when too many are lost,
-    the worker is worn out.
+    as lost, and another replaces it in the pool; when too many are lost, the
+    worker is replaced.
     """
 
     def __init__(self, server, config):
         self._server = server
         self._timeout = config.timeout
         self.interval = min(MOST_INTERVAL, config.timeout / 4)
-        self._lost = {}  # thread by id, and when to interrupt it again
+        self._lost = {}  # from a thread's id to the time of its next interrupt
 
     @property
     def worn_out(self):
-        """Tell whether so many threads hang that the process should be replaced."""
+        """Report whether so many threads hang that the process should be replaced."""
         return len(self._lost) >= WORN_OUT
 
     def check(self):
-        """End what is due."""
+        """End the calls that are due."""
         if self._server.calls:
             limit = time.perf_counter() - self._timeout
             for call, (thread, channel, request) in list(self._server.calls.items()):

@@ -13,7 +13,7 @@ LAST_FRAMES = 4
 
 
 def describe(error):
-    """Give the last lines of the traceback that belong to the user's code, and the error."""
+    """Return the last lines of the traceback that belong to the user's code, and the error."""
     import importlib
 
     own = os.path.dirname(os.path.abspath(__file__))
@@ -29,7 +29,7 @@ def describe(error):
 
 
 def report(text, termination_log):
-    """Write the text; without a termination log there still is stderr."""
+    """Write the text; without a termination log, stderr has it."""
     print(text, file=sys.stderr, flush=True)
     try:
         fd = os.open(termination_log, os.O_WRONLY | os.O_TRUNC)

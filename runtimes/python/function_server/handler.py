@@ -6,19 +6,19 @@ from . import inline
 
 
 class Handler:
-    """The handler function, and which frameworks its module needs to be ready when it is called."""
+    """The handler function, and the frameworks that have to be ready when it is called."""
 
     def __init__(self, function, source):
         self.function = function
         self._source = source
 
     def uses(self, framework):
-        """Tell whether the framework is imported by now, or named in the source, so that a call may import it."""
+        """Report whether the framework is imported by now, or named in the source, so that a call may import it."""
         return framework in sys.modules or framework.encode() in self._source
 
 
 def load(config):
-    """Load the module and return its Handler; raises whatever keeps it from loading."""
+    """Load the module and return its Handler; raises the error that prevents it."""
     import importlib
 
     if config.handler_source:

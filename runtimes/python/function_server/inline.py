@@ -1,4 +1,4 @@
-"""Makes the source that the environment carries a module, in the server and in the processes that a handler starts.
+"""Makes a module of the source in the environment, in the server and in the processes that a handler starts.
 
 The variable holds base64 of gzip, because Kubernetes expands `$(X)` and `$$` in plain text. The module is made in
 memory: it needs no writable directory.
@@ -9,7 +9,7 @@ import sys
 
 
 def provide(config):
-    """Have an import of the handler's module find the source."""
+    """Make the handler's module importable from the source."""
     sys.meta_path.insert(0, _Finder(config))
 
 
@@ -36,12 +36,12 @@ class _Finder:
         from importlib.machinery import ModuleSpec
 
         spec = ModuleSpec(name, Loader(decode(self._encoded), self._filename), origin=self._filename)
-        spec.has_location = True  # as if there were such a file
+        spec.has_location = True  # as if the file existed
         return spec
 
 
 class Loader:
-    """Also lets tracebacks and inspect show lines of a module that has no file."""
+    """Makes lines of a module without a file available to tracebacks and inspect, too."""
 
     def __init__(self, source, filename):
         self.source = source
@@ -52,7 +52,7 @@ class Loader:
 
     def exec_module(self, module):
         code = compile(self.source, self._filename, "exec")
-        exec(code, module.__dict__)  # noqa: S102 (this is what the server is for)
+        exec(code, module.__dict__)  # noqa: S102 (the purpose of the server)
 
     def get_source(self, _name):
         return self.source.decode("utf-8", "replace")

@@ -17,7 +17,7 @@ RESULT = "function.result"
 
 
 class Event:
-    """What a handler gets as `event`: keys, and methods to emit events."""
+    """The handler's `event` argument: keys, and methods to emit events."""
 
     def __init__(self, environ):
         self._environ = environ
@@ -30,7 +30,7 @@ class Event:
 
     @property
     def req(self):
-        """The request, as Bottle gives it."""
+        """The request as Bottle's object."""
         return self["extensions"]["request"]
 
     def __getitem__(self, key):
@@ -45,11 +45,11 @@ class Event:
         return key == "extensions" or key in self.ceHeaders
 
     def get(self, key, default=None):
-        """Give the value of a key, or the default."""
+        """Return the value of a key, or the default."""
         return self[key] if key in self else default  # noqa: SIM401 (this is the get)
 
     def emitCloudEvent(self, type, source, data, attrs=None):  # noqa: A002, N802 (the contract's names)
-        """Publish a CloudEvent; raises when the publisher does not take it."""
+        """Publish a CloudEvent; raises when the publisher does not accept it."""
         current.runtime().publisher.emit(type, source, data, attrs)
 
     def publishCloudEvent(self, data):  # noqa: N802 (the contract's name)
@@ -58,7 +58,7 @@ class Event:
         current.runtime().publisher.emit(data.get("type"), data.get("source"), data.get("data"), attributes)
 
     def buildResponseCloudEvent(self, id, type, data):  # noqa: A002, N802 (the contract's names)
-        """Give a dict for publishCloudEvent that answers this event."""
+        """Return a dict for publishCloudEvent that answers this event."""
         return {
             "type": type,
             "source": self.get("ce-source", ""),
@@ -71,7 +71,7 @@ class Event:
 
 
 def _bottle():
-    """Import Bottle, which from then on takes bodies up to the Function's limit, and not up to its own of 100 KiB."""
+    """Import Bottle, and raise its limit of 100 KiB for bodies to the Function's limit."""
     import bottle
 
     bottle.BaseRequest.MEMFILE_MAX = current.runtime().config.body_limit
@@ -115,7 +115,7 @@ class Application:
             return plain.text(environ, start_response, 400, str(error))
         except current.Expired:
             raise
-        except BaseException as error:  # also SystemExit: the server stays
+        except BaseException as error:  # also SystemExit: the server continues
             plain.note_failure(error)
             return plain.text(environ, start_response, 500, "Internal server error")
         if answer is not None:
@@ -128,13 +128,13 @@ class Application:
         return self._main(Event(environ), dict(self._context))
 
     def _wrap(self):
-        """Make the Bottle application: any path, any method, Bottle's rules for what a return value means."""
+        """Make the Bottle application: any path, any method, Bottle's rules for return values."""
         bottle = _bottle()
         app = bottle.Bottle()
         page = app.default_error_handler
 
         def describe(error):
-            """Keep Bottle's page for what the handler aborted with, and no details of what it did wrong."""
+            """Keep Bottle's page for an abort of the handler, without details of an exception."""
             unusable = str(error.body).startswith("Unsupported response type")
             if not (error.exception or unusable):
                 return page(error)
@@ -166,7 +166,7 @@ class Application:
 
 
 def _plain_answer(value):
-    """Give content type and body of a value that needs no framework, or None."""
+    """Return content type and body of a value that needs no framework, or None."""
     if isinstance(value, dict):
         return "application/json", json.dumps(value).encode()
     if isinstance(value, str):

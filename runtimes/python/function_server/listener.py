@@ -1,9 +1,9 @@
 """Serves the application with waitress.
 
-waitress imports quickest among the maintained WSGI servers, and serves most of
-those that are written in Python. One thread does all reading, the others call
-the handler; so the first can answer for a handler that takes too long, and can
-see when everything is sent before the process ends.
+Of the maintained WSGI servers, waitress imports fastest, and of those in pure
+Python it serves the most requests. One thread does all reading, the others call
+the handler; so the first can respond for a handler that exceeds the timeout, and
+detect when everything is sent before the process ends.
 """
 
 import logging
@@ -23,8 +23,8 @@ from .load import Load, Request
 from .threads import Pool
 
 TICK_SECONDS = 1
-KEEP_ALIVE_SECONDS = 120  # longer than clients keep an idle connection, so that it is they who close it
-LINGER_SECONDS = 30  # how long a client may go on with a request that is refused
+KEEP_ALIVE_SECONDS = 120  # longer than clients keep an idle connection, so that the client closes it
+LINGER_SECONDS = 30  # time for a client to finish sending a refused request
 TIMEOUT_TEXT = b"Timeout while processing the function"
 TIMEOUT_ANSWER = (
     b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -38,7 +38,7 @@ class Task(WSGITask):
     _head = None
 
     def execute(self):
-        """Call the application, and tell it when everything is written."""
+        """Call the application, and notify it when everything is written."""
         application = self.channel.server.application
         try:
             super().execute()
@@ -47,7 +47,7 @@ class Task(WSGITask):
         except Exception as error:
             application.broke(self.channel.call, error)
             if not self.wrote_header:
-                self.status = "500 Internal Server Error"  # which the channel will answer
+                self.status = "500 Internal Server Error"  # the channel sends it
             raise
         finally:
             application.finished(self.channel.call, self.status, self.content_bytes_written)
@@ -85,37 +85,37 @@ class Channel(HTTPChannel):
         try:
             super().service()
         finally:
-            # The thread that removes the call ends it: this one, or the one that answers for it.
+            # The thread that removes the call ends it: this one, or the thread of the timeout.
             if calls.pop(call, None) is None:
                 raise current.Expired
             self.server.load.end(request)
 
     def received(self, data):
-        """Take what has come; a request is under way from the end of its header on, in its turn."""
+        """Handle received bytes; a request is in progress from the end of its header on, in its turn."""
         taken = super().received(data)
         if self.request is not None and self.request.headers_finished and not self.requests:
             self.server.begin(self.request)
         return taken
 
     def del_channel(self, map=None):
-        """Leave the server, and end the request of which the rest does not come."""
+        """Leave the server, and end the incomplete request."""
         if self.request is not None:
             self.server.load.end(self.request)
         super().del_channel(map)
 
     def write_soon(self, data):
-        """Take bytes of the handler's answer."""
+        """Queue bytes of the handler's response."""
         self.answered = True
         return super().write_soon(data)
 
     def handle_close(self):
-        """Close; but let a client that goes on sending what was refused read why: closing now would reset it."""
+        """Close, but first let a client that still sends a refused request read the response: a close resets it."""
         if self.refused and self.lingers_until is None:
             self.lingers_until = time.monotonic() + LINGER_SECONDS
             try:
                 self.socket.shutdown(socket.SHUT_WR)
             except OSError:
-                pass  # it is gone
+                pass  # the client has gone
             else:
                 self.request = None
                 self.close_when_flushed = self.will_close = False
@@ -123,20 +123,20 @@ class Channel(HTTPChannel):
         super().handle_close()
 
     def handle_read(self):
-        """Take what the client sends; of a refused request nothing is kept."""
+        """Receive from the client; discard the rest of a refused request."""
         if self.lingers_until is None:
             super().handle_read()
         elif self.recv(self.adj.recv_bytes) and time.monotonic() > self.lingers_until:
             self.handle_close()
 
     def expire(self):
-        """Answer for the handler, whose thread goes on."""
+        """Respond in place of the handler; its thread continues."""
         if not self.answered:
             self.send(TIMEOUT_ANSWER)
         self.handle_close()
 
     def is_idle(self):
-        """Tell whether nothing is being received, worked on or sent."""
+        """Report whether nothing is being received, worked on or sent."""
         return not (self.requests or self.request or self.total_outbufs_len)
 
 
@@ -147,7 +147,7 @@ class Server(TcpWSGIServer):
     accepting_closed = False
 
     def setup(self, config, shared, slot):
-        """Add what waitress has no setting for."""
+        """Configure the parts for which waitress has no setting."""
         self.calls = {}
         self.slot = slot
         self.load = Load(shared, slot)
@@ -156,26 +156,26 @@ class Server(TcpWSGIServer):
         self.expiry = Expiry(self, config)
 
     def add_task(self, channel):
-        """Have a request served; the server's own paths do not wait for handlers."""
+        """Serve a request; the server's own paths do not wait for handlers."""
         own = self.begin(channel.requests[0])
         (self.own if own else self.task_dispatcher).add_task(channel)
 
     def begin(self, request):
-        """Tell whether a request is for one of the server's own paths; all others count as under way."""
+        """Report whether a request is for one of the server's own paths; all others count as in progress."""
         own = request.path in app.RESERVED and request.command in app.RESERVED_METHODS
         if not own:
             self.load.begin(request)
         return own
 
     def readable(self):
-        """Leave new connections to workers that have less to do while all threads are busy.
+        """Leave new connections to less busy workers while all threads are busy.
 
         When all workers are busy, the server's own paths are still answered, and requests count that wait.
         """
         return super().readable() and not (self.several and self.task_dispatcher.full() and not self.load.is_least())
 
     def serve(self, stopped):
-        """Serve until stopped() is true; then accept no more, finish what is busy, and return."""
+        """Serve until stopped() is true; then accept no connections, finish the requests in progress, and return."""
         next_tick = 0
         tick = min(TICK_SECONDS, self.expiry.interval)
         while True:
@@ -205,12 +205,12 @@ class Server(TcpWSGIServer):
 
 def create(application, config, bound, shared, slot):
     """Listen on a bound socket."""
-    # A short queue is normal, and no reason for a warning per request.
+    # A short queue is normal and must not cause a warning for each request.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     settings = Adjustments(
         sockets=[bound],
         ident=None,
-        # X-Forwarded-* are for the handler, as it gets them.
+        # The handler gets X-Forwarded-* unchanged.
         clear_untrusted_proxy_headers=False,
         backlog=1024,
         connection_limit=10_000,

@@ -1,6 +1,6 @@
-"""Counts the requests of one worker, for scaling by HTTP: how many have come, and how many are under way.
+"""Counts the requests of one worker, for scaling by HTTP: the numbers received and in progress.
 
-Those that a gateway or the bridge has sent are told apart, because they are counted there, too.
+Requests from a gateway or the bridge are distinguished, because they are counted there, too.
 """
 
 import threading
@@ -9,14 +9,14 @@ from waitress.parser import HTTPRequestParser
 
 from . import board
 
-HEADER = "ROUSE_VIA"  # as waitress has it
+HEADER = "ROUSE_VIA"  # the header's name in waitress
 SENDERS = {"gateway": board.GATEWAY, "eventbridge": board.EVENTBRIDGE}
 
 
 class Request(HTTPRequestParser):
-    """A request as it comes from a connection."""
+    """A request from a connection."""
 
-    sender = None  # while it is under way
+    sender = None  # set while the request is in progress
 
 
 class Load:
@@ -28,20 +28,20 @@ class Load:
         self._lock = threading.Lock()
 
     def begin(self, request):
-        """Count a request that has come, once."""
+        """Count a received request, once."""
         with self._lock:
             if request.sender is None:
                 request.sender = SENDERS.get(request.headers.get(HEADER), board.OTHER)
                 self._slot.begin(request.sender)
 
     def end(self, request):
-        """Count a request as under way no more, if it is."""
+        """Count a request as ended, if it was in progress."""
         with self._lock:
             if request.sender is not None:
                 self._slot.end(request.sender)
                 request.sender = None
 
     def is_least(self):
-        """Tell whether no worker that serves has fewer requests under way."""
+        """Report whether every other serving worker has at least as many requests in progress."""
         own = self._slot.running
         return all(slot.running >= own for slot in self._board.serving())

@@ -1,4 +1,4 @@
-"""Renders /metrics with prometheus_client, which is imported for the first scrape and not before.
+"""Renders /metrics with prometheus_client, which is imported by the first scrape.
 
 The numbers are those of all workers. What a handler registers with the library
 itself is there too, as the answering worker knows it.
@@ -13,7 +13,7 @@ _ready = []
 
 
 def render(shared, environ):
-    """Give content type and text in the format that the client asks for."""
+    """Return content type and text in the format that the client requests."""
     import prometheus_client
 
     with _lock:
@@ -25,7 +25,7 @@ def render(shared, environ):
 
 
 def _prepare(library, shared):
-    """Replace the library's collectors for one process by those for all."""
+    """Replace the library's collectors for one process by collectors for all processes."""
     for collector in (library.PROCESS_COLLECTOR, library.GC_COLLECTOR):
         library.REGISTRY.unregister(collector)
     library.REGISTRY.register(_Function(shared))

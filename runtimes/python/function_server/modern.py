@@ -1,6 +1,6 @@
 """The API of python314: main() without arguments, with Flask's request and response objects.
 
-A handler that does not touch Flask is served without it; see legacy.py.
+A handler that does not use Flask is served without it; see legacy.py.
 """
 
 import json
@@ -25,7 +25,7 @@ class Application:
             return plain.text(environ, start_response, 400, str(error))
         except current.Expired:
             raise
-        except BaseException as error:  # also SystemExit: the server stays
+        except BaseException as error:  # also SystemExit: the server continues
             plain.note_failure(error)
             return plain.text(environ, start_response, 500, "Internal Server Error")
         if answer is not None:
@@ -34,7 +34,7 @@ class Application:
 
     @staticmethod
     def _wrap(main):
-        """Make the Flask application: any path, any method, Flask's rules for what a return value means."""
+        """Make the Flask application: any path, any method, Flask's rules for return values."""
         import flask
         from werkzeug.exceptions import HTTPException
 
@@ -49,7 +49,7 @@ class Application:
             json_provider_class = Provider
 
             def create_url_adapter(self, request):
-                """Do no routing: there is one handler for every path."""
+                """Skip routing: one handler serves every path."""
 
             def dispatch_request(self):
                 try:
@@ -68,7 +68,7 @@ class Application:
 
 
 def _plain_answer(value):
-    """Give content type and body of a value that needs no framework, or None."""
+    """Return content type and body of a value that needs no framework, or None."""
     if isinstance(value, str):
         return "text/html; charset=utf-8", value.encode()
     if isinstance(value, bytes):
@@ -76,6 +76,6 @@ def _plain_answer(value):
     if isinstance(value, (dict, list)):
         try:
             return "application/json", (json.dumps(value, sort_keys=True, separators=(",", ":")) + "\n").encode()
-        except TypeError:  # Flask knows more types than the standard library
+        except TypeError:  # Flask supports more types than the standard library
             return None
     return None

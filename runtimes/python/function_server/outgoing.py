@@ -85,7 +85,7 @@ def _end(connection, status, error=None):
 
 
 def _full(connection, url):
-    """Give the whole URL without its query, which may have secrets."""
+    """Return the whole URL without its query, which may have secrets."""
     url = url.partition("?")[0]
     if "://" in url:
         return url

@@ -1,15 +1,15 @@
-"""Arranges where modules come from.
+"""Sets the search path of modules.
 
 1. the Function's directory, as Python itself does for a script;
 2. the standard library;
 3. the Function's dependencies, in .local of its directory;
-4. what the base image has installed;
-5. what comes with the runtime: Bottle, Flask, requests and the like.
+4. the packages installed in the base image;
+5. the packages of the runtime: Bottle, Flask, requests and others.
 
-So a dependency wins over the same package of the runtime, in whatever version,
-and nothing wins over the standard library by accident but a file that the
-Function itself has. The server's own modules and waitress are imported before
-the first of these is on the path: nothing replaces them.
+So a dependency takes precedence over the same package of the runtime, in any
+version, and only a file of the Function itself can replace a module of the
+standard library. The server's own modules and waitress are imported before the
+first of these is on the path, so they cannot be replaced.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Answers of the server itself, and of handlers that return plain values: no framework needed."""
+"""Responses of the server itself, and of handlers that return plain values, without a framework."""
 
 import sys
 import traceback
@@ -11,7 +11,7 @@ PHRASES = {200: "OK", 204: "No Content", 400: "Bad Request", 500: "Internal Serv
 
 
 def respond(environ, start_response, status, content_type, body, *more):
-    """Send one complete answer; more are headers."""
+    """Send one complete response; more are headers."""
     headers = [("Content-Length", str(len(body))), *more]
     if content_type:
         headers.append(("Content-Type", content_type))
@@ -20,12 +20,12 @@ def respond(environ, start_response, status, content_type, body, *more):
 
 
 def text(environ, start_response, status, message):
-    """Send a short text of the server's own."""
+    """Send a short text of the server."""
     return respond(environ, start_response, status, TEXT, message.encode())
 
 
 def note_failure(error):
-    """Have the call count as failed, and write the exception to stderr, from the handler's frame on."""
+    """Mark the call as failed, and write the exception to stderr, from the handler's frame on."""
     current.call().fail(error)
     trace = error.__traceback__
     print(

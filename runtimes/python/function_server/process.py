@@ -1,4 +1,4 @@
-"""What every process of a Function has: the server's workers, and those that a handler starts with multiprocessing."""
+"""Prepares each process of a Function: the server's workers, and processes that a handler starts."""
 
 import os
 
@@ -8,20 +8,19 @@ from .publisher import Publisher
 
 
 def begin(config):
-    """Make what the handler reaches, before its module loads; gives the traces."""
+    """Prepare the handler's interface, before its module loads; return the traces."""
     traces = tracing.Tracing(config)
     current.start(current.Runtime(config, Publisher(config.publisher_address, config.publisher_token_file), traces))
     outgoing.install(traces)
     if config.modern:
-        import sdk  # noqa: F401 (before a package of that name can be found)
+        import sdk  # noqa: F401 (before a package of this name can be found)
     return traces
 
 
 def join():
-    """Make a process that Python has started for spawn or forkserver one of the Function's.
+    """Prepare a process that Python has started for spawn or forkserver.
 
-    It looks for the handler's module by name, and for the modules of the handler on the path that multiprocessing has
-    handed on.
+    It finds the handler's module by name, and the handler's modules on the path that multiprocessing passes on.
     """
     config = Config(os.environ)
     begin(config)

@@ -1,4 +1,4 @@
-"""Sends events to the publisher as structured JSON, over connections that are kept open."""
+"""Sends events to the publisher as structured JSON, over persistent connections."""
 
 import collections
 import json
@@ -11,7 +11,7 @@ MAX_ANSWER = 64 * 1024
 
 
 class PublishError(Exception):
-    """The publisher could not be reached, or did not take the event (then status is its answer)."""
+    """The publisher could not be reached, or did not accept the event (then status is its response)."""
 
     def __init__(self, message, status=None):
         super().__init__(message)
@@ -19,9 +19,9 @@ class PublishError(Exception):
 
 
 class Publisher:
-    """One per server; emit may be called from any number of threads at once.
+    """The client of the publisher, one for each server; emit is safe for threads.
 
-    The token goes to its address and nowhere else: redirects are not followed.
+    Only the publisher's address gets the token: redirects are not followed.
     """
 
     def __init__(self, address, token_file=""):
@@ -30,7 +30,7 @@ class Publisher:
         self._idle = collections.deque()
 
     def emit(self, type, source, data, attributes=None):  # noqa: A002 (the attribute's name)
-        """Publish one event; raises PublishError unless the answer is 2xx."""
+        """Publish one event; raises PublishError unless the response is 2xx."""
         if not self._address:
             raise PublishError("cannot emit a CloudEvent: PUBLISHER_PROXY_ADDRESS is not set")
         event = cloudevent.build(type, source, data, attributes, cloudevent.chain(current.environ()))
@@ -43,14 +43,14 @@ class Publisher:
             raise PublishError(f"publisher answered {status}: {answer.decode('utf-8', 'replace').strip()}", status)
 
     def _post(self, body):
-        """Use an idle connection, or a new one when the publisher has closed those.
+        """Use an idle connection, or a new one when the publisher has closed the idle ones.
 
         The event's id makes a repeat harmless.
         """
         while self._idle:
             try:
                 connection = self._idle.pop()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread was faster
                 break
             try:
                 return self._send(connection, body)
@@ -92,7 +92,7 @@ class Publisher:
 
 
 def _encode(value):
-    """Let objects with a text form of their own, such as dates and UUIDs, travel as text."""
+    """Convert objects with a text form, such as dates and UUIDs, to text."""
     if hasattr(value, "isoformat"):
         return value.isoformat()
     return str(value)

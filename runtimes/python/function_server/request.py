@@ -2,13 +2,13 @@
 
 
 class BadRequest(Exception):
-    """The request cannot be understood; answered with 400."""
+    """The request is malformed; the response is 400."""
 
 
 def body(environ):
-    """Read the whole body, whatever a framework has read of it, which goes on where it was.
+    """Read the whole body, also after a framework has read from it, and keep the framework's position.
 
-    The listener keeps bodies in memory, and Bottle puts such a stream in the place of the one that it has read.
+    The listener keeps bodies in memory, and Bottle replaces a stream that it has read by one in memory.
     """
     stream = environ["wsgi.input"]
     position = stream.tell()
@@ -19,7 +19,7 @@ def body(environ):
 
 
 def media_type(environ):
-    """Give the Content-Type without parameters, in lower case."""
+    """Return the Content-Type without parameters, in lower case."""
     return environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
 
 

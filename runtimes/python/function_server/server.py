@@ -1,4 +1,4 @@
-"""Starts a Function: binds its address, and has workers load the handler and serve."""
+"""Starts a Function: binds its address, and starts workers that load the handler and serve."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def main():
-    """Run until a signal ends the server; its exit code is the process's."""
+    """Run until a signal ends the server; return the exit code of the process."""
     config = Config(os.environ)
     try:
         bound = _bind(config)
@@ -26,7 +26,7 @@ def main():
 
 
 def _bind(config):
-    """Bind and not listen: that is for the first worker whose handler is loaded."""
+    """Bind without listening: the first worker with a loaded handler listens."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -35,7 +35,7 @@ def _bind(config):
 
 
 def _work(config, bound, shared, slot, first):
-    """Load the handler, and only then listen, so that a server which accepts can serve."""
+    """Load the handler, and only then listen, so that a server that accepts can serve."""
     stop = Stop()
     traces = process.begin(config)
     path.arrange(config, DIRECTORY)
@@ -58,7 +58,7 @@ def _work(config, bound, shared, slot, first):
 
 
 def _write_port(config, port):
-    """Write the port to the process that started the server; when that fails, so does the start."""
+    """Write the port to the process that started the server; when that fails, the start fails."""
     try:
         os.write(config.ready, f"{port}\n".encode())
         os.close(config.ready)

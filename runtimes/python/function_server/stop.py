@@ -23,14 +23,14 @@ class Stop:
         self._wake = wake
 
     def _hold(self):
-        """Keep signals back while a handler forks: one that came in between would be lost on the new process."""
+        """Block signals while a handler forks: the new process would lose a signal that arrives in between."""
         self._forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
     def _release(self):
         signal.pthread_sigmask(signal.SIG_SETMASK, self._forking.mask)
 
     def _resign(self):
-        """Have a process that a handler has forked end at a signal, as any other does."""
+        """Restore the default action of signals in a process that a handler has forked."""
         for number in SIGNALS:
             if signal.getsignal(number) == self._receive:
                 signal.signal(number, signal.SIG_DFL)

@@ -1,7 +1,7 @@
-"""PID 1: starts the workers, ends them, and puts another in the place of one that dies, hangs or wears out.
+"""PID 1: starts and ends the workers, and replaces a worker that dies, hangs or has lost too many threads.
 
-It does nothing else, so that no handler can stop it: signals are fetched and
-not delivered, and every child is reaped, also those that handlers left behind.
+It does nothing else, so that a handler cannot stop it: it fetches signals
+instead of receiving them, and reaps every child, also those of handlers.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import time
 from . import board, failure
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGUSR1)
-F_SETSIG = 10  # as Linux has it; Python has no name for it
+F_SETSIG = 10  # Linux's number; Python has no name for it
 TICK_SECONDS = 1
 HANG_GRACE_SECONDS = 10
 DEATHS, DEATHS_WITHIN_SECONDS = 5, 60
@@ -23,7 +23,7 @@ RETRY_SECONDS = 5
 
 
 class Supervisor:
-    """Runs config.processes workers until a signal ends it; work(slot, first) is what a worker does."""
+    """Runs config.processes workers until a signal ends it; each calls work(slot, first)."""
 
     def __init__(self, config, shared, work):
         self._config = config
@@ -35,16 +35,16 @@ class Supervisor:
         self._retry_at = None
 
     def run(self):
-        """Give the exit code."""
+        """Run until the end, and return the exit code."""
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        # A shell's background jobs ignore it, and what is ignored would be lost on a worker that has just been started.
+        # A shell's background jobs ignore it, and a worker that has just started would lose an ignored signal.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        gc.freeze()  # what is there now stays, and its pages are shared as long as no process writes to them
-        # One at first: it has the CPU for itself, and if its handler does not load, that is reported once.
+        gc.freeze()  # existing objects stay, and processes share their pages until one writes to them
+        # Start one worker first: it has the CPU to itself, and a load failure is reported once.
         self._start(first=True)
         if self._config.ready is not None:
             with contextlib.suppress(OSError):
-                os.close(self._config.ready)  # the first worker has it, and writes the port
+                os.close(self._config.ready)  # the first worker has a copy, and writes the port
         code = None
         while self._workers and code is None:
             received = signal.sigtimedwait(SIGNALS, TICK_SECONDS)
@@ -84,10 +84,10 @@ class Supervisor:
         finally:
             with contextlib.suppress(OSError, ValueError):
                 sys.stdout.flush()
-            os._exit(code)  # threads that hang do not keep the process
+            os._exit(code)  # hanging threads must not keep the process
 
     def _reap(self):
-        """Bury every child that ended; gives an exit code when the server has to end."""
+        """Reap every child that has ended; return an exit code when the server has to end."""
         code = None
         while True:
             try:
@@ -105,7 +105,7 @@ class Supervisor:
                 code = self._judge(worker, os.waitstatus_to_exitcode(status)) or code
 
     def _judge(self, worker, status):
-        """Give an exit code when a worker's end is the server's end too."""
+        """Return an exit code when a worker's end also ends the server."""
         reason = f"signal {-status}" if status < 0 else f"exit code {status}"
         if worker.slot.state == board.STARTING:
             if not any(other.slot.state == board.SERVING for other in self._workers.values()):
@@ -127,14 +127,14 @@ class Supervisor:
         return 1
 
     def _watch(self):
-        """Kill workers whose main loop stands still: something holds Python's lock for longer than a call may take."""
+        """Kill workers whose main loop hangs: Python's lock is held for longer than the timeout of calls."""
         for pid, worker in self._workers.items():
             if worker.hangs(self._config.timeout + HANG_GRACE_SECONDS):
                 print(f"a worker hung for {worker.silent_seconds} seconds and is killed", file=sys.stderr, flush=True)
                 os.kill(pid, signal.SIGKILL)
 
     def _replace(self):
-        """Start what is missing; a worker that is worn out is asked to stop when another one serves instead."""
+        """Start missing workers; stop a worker that has lost too many threads once another serves in its place."""
         if any(worker.slot.state == board.STARTING for worker in self._workers.values()):
             return
         retiring = [pid for pid, worker in self._workers.items() if worker.slot.state == board.RETIRING]
@@ -157,7 +157,7 @@ class Supervisor:
 
 
 def _end_with_supervisor(read, write):
-    """Have the kernel end this process when no process holds the other end of the pipe, whatever it is doing then."""
+    """Have the kernel end this process when no process holds the other end of the pipe, even in a hang."""
     os.close(write)
     fcntl.fcntl(read, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(read, F_SETSIG, signal.SIGKILL)
@@ -178,7 +178,7 @@ class _Worker:
         return self._ticks * TICK_SECONDS
 
     def hangs(self, limit):
-        """Count own ticks and not time, which also passes while the whole container is frozen."""
+        """Count ticks instead of time, because time also passes while the whole container is frozen."""
         now = time.monotonic()
         if now - self._checked < TICK_SECONDS / 2:
             return False

@@ -8,7 +8,7 @@ from .current import Expired
 
 
 class Pool:
-    """Runs tasks on at most limit threads, started when they are first needed.
+    """Runs tasks on at most limit threads, started when needed.
 
     The thread that became idle last is used first: its memory is still in the
     CPU's caches, and a Function with few calls at once needs few threads.
@@ -46,14 +46,14 @@ class Pool:
             self.add_task(task)
 
     def full(self):
-        """Tell whether a task would have to wait."""
+        """Report whether a new task would have to wait."""
         return not self._idle and self._count >= self._limit
 
     def shutdown(self, cancel_pending=True, timeout=5):
         """Do nothing: the threads end with the process. The name is waitress's."""
 
     def _next(self, thread):
-        """Give the thread a task that waits, or note that it is idle."""
+        """Return the next waiting task for a thread, or note that the thread is idle."""
         with self._lock:
             if self._queue:
                 return self._queue.popleft()

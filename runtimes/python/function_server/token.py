@@ -1,19 +1,19 @@
-"""The token that the publisher asks for where an installation restricts publishing: a file that is replaced now and then."""
+"""The token for the publisher in installations that restrict publishing: a file that is replaced from time to time."""
 
 import os
 
-MAX_TOKEN = 8192  # the publisher reads no more
+MAX_TOKEN = 8192  # the publisher's limit
 
 
 class TokenFile:
-    """Read again when it has changed; while it cannot be read, the last token counts. Threads may share it."""
+    """Reads the file again when it has changed; while it is unreadable, keeps the last token. Safe for threads."""
 
     def __init__(self, path):
         self._path = path
         self._seen = (None, None)  # the file's identity, and the token in it
 
     def read(self):
-        """Give the token, or None when there is none."""
+        """Return the token, or None without a token."""
         if not self._path:
             return None
         seen, token = self._seen
@@ -25,12 +25,12 @@ class TokenFile:
                     token = _token(file.read(MAX_TOKEN + 2))
                 self._seen = (identity, token)
         except OSError:
-            pass  # the publisher refuses a request without a token, with the reason
+            pass  # the publisher rejects a request without a token and names the reason
         return token
 
 
 def _token(text):
-    """Give what a header can carry: http.client would quote anything else in its error."""
+    """Return the token if a header can carry it: http.client would quote any other text in its error."""
     token = text.strip()
     printable = all("!" <= character <= "~" for character in token)
     return token if printable and 0 < len(token) <= MAX_TOKEN else None

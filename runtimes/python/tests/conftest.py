@@ -23,14 +23,14 @@ IMAGE = json.loads((ROOT / "image.json").read_text())
 CASES = json.loads((CONTRACT / "cases.json").read_text())
 for more in sorted((CONTRACT / "cases").glob("*.json")):
     CASES["requests"] += json.loads(more.read_text())["requests"]
-START_TIMEOUT, END_TIMEOUT = 120, 60  # bound what hangs, on a busy machine too
+START_TIMEOUT, END_TIMEOUT = 120, 60  # enough for a busy machine
 
 # The folder with an interpreter of each version.
 PYTHONS = os.environ.get("RUNTIME_PYTHONS")
 
 
 def interpreter(runtime):
-    """Give the interpreter that a runtime's tests use: of the version that its name says, if there is a folder of them."""
+    """Return the interpreter of a runtime's tests: of the version in its name if a folder of interpreters is set."""
     if PYTHONS:
         return f"{PYTHONS}/python3.{runtime.removeprefix('python3')}"
     # The interpreter itself and not the virtual environment's, so that the layer's packages are all there is.
@@ -49,7 +49,7 @@ def read_handler(handler, file):
 
 @pytest.fixture(scope="session")
 def layers(tmp_path_factory):
-    """What gives the directory of the server in a runtime's layer."""
+    """Return a function that returns the directory of the server in a runtime's layer."""
     made = {}
 
     def layer(runtime):
@@ -65,12 +65,12 @@ def layers(tmp_path_factory):
 
 @pytest.fixture
 def app(layers):
-    """The directory of the server in the layer of the runtime that servers have when nothing else is said."""
+    """The directory of the server in the layer of the default runtime."""
     return layers("python312")
 
 
 class Server:
-    """One running server; its port is known once listening() has returned."""
+    """One running server; listening() sets its port."""
 
     def __init__(self, layers, directory, environment):
         runtime = environment.get("FUNC_RUNTIME", "python312")
@@ -91,7 +91,7 @@ class Server:
                 **IMAGE["env"],
                 **environment,
             },
-            close_fds=False,  # what a test made inheritable is for the server
+            close_fds=False,  # the server inherits descriptors that a test made inheritable
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
@@ -114,11 +114,11 @@ class Server:
         return self
 
     def connect(self):
-        """Open a connection of its own."""
+        """Open a new connection."""
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_TIMEOUT)
 
     def request(self, method="GET", path="/", headers=None, body=None, bodyLength=None, connection=None):
-        """Send one request and read the answer."""
+        """Send one request and read the response."""
         connection = connection or self.connect()
         if bodyLength is not None:
             body = ((body or "x") * bodyLength)[:bodyLength]
@@ -128,7 +128,7 @@ class Server:
         return Answer(connection.getresponse())
 
     def hold(self, method, path, headers, body):
-        """Send a request but for the last byte of its body; gives what sends that, too, and reads the answer."""
+        """Send a request without its body's last byte; return a function that sends it and reads the response."""
         content = body.encode()
         connection = self.connect()
         connection.putrequest(method, path)
@@ -150,7 +150,7 @@ class Server:
 
 
 def wait_for(condition, seconds=60):
-    """Wait until condition() gives something true, and give that."""
+    """Wait until condition() returns a true value, and return the value."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, "not in time"
@@ -169,7 +169,7 @@ class Answer:
 
 @pytest.fixture
 def serve(layers, tmp_path):
-    """Start servers for handlers' sources; they end with the test, however it goes."""
+    """Start servers for handlers' sources; the servers end with the test."""
     servers = []
 
     def start(source=None, **environment):
@@ -187,12 +187,12 @@ def serve(layers, tmp_path):
 
 
 class Publisher:
-    """A local publisher that answers every event with the same status and keeps what it got."""
+    """A local publisher that answers every event with the same status and keeps the requests."""
 
     def __init__(self):
         publisher = self
         self.status = 204
-        self.closes = False  # each connection after its first answer, without saying so
+        self.closes = False  # closes each connection after its first response, without announcing it
         self.events = []
         self.headers = []
         self.connections = 0
@@ -204,7 +204,7 @@ class Publisher:
                 super().setup()
                 publisher.connections += 1
 
-            def do_POST(self):  # noqa: N802 (the name that http.server asks for)
+            def do_POST(self):  # noqa: N802 (http.server's name)
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 publisher.events.append((self.path, self.headers["Content-Type"], json.loads(body)))
                 publisher.headers.append({name.lower(): value for name, value in self.headers.items()})
@@ -225,7 +225,7 @@ class Publisher:
 
 @pytest.fixture
 def publisher():
-    """Give a running publisher."""
+    """Return a running publisher."""
     made = Publisher()
     yield made
     with contextlib.suppress(OSError):
@@ -234,7 +234,7 @@ def publisher():
 
 
 class Recorder:
-    """An HTTP server that keeps what it gets: a collector, or a server that a handler calls."""
+    """An HTTP server that keeps the requests: a collector, or a server that a handler calls."""
 
     def __init__(self):
         recorder = self
@@ -254,7 +254,7 @@ class Recorder:
                     self.send_header("Location", recorder.location)
                 self.end_headers()
 
-            do_GET = do_POST = answer  # noqa: N815 (the names that http.server asks for)
+            do_GET = do_POST = answer  # noqa: N815 (http.server's names)
 
             def log_message(self, *_):
                 pass
@@ -265,7 +265,7 @@ class Recorder:
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     def spans(self):
-        """Give the spans that arrived, and check what they are wrapped in."""
+        """Return the received spans, and check their resource and scope."""
         found = []
         for path, headers, body in self.requests:
             assert (path, headers["Content-Type"]) == ("/v1/traces", "application/json")
@@ -278,7 +278,7 @@ class Recorder:
 
 
 def attributes(span):
-    """Give the attributes of a span as a dict."""
+    """Return the attributes of a span as a dict."""
     return {entry["key"]: _value(**entry["value"]) for entry in span["attributes"]}
 
 

@@ -60,7 +60,7 @@ def test_request(case, variant, start, publisher, recorder, tmp_path):
     if "emittedHeaders" in case:
         check_headers(publisher.headers[0], case["emittedHeaders"])
     if collector is not None:
-        server.process.send_signal(signal.SIGTERM)  # the end of a server sends the spans that it has
+        server.process.send_signal(signal.SIGTERM)  # at its end, a server sends its spans
         assert server.exit_code() == 0
         check_spans(collector.spans(), case["spans"])
 
@@ -149,11 +149,11 @@ def test_sigterm_ends_an_idle_server_at_once_also_with_an_open_connection(start)
     connection = server.connect()
     server.request(connection=connection)
     server.process.send_signal(signal.SIGTERM)
-    assert server.exit_code() == 0  # in less time than a server keeps a connection that is silent
+    assert server.exit_code() == 0  # in less time than a server keeps a silent connection
 
 
 def test_slow_requests_run_side_by_side(serve, variant):
-    # No request is answered before all are there.
+    # The handler responds to no request before all have arrived.
     source = """
 import threading
 

@@ -1,12 +1,12 @@
-"""Whatever is in the image has its licence there, and one that asks for no more than that."""
+"""Packages of the image have allowed licences, and the image contains their texts."""
 
 import importlib.metadata
 import re
 
 ALLOWED = {"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "PSF-2.0", "ZPL-2.1"}
-# MPL-2.0 asks for the source of the files that are under it: this one is shipped as its source, unchanged.
+# MPL-2.0 requires the source of the files under it: this package is shipped as its source, unchanged.
 EXCEPTIONS = {"certifi": {"MPL-2.0"}}
-# How packages say it that have no SPDX expression.
+# The classifiers of packages without an SPDX expression.
 SAID = {
     "3-clause bsd license": "BSD-3-Clause",
     "apache software license": "Apache-2.0",
@@ -25,7 +25,7 @@ def distributions(app):
 
 
 def licences(metadata):
-    """Give what a package says of its licence, as SPDX identifiers."""
+    """Return the licences in a package's metadata, as SPDX identifiers."""
     if expression := metadata.get("License-Expression"):
         return set(re.split(r" (?:AND|OR) ", expression.replace("(", "").replace(")", "")))
     texts = [one.rsplit(" :: ", 1)[1] for one in metadata.get_all("Classifier", []) if one.startswith("License ::")]
@@ -37,7 +37,7 @@ def test_packages_of_the_image_have_licences_that_are_allowed(app):
     for one in distributions(app):
         said = licences(one.metadata)
         assert said, f"{one.name} does not say its licence"
-        assert said <= ALLOWED | EXCEPTIONS.get(one.name, set()), f"{one.name} is under {said}: read it, then add it to the list"
+        assert said <= ALLOWED | EXCEPTIONS.get(one.name, set()), f"{one.name} is under {said}: review it, then add it to the list"
 
 
 def test_licences_of_packages_are_in_the_image(app):
@@ -46,5 +46,5 @@ def test_licences_of_packages_are_in_the_image(app):
         texts = [file for file in one.files or () if re.search(r"(?i)(licen[cs]e|copying|notice)", file.name)]
         if not any(file.locate().is_file() for file in texts):
             without.add(one.name)
-    # This one leaves it out of its archive; it is that of opentelemetry-api, of the same authors, which is there.
+    # This package's archive lacks its licence, which is the same as that of opentelemetry-api by the same authors.
     assert without == {"opentelemetry-util-http"}

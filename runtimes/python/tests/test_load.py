@@ -1,4 +1,4 @@
-"""What the server says of its load, whichever worker is asked: which requests count as under way, and until when."""
+"""The load that any worker reports: the requests that count as in progress, and until when."""
 
 import json
 import socket
@@ -10,7 +10,7 @@ from conftest import START_TIMEOUT, wait_for
 
 LOAD = "/.well-known/rouse/load"
 
-# Each call lasts until there is a file of the name of its path.
+# Each call lasts until a file with the name of its path exists.
 LASTING = """
 import os, time
 
@@ -35,7 +35,7 @@ def start_lasting(serve, tmp_path):
 
 
 def load(server):
-    """Give requests, running, viaGateway and viaEventbridge."""
+    """Return requests, running, viaGateway and viaEventbridge."""
     answer = server.request(path=LOAD)
     assert (answer.status, answer.headers["cache-control"]) == (200, "no-store")
     told = json.loads(answer.text)
@@ -44,7 +44,7 @@ def load(server):
 
 
 def shows(server, *wanted):
-    """Wait until the load is as wanted; a worker that ends may not answer."""
+    """Wait until the load is as expected; a worker that ends may not respond."""
 
     def told():
         try:
@@ -55,7 +55,7 @@ def shows(server, *wanted):
     wait_for(lambda: told() == wanted)
 
 
-def test_every_worker_tells_the_calls_of_all_also_while_all_threads_are_busy(lasting, tmp_path):
+def test_every_worker_reports_the_calls_of_all_also_while_all_threads_are_busy(lasting, tmp_path):
     server = lasting(SERVER_PROCESSES="2", CHERRYPY_NUMTHREADS="2")
     senders = [{}, *({"Rouse-Via": via} for via in ("gateway", "eventbridge", "gateway", "me"))]
     workers = set()
@@ -80,7 +80,7 @@ def test_every_worker_tells_the_calls_of_all_also_while_all_threads_are_busy(las
         shows(server, total, 0, 0, 0)
 
 
-def test_calls_of_a_worker_that_died_are_not_under_way_and_its_requests_still_count(lasting):
+def test_calls_of_a_dead_worker_are_not_in_progress_and_its_requests_still_count(lasting):
     server = lasting()
     lost = []
     threads = [threading.Thread(target=lambda: lost.append(_lost(server, "/0"))) for _ in range(3)]
@@ -103,7 +103,7 @@ def _lost(server, path):
     return False
 
 
-def test_calls_that_hang_are_not_under_way_once_they_are_answered_for(serve):
+def test_hanging_calls_are_not_in_progress_after_the_timeouts_response(serve):
     source = "import time\ndef main(event, context):\n    time.sleep(600)\n"
     server = serve(source, FUNC_RUNTIME="python312", CHERRYPY_NUMTHREADS="10", FUNC_TIMEOUT="0.2").listening()
     threads = [threading.Thread(target=server.request) for _ in range(60)]
@@ -121,7 +121,7 @@ def test_calls_that_hang_are_not_under_way_once_they_are_answered_for(serve):
         ("python314", "import flask\ndef main():\n    return flask.Response(stream())\n"),
     ],
 )
-def test_a_stream_is_under_way_until_it_ends(serve, tmp_path, runtime, source):
+def test_stream_is_in_progress_until_it_ends(serve, tmp_path, runtime, source):
     stream = """
 import os, time
 
@@ -142,7 +142,7 @@ def stream():
     shows(server, 1, 0, 0, 0)
 
 
-def test_a_request_whose_client_has_gone_before_all_of_its_body_came_is_not_under_way(serve):
+def test_incomplete_request_of_a_disconnected_client_is_not_in_progress(serve):
     server = serve("def main(event, context):\n    return 'x'\n", FUNC_RUNTIME="python312").listening()
     with socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(b"POST / HTTP/1.1\r\nHost: f\r\nContent-Length: 9\r\nRouse-Via: eventbridge\r\n\r\nx")
@@ -150,7 +150,7 @@ def test_a_request_whose_client_has_gone_before_all_of_its_body_came_is_not_unde
     shows(server, 1, 0, 0, 0)
 
 
-def test_requests_that_follow_each_other_on_a_connection_are_under_way_in_turn(lasting, tmp_path):
+def test_pipelined_requests_are_in_progress_in_turn(lasting, tmp_path):
     server = lasting()
     with socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(b"".join(b"GET /%d HTTP/1.1\r\nHost: f\r\n\r\n" % i for i in range(3)))

@@ -65,7 +65,7 @@ NO_FAILURES = {
 
 
 @pytest.mark.parametrize("name", NO_FAILURES)
-def test_an_http_response_is_no_failure(serve, name):
+def test_http_response_is_not_a_failure(serve, name):
     server = serve(f"import bottle\ndef main(event, context):\n    {NO_FAILURES[name]}\n", **LEGACY).listening()
     assert server.request().status in (403, 404)
     found = metrics(server)
@@ -116,7 +116,7 @@ def test_a_failure_is_counted_once(serve, name):
     server = serve(source, FUNC_RUNTIME=runtime, **environment).listening()
     assert server.request().status in (408, 500)
     if source == ENDLESS:
-        server.printed("ended")  # the call that was answered for, which must not count again
+        server.printed("ended")  # the call that exceeded the timeout must not count again
     found = metrics(server)
     assert found['function_calls_total{method="GET"}'] == 1
     assert found['function_failures_total{method="GET"}'] == 1
@@ -138,7 +138,7 @@ def test_a_stream_that_breaks_is_a_failure(serve, runtime):
     assert found['function_failures_total{method="GET"}'] == 1
 
 
-def test_what_the_handler_registers_is_there_too(serve):
+def test_metrics_include_the_handlers_own(serve):
     source = """
 import prometheus_client
 
@@ -153,7 +153,7 @@ def main(event, context):
     assert metrics(server)["orders_total"] == 1
 
 
-def test_every_worker_tells_the_numbers_of_all(serve):
+def test_every_worker_reports_the_numbers_of_all(serve):
     source = "import os, time\ndef main(event, context):\n    time.sleep(0.2)\n    return str(os.getpid())\n"
     server = serve(source, **LEGACY, SERVER_PROCESSES="2", CHERRYPY_NUMTHREADS="10").listening()
     workers = set()
@@ -185,7 +185,7 @@ def test_the_request_log_is_apaches_combined_format(serve, runtime, variable, so
     server.printed(pattern + re.escape(r'"http://x/" "curl \"8\""'))
 
 
-def test_without_its_variable_there_is_no_request_log(serve):
+def test_request_log_is_off_by_default(serve):
     server = serve("def main(event, context):\n    return 'hello'\n", **LEGACY, SERVER_INTERNAL_LOGGER="1").listening()
     server.request()
     server.process.terminate()
@@ -193,7 +193,7 @@ def test_without_its_variable_there_is_no_request_log(serve):
     assert "GET /" not in server.output
 
 
-def test_a_method_that_is_none_of_http_is_refused(serve):
+def test_unknown_method_is_refused(serve):
     answer = serve("def main(event, context):\n    return 'x'\n", **LEGACY).listening().request("BREW")
     assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 

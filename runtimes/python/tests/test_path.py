@@ -1,4 +1,4 @@
-"""Where a handler's modules come from, and how many processes serve."""
+"""The search path of a handler's modules, and the number of processes."""
 
 import os
 import sys
@@ -33,7 +33,7 @@ def test_the_image_has_its_directory_at_kubeless(app):
     assert (app.parents[2] / "kubeless").is_dir()
 
 
-def test_a_read_only_directory_is_enough(serve, tmp_path):
+def test_server_runs_in_a_read_only_directory(serve, tmp_path):
     package(tmp_path, "handler", "def main(event, context):\n    return 'x'\n")
     server = serve(None, **LEGACY).listening()
     assert server.request().text == "x"
@@ -41,7 +41,7 @@ def test_a_read_only_directory_is_enough(serve, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["flask", "bottle", "requests", "opentelemetry", "cloudevents"])
-def test_a_dependency_wins_over_the_same_package_of_the_runtime(serve, tmp_path, name):
+def test_dependency_takes_precedence_over_the_same_package_of_the_runtime(serve, tmp_path, name):
     package(tmp_path / ".local", name, "VERSION = 'mine'\n")
     source = f"def main(event, context):\n    name = '{name[::-1]}'[::-1]\n    return __import__(name).VERSION\n"
     assert serve(source, **LEGACY).listening().request().text == "mine"
@@ -49,7 +49,7 @@ def test_a_dependency_wins_over_the_same_package_of_the_runtime(serve, tmp_path,
 
 @pytest.mark.parametrize("name", ["waitress", "function_server"])
 @pytest.mark.parametrize("place", ["", ".local"])
-def test_nothing_replaces_what_the_server_is_made_of(serve, tmp_path, name, place):
+def test_dependency_does_not_replace_the_servers_own_packages(serve, tmp_path, name, place):
     package(tmp_path / place, name, "raise ImportError('not the real one')\n")
     source = f"import {name}\ndef main(event, context):\n    return {name}.__file__\n"
     answer = serve(source, **LEGACY).listening().request()
@@ -70,21 +70,21 @@ def test_a_dependency_does_not_replace_the_standard_library(serve, tmp_path, nam
     assert serve(source, **MODERN).listening().request().text == "x"
 
 
-def test_the_functions_own_module_wins_over_a_dependency(serve, tmp_path):
+def test_function_module_takes_precedence_over_a_dependency(serve, tmp_path):
     package(tmp_path, "prices", "A = 'own'\n")
     package(tmp_path / ".local", "prices", "A = 'dependency'\n")
     source = "import prices\ndef main(event, context):\n    return prices.A\n"
     assert serve(source, **LEGACY).listening().request().text == "own"
 
 
-def test_pth_files_of_dependencies_count(serve, tmp_path):
+def test_pth_files_of_dependencies_are_read(serve, tmp_path):
     package(tmp_path / ".local" / "inner", "deep", "A = 'deep'\n")
     (tmp_path / ".local" / "inner.pth").write_text("inner\n")
     source = "import deep\ndef main(event, context):\n    return deep.A\n"
     assert serve(source, **LEGACY).listening().request().text == "deep"
 
 
-# What Kyma's images bring, but for the parts of their servers that have no wheel or are not for handlers.
+# The packages of Kyma's images, except parts of their servers without a wheel or a use for handlers.
 PROVIDED = [
     "bottle",
     "cheroot.wsgi",
@@ -101,15 +101,15 @@ PROVIDED = [
 
 
 @pytest.mark.parametrize("runtime", [LEGACY, MODERN], ids=["legacy", "modern"])
-def test_packages_of_the_runtime_are_there_without_being_asked_for(serve, runtime):
+def test_packages_of_the_runtime_are_importable(serve, runtime):
     source = f"import {', '.join(PROVIDED)}\ndef main(*arguments):\n    return 'x'\n"
     assert serve(source, **runtime).listening().request().text == "x"
 
 
-def test_packages_of_the_runtime_cost_nothing_until_they_are_asked_for(serve):
+def test_packages_of_the_runtime_are_not_loaded_until_imported(serve):
     names = {name.partition(".")[0] for name in PROVIDED}
     source = f"import sys\nfound = sorted({names!r} & sys.modules.keys())\ndef main():\n    return found\n"
-    # The names stand in the source, so a framework may load after the handler has.
+    # The source contains the names, so a framework may load after the handler.
     assert serve(source, **MODERN).listening().request().text == "[]\n"
 
 

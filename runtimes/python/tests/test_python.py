@@ -1,4 +1,4 @@
-"""What only the Python runtimes do: return values of each framework, settings, files, broken connections."""
+"""Features of the Python runtimes only: return values of each framework, settings, files, broken connections."""
 
 import json
 import pathlib
@@ -87,7 +87,7 @@ def test_flask_return_values(serve, name):
 )
 def test_a_handler_that_uses_no_framework_loads_none(serve, runtime, framework, arguments):
     source = f"import sys\ndef main({arguments}):\n    return str('{framework}'.upper().lower() in sys.modules)\n"
-    # The name must not stand in the source, or the server would take it for a use.
+    # The source must not contain the name, or the server would count it as a use.
     source = source.replace(framework, "{}" + framework[1:]).replace("'{}", f"'{framework[0]}' '")
     assert ask(serve, source, runtime).text == "False"
 
@@ -231,7 +231,7 @@ def main(event, context):
     server = serve(source, CHERRYPY_NUMTHREADS="1", FUNC_TIMEOUT="0.5").listening()
     first = server.request(path="/?s=600")
     assert (first.status, first.text) == (408, "Timeout while processing the function")
-    wait_for(lambda: server.request(path="/?s=0").text == "ok")  # a busy machine may be too late with that as well
+    wait_for(lambda: server.request(path="/?s=0").text == "ok")  # a busy machine may exceed the timeout here, too
 
 
 def test_an_event_is_sent_again_when_the_publisher_has_closed_the_idle_connection(serve, publisher):
@@ -257,7 +257,7 @@ def test_a_connection_to_the_publisher_is_kept(serve, publisher):
     ("address", "reason"),
     [("", "PUBLISHER_PROXY_ADDRESS is not set"), ("http://127.0.0.1:1", "cannot reach the publisher")],
 )
-def test_a_missing_publisher_is_told(serve, address, reason):
+def test_missing_publisher_is_reported(serve, address, reason):
     source = """
 def main(event, context):
     try:
@@ -294,7 +294,7 @@ def test_many_requests_at_once_are_all_answered(serve):
 @pytest.mark.parametrize("chunked", [False, True], ids=["its length announced", "in chunks"])
 def test_a_body_over_the_limit_may_be_sent_to_its_end(serve, chunked):
     server = serve("def main(event, context):\n    return ''", FUNC_RUNTIME=MODERN, FUNC_BODY_MB_LIMIT="1").listening()
-    size, piece = 32 << 20, b"x" * (1 << 20)  # more than buffers take
+    size, piece = 32 << 20, b"x" * (1 << 20)  # more than buffers hold
     connection = server.connect()
     connection.putrequest("POST", "/")
     connection.putheader(*(("Transfer-Encoding", "chunked") if chunked else ("Content-Length", str(size))))
@@ -304,7 +304,7 @@ def test_a_body_over_the_limit_may_be_sent_to_its_end(serve, chunked):
     response = connection.getresponse()
     assert response.status == 413
     assert b"Too Large" in response.read()
-    server.process.send_signal(signal.SIGTERM)  # which the connection does not hold up
+    server.process.send_signal(signal.SIGTERM)  # the connection must not delay the end
     assert server.exit_code() == 0
 
 
@@ -317,14 +317,14 @@ def test_a_signal_while_the_handler_loads_ends_the_process(serve):
 
 @pytest.mark.skipif(not PYTHONS, reason="there is only the machine's interpreter; make test-runtimes brings each version")
 @pytest.mark.parametrize("runtime", [LEGACY, MODERN])
-def test_what_runs_is_the_version_that_the_runtime_names(serve, runtime):
+def test_server_runs_with_the_version_in_the_runtimes_name(serve, runtime):
     arguments = "event, context" if runtime == LEGACY else ""
     source = f"import sys\ndef main({arguments}):\n    return 'python%d%d' % sys.version_info[:2]\n"
     assert ask(serve, source, runtime).text == runtime
 
 
 @pytest.mark.parametrize("runtime", [LEGACY, MODERN])
-def test_the_layer_has_bytecode_for_every_module(layers, runtime):
+def test_layer_has_bytecode_for_every_module(layers, runtime):
     missing = [
         file
         for file in layers(runtime).rglob("*.py")
@@ -333,7 +333,7 @@ def test_the_layer_has_bytecode_for_every_module(layers, runtime):
     assert not missing
 
 
-def test_the_dockerfile_starts_the_server_as_image_json_says():
+def test_dockerfile_and_image_json_start_the_same_server():
     dockerfile = (ROOT / "Dockerfile").read_text()
     assert json.loads(re.search(r"^ENTRYPOINT (.*)$", dockerfile, re.M)[1]) == IMAGE["entrypoint"]
     assert re.findall(r"^WORKDIR (.*)$", dockerfile, re.M)[-1] == IMAGE["workdir"]
@@ -343,7 +343,7 @@ def test_the_dockerfile_starts_the_server_as_image_json_says():
         assert f"ENV {name}={value}\n" in dockerfile
 
 
-def test_the_helpers_encode_as_gzip_does():
+def test_source_is_base64_of_gzip():
     code = """
 import sys
 sys.path.insert(0, sys.argv[1])

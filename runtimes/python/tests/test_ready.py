@@ -1,4 +1,4 @@
-"""How a process that starts a server on a shared machine gets its port."""
+"""The server reports its port to the process that starts it on a shared machine."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ SOURCES = {
 
 
 def start_and_read_port(serve, source, **environment):
-    """Start a server that is asked for its port; gives it and what it wrote until it closed the descriptor."""
+    """Start a server that has to report its port; return it and its text up to the end of the descriptor."""
     read, write = os.pipe()
     os.set_inheritable(write, True)
     try:
@@ -54,5 +54,5 @@ def test_does_not_run_when_its_port_cannot_be_written(serve):
     assert "FUNC_READY_FD=999" in server.termination_log.read_text()
 
 
-def test_means_nothing_without_a_free_port(serve):
+def test_descriptor_is_ignored_without_func_port_0(serve):
     serve(SOURCES["python312"], FUNC_READY_FD="3", FUNC_PORT="00").printed(r"listening on 0\.0\.0\.0:")

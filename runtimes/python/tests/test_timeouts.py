@@ -1,4 +1,4 @@
-"""What becomes of handlers that take too long, hang, or take their process with them."""
+"""Handlers that exceed the timeout, hang, or end their process."""
 
 import os
 import re
@@ -40,15 +40,15 @@ def main(event, context):
 
 
 def children(pid):
-    """Give the ids of a process's children."""
+    """Return the ids of a process's children."""
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         return [int(child) for child in file.read().split()]
 
 
 @pytest.mark.parametrize("how", ["sleep", "loop", "stubborn"])
-def test_the_caller_is_answered_in_time_and_the_handlers_call_ends(serve, how):
+def test_caller_gets_a_response_in_time_and_the_handlers_call_ends(serve, how):
     server = serve(HANDLER, **LEGACY, FUNC_TIMEOUT="0.4").listening()
-    answer = server.request(path=f"/?how={how}")  # which does not end by itself
+    answer = server.request(path=f"/?how={how}")  # does not end by itself
     assert (answer.status, answer.text) == (408, TEXT)
     wait_for(lambda: server.request(path="/?ended").text == "Expired")
 
@@ -67,7 +67,7 @@ def test_the_server_answers_while_handlers_hang(serve):
         thread.join()
 
 
-def test_threads_that_hang_are_replaced_and_at_last_the_worker_is(serve):
+def test_hanging_threads_are_replaced_and_finally_the_worker(serve):
     source = """
 import os, time
 
@@ -80,7 +80,7 @@ def main(event, context):
 
     def pid():
         text = server.request(path="/pid").text
-        return text.isdigit() and text  # a busy machine may be too late with that as well
+        return text.isdigit() and text  # a busy machine may exceed the timeout here, too
 
     old = wait_for(pid)
     answers = []
@@ -94,7 +94,7 @@ def main(event, context):
     wait_for(lambda: int(old) not in children(server.process.pid))
 
 
-def test_a_worker_that_holds_pythons_lock_for_ever_is_replaced(serve):
+def test_worker_that_holds_pythons_lock_forever_is_replaced(serve):
     # The exponential match runs in C and never lets another thread run.
     source = """
 import re
@@ -110,7 +110,7 @@ def main(event, context):
     wait_for(lambda: _text(server) == "ok")
 
 
-def test_a_worker_that_dies_is_replaced_and_counted_on(serve):
+def test_dead_worker_is_replaced_and_its_counters_continue(serve):
     source = """
 import os
 
@@ -146,7 +146,7 @@ def test_a_handler_that_always_ends_its_process_ends_the_server(serve):
     assert "ends its process again and again: exit code 3" in server.termination_log.read_text()
 
 
-def test_sys_exit_in_a_handler_is_an_error_and_no_end(serve):
+def test_sys_exit_in_a_handler_is_an_error_and_does_not_end_the_server(serve):
     server = serve("import sys\ndef main(event, context):\n    sys.exit(1)\n", **LEGACY).listening()
     assert [server.request().status for _ in range(3)] == [500] * 3
 
@@ -161,7 +161,7 @@ def test_all_workers_end_with_the_server(serve, number):
     assert not [worker for worker in workers if os.path.exists(f"/proc/{worker}")]
 
 
-def test_workers_do_not_outlive_a_server_that_is_killed(serve):
+def test_workers_do_not_outlive_a_killed_server(serve):
     server = serve("def main(event, context):\n    return 'x'\n", FUNC_RUNTIME="python312", SERVER_PROCESSES="2")
     server.listening()
     workers = wait_for(lambda: len(found := children(server.process.pid)) == 2 and found)
@@ -177,7 +177,7 @@ def _runs(pid):
         return False
 
 
-def test_processes_that_handlers_leave_behind_are_reaped_where_the_server_is_pid_1(serve):
+def test_orphans_of_handlers_are_reaped_where_the_server_is_pid_1(serve):
     source = """
 import os, subprocess
 
@@ -190,7 +190,7 @@ def main(event, context):
     wait_for(lambda: len(children(server.process.pid)) == 1)
 
 
-def test_a_worker_that_still_loads_does_not_outlive_the_server_either(serve):
+def test_loading_worker_does_not_outlive_the_server(serve):
     server = serve("print('loading', flush=True)\nimport time\ntime.sleep(600)\n", **LEGACY)
     server.printed("loading")
     [worker] = children(server.process.pid)

@@ -12,7 +12,7 @@ EMIT = {
 
 
 class Mount:
-    """A directory of tokens as the kubelet makes it: the file is a link, and a new token comes with another target."""
+    """A directory of tokens as the kubelet makes it: the file is a link, and a new token changes its target."""
 
     def __init__(self, directory):
         self._directory = directory
@@ -34,23 +34,23 @@ class Mount:
 
 @pytest.fixture
 def mount(tmp_path):
-    """Give a directory of tokens without one."""
+    """Return an empty directory of tokens."""
     directory = tmp_path / "secrets"
     directory.mkdir()
     return Mount(directory)
 
 
 def shown(requests):
-    """Give the Authorization of each."""
+    """Return each request's Authorization header."""
     return [headers.get("Authorization") for _, headers, _ in requests]
 
 
 @pytest.mark.parametrize("runtime", EMIT)
-def test_the_token_is_shown_also_when_it_was_replaced(serve, recorder, mount, runtime):
+def test_token_is_sent_and_replaced(serve, recorder, mount, runtime):
     publisher = recorder()
     names = {"PUBLISHER_PROXY_ADDRESS": publisher.address, "PUBLISHER_TOKEN_FILE": str(mount.file)}
     server = serve(EMIT[runtime], FUNC_RUNTIME=runtime, **names).listening()
-    assert server.request().text == "ok"  # the kubelet is late
+    assert server.request().text == "ok"  # before the kubelet replaces the token
     mount.write("header.first.signature\n")
     assert server.request().text == "ok"
     assert server.request().text == "ok"
@@ -72,7 +72,7 @@ def test_without_a_token_no_header_is_sent(serve, recorder, file):
 
 
 @pytest.mark.parametrize("content", [" \n", "two\r\nlines", "x" * 8193], ids=["nothing", "two lines", "too much"])
-def test_what_no_header_can_carry_is_no_token(serve, recorder, mount, content):
+def test_content_that_a_header_cannot_carry_is_ignored(serve, recorder, mount, content):
     publisher = recorder()
     mount.write(content)
     names = {"PUBLISHER_PROXY_ADDRESS": publisher.address, "PUBLISHER_TOKEN_FILE": str(mount.file)}
@@ -93,7 +93,7 @@ def main(event, context):
 """
 
 
-def test_the_token_goes_nowhere_else(serve, recorder, mount):
+def test_token_goes_only_to_the_publisher(serve, recorder, mount):
     elsewhere, publisher = recorder(), recorder()
     publisher.status, publisher.location = 307, elsewhere.address
     mount.write("header.first.signature")
@@ -107,7 +107,7 @@ def test_the_token_goes_nowhere_else(serve, recorder, mount):
     assert shown(elsewhere.requests) == [None]
 
 
-def test_the_token_is_in_no_error_no_log_and_no_span(serve, recorder, mount):
+def test_token_is_in_no_error_log_or_span(serve, recorder, mount):
     publisher, collector = recorder(), recorder()
     publisher.status = 401
     mount.write("header.first.signature")

@@ -1,4 +1,4 @@
-"""Traces: what arrives at the collector and what is passed on to whom a handler calls."""
+"""Traces: the spans at the collector and the context in a handler's requests."""
 
 import re
 import sys
@@ -31,7 +31,7 @@ CLIENTS = {
 
 
 def traced(serve, collector, source, target="", headers=W3C, runtime="python312", paths=("/",)):
-    """Run a handler for requests and end it, so that its spans have arrived."""
+    """Run a handler for requests and end the server, so that all spans have arrived."""
     environment = {"TRACE_COLLECTOR_ENDPOINT": collector.address + "/v1/traces", "TARGET": target}
     server = serve(source, **{**LEGACY, "FUNC_RUNTIME": runtime}, **environment).listening()
     answers = [server.request(path=path, headers=headers) for path in paths]
@@ -80,7 +80,7 @@ def test_a_failure_is_an_error_of_the_span(serve, recorder):
     assert (attributes(span)["error"], attributes(span)["error.type"]) == ("x", "ValueError")
 
 
-def test_an_answer_that_is_no_json_is_an_error_of_the_span(serve, recorder):
+def test_response_that_is_not_json_is_an_error_of_the_span(serve, recorder):
     [answer], [span] = traced(serve, recorder(), "def main(event, context):\n    return {'a': {1}}\n")
     assert (answer.status, answer.text) == (500, "Internal server error")
     assert span["status"]["code"] == 2
@@ -89,7 +89,7 @@ def test_an_answer_that_is_no_json_is_an_error_of_the_span(serve, recorder):
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("early", [True, False], ids=["imported at load", "imported in the call"])
-def test_whom_a_handler_calls_is_in_the_trace(serve, recorder, client, early):
+def test_requests_of_a_handler_are_in_the_trace(serve, recorder, client, early):
     target = recorder()
     source = CLIENT.format(statement=CLIENTS[client])
     if early:
@@ -205,7 +205,7 @@ TRACERS = {
 
 
 @pytest.mark.parametrize("name", TRACERS)
-def test_the_handlers_spans_are_between_the_calls_and_those_of_whom_it_calls(serve, recorder, name):
+def test_handlers_spans_are_between_the_calls_span_and_its_servers_spans(serve, recorder, name):
     runtime, arguments, tracer, imports = TRACERS[name]
     target = recorder()
     source = SPAN.format(imports=imports, arguments=arguments, tracer=tracer)
@@ -232,7 +232,7 @@ def test_a_tracer_is_usable_without_a_collector(serve, recorder, name):
     assert target.requests[0][1]["traceparent"] == W3C["traceparent"]
 
 
-def test_a_collector_that_is_not_there_does_no_harm(serve):
+def test_missing_collector_does_not_affect_calls(serve):
     source = "def main(event, context):\n    return 'x'\n"
     server = serve(source, **LEGACY, TRACE_COLLECTOR_ENDPOINT="http://127.0.0.1:1/v1/traces").listening()
     assert server.request().text == "x"

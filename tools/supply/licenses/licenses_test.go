@@ -68,8 +68,8 @@ func TestUnknownForbiddenOrMissingLicenceIsReported(t *testing.T) {
 		"forbidden for the package only":        {files: map[string]string{"LICENSE": isc, "inner/LICENSE": agpl}, want: []string{"inner/LICENSE is under AGPL-3.0"}},
 		"forbidden for an unused package":       {files: map[string]string{"LICENSE": isc, "unused/LICENSE": agpl}},
 		"forbidden beside permissive":           {files: map[string]string{"LICENSE-ISC": isc, "LICENSE-AGPL": agpl}, want: []string{"LICENSE-AGPL is under AGPL-3.0"}},
-		"no licence that is known":              {files: map[string]string{"LICENSE.md": own}, want: []string{"LICENSE.md is no licence that is known"}},
-		"a known licence with additional rules": {files: map[string]string{"LICENSE": isc + own + own + own + own + own + own}, want: []string{"LICENSE is no licence that is known"}},
+		"an unknown licence":                    {files: map[string]string{"LICENSE.md": own}, want: []string{"LICENSE.md is not a known licence"}},
+		"a known licence with additional rules": {files: map[string]string{"LICENSE": isc + own + own + own + own + own + own}, want: []string{"LICENSE is not a known licence"}},
 		"source code called license":            {files: map[string]string{"LICENSE": isc, "inner/license.go": "package inner\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestExceptionAppliesToItsModuleLicenceAndPackages(t *testing.T) {
 	}{
 		"all of it":            {func(*exception) {}, ""},
 		"not this licence":     {func(e *exception) { e.licences = []string{"GPL-3.0"} }, "is under " + id},
-		"not this text":        {func(e *exception) { e.unrecognized = nil }, "COPYING is no licence"},
+		"not this text":        {func(e *exception) { e.unrecognized = nil }, "COPYING is not a known licence"},
 		"for another package":  {func(e *exception) { e.packages = []string{used + "/unused"} }, "package " + used + "/inner is in a binary"},
 		"for the whole module": {func(e *exception) { e.packages = nil }, ""},
 	} {
@@ -113,7 +113,7 @@ func TestExceptionAppliesToItsModuleLicenceAndPackages(t *testing.T) {
 		}
 		require.ErrorContains(t, err, tc.want, name)
 	}
-	require.ErrorContains(t, judgeAll(all, map[string]exception{used: full, "example.com/gone": {}}), "example.com/gone has an exception and is in no binary")
+	require.ErrorContains(t, judgeAll(all, map[string]exception{used: full, "example.com/gone": {}}), "example.com/gone has an exception and is not in any binary")
 }
 
 func TestNoticesContainEachTextAndAreReproducible(t *testing.T) {

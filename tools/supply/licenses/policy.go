@@ -53,7 +53,7 @@ func (e exception) packagesBeyond(where string, compiled []string) (problems []e
 
 func (e exception) judge(where string, read file) (problems []error) {
 	if !read.known && !slices.Contains(e.unrecognized, read.name) {
-		return []error{fmt.Errorf("%s: %s is no licence that is known (%s): read it, and add an exception to tools/supply/licenses",
+		return []error{fmt.Errorf("%s: %s is not a known licence (%s): read it, and add an exception to tools/supply/licenses",
 			where, read.name, strings.Join(read.licences, ", "))}
 	}
 	for _, id := range read.licences {

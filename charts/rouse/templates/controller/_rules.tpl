@@ -1,6 +1,6 @@
 {{/* The rights of the controllers in the cluster. */}}
 
-{{/* What each of them needs. */}}
+{{/* The rights that every controller needs. */}}
 {{- define "rouse.sharedRules" -}}
 - apiGroups: [serverless.kyma-project.io]
   resources: [functions]
@@ -9,7 +9,7 @@
   resources: [services]
   verbs: [get, list, watch]
 - apiGroups: [apiextensions.k8s.io]
-  resources: [customresourcedefinitions] # whether KEDA is there
+  resources: [customresourcedefinitions] # to detect KEDA
   resourceNames: [scaledobjects.keda.sh]
   verbs: [get, list, watch]
 - apiGroups: ["", events.k8s.io]
@@ -25,7 +25,7 @@
 - apiGroups: [serverless.kyma-project.io]
   resources: [functions/finalizers] # owner references that block deletion
   verbs: [update]
-# The objects that the controller makes of Functions.
+# The objects that the controller creates for Functions.
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]
@@ -47,31 +47,31 @@
   resources: [jobs] # builds
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
-  resources: [secrets] # input of builds and credentials of registries, beside each Function; what is read see below
+  resources: [secrets] # input of builds and credentials of registries, in each Function's namespace; see below for the rights to read
   verbs: [create, patch, delete]
 # Read access: why a Function's pod does not start, earlier versions, and the size of the cluster.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch]
 - apiGroups: [""]
-  resources: [events] # why there is no pod of a build
+  resources: [events] # the reason why a build has no pod
   verbs: [list]
 - apiGroups: [apps]
-  resources: [replicasets] # and which images they need
+  resources: [replicasets] # and their images
   verbs: [get, list, watch]
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list]
 - apiGroups: [""]
-  resources: [namespaces] # metadata: whose images are whose, also when one comes again under its name, and whether one is being deleted
+  resources: [namespaces] # metadata: the owners of images, also after a namespace is created again under its name, and deletions in progress
   verbs: [get, list, watch]
-# Metadata for all; the content only of those that Functions or their builds name.
+# Metadata for all; the content only of objects that Functions or their builds name.
 - apiGroups: [""]
   resources: [configmaps, secrets]
   verbs: [get, list, watch]
 {{- end -}}
 
-{{/* Those of the controllers of Subscriptions, APIRules and activators, and of what looks after the versions of resources. */}}
+{{/* The rights of the controllers of Subscriptions, APIRules, activators, and stored versions of resources. */}}
 {{- define "rouse.eventingRules" -}}
 - apiGroups: [eventing.kyma-project.io]
   resources: [subscriptions]
@@ -81,7 +81,7 @@
   verbs: [patch]
 {{- if eq (include "rouse.servesV1alpha1" .) "true" }}
 - apiGroups: [serverless.kyma-project.io]
-  resources: [functions] # the repository of one that names a GitRepository
+  resources: [functions] # the repositories of Functions with a GitRepository
   verbs: [patch]
 - apiGroups: [serverless.kyma-project.io]
   resources: [gitrepositories]
@@ -96,13 +96,13 @@
   verbs: [patch]
 {{- end }}
 - apiGroups: [discovery.k8s.io]
-  resources: [endpointslices] # those that list activators; of others which pods and gateways are ready
+  resources: [endpointslices] # of activators, and to read ready pods and gateways
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [discovery.k8s.io]
-  resources: [endpointslices/restricted] # OpenShift asks for it where addresses are those of pods
+  resources: [endpointslices/restricted] # OpenShift requires it for addresses of pods
   verbs: [create]
 - apiGroups: [apiextensions.k8s.io]
-  resources: [customresourcedefinitions] # in which versions objects may be stored
+  resources: [customresourcedefinitions] # their stored versions
   resourceNames:
     - functions.serverless.kyma-project.io
     - subscriptions.eventing.kyma-project.io
@@ -114,7 +114,7 @@
   resources: [httproutes]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [gateway.networking.k8s.io]
-  resources: [gateways] # which hosts they have
+  resources: [gateways] # their hosts
   verbs: [get, list, watch]
 {{- end }}
 {{- end -}}

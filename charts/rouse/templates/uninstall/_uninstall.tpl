@@ -13,8 +13,8 @@ helm.sh/hook: post-delete
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
 {{- end -}}
 
-{{/* When the operator's Function controllers are taken away: with the release, or with the operator alone. Empty: not at all. Only Helm itself can
-look up what is there. */}}
+{{/* When the operator's Function controllers are removed: with the release, or with the operator alone. Empty: never. Only Helm itself can
+look up existing objects. */}}
 {{- define "rouse.leaves" -}}
 {{- if eq (include "rouse.operated" .) "true" -}}
 post-delete
