@@ -151,12 +151,6 @@ type Repository struct {
 	Owner string
 }
 
-// CheckURL reports whether a repository's URL can be read at all.
-func CheckURL(url string) error {
-	_, err := Repository{URL: url}.endpoint(dialguard.Guard{})
-	return err
-}
-
 func (r Repository) endpoint(guard dialguard.Guard) (*transport.Endpoint, error) {
 	refuse := func(why string) error {
 		return &Error{Kind: InvalidURL, Message: "the URL " + r.redacted() + " " + why +
