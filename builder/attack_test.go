@@ -217,7 +217,7 @@ func TestALayerHoldsNothingButTheFunctionsDirectory(t *testing.T) {
 	odd := tar.Header{Typeflag: tar.TypeReg, Name: "kubeless/./a", Mode: 0o6777, Uid: 7, Uname: "x", PAXRecords: map[string]string{"SCHILY.xattr.security.capability": "x"}}
 	packed, err := readLayer(io.MultiReader(bytes.NewReader(archive(odd)), strings.NewReader(handoverEnd)), "/kubeless", filepath.Join(t.TempDir(), "layer"), 0)
 	require.NoError(t, err)
-	require.Contains(t, output(t, "/", "tar", "--utc", "--numeric-owner", "-tvzf", packed.file), "-rwxr-xr-x 0/0")
+	require.Contains(t, printed(t, "/", "tar", "--utc", "--numeric-owner", "-tvzf", packed.file), "-rwxr-xr-x 0/0")
 }
 
 func TestPushEndsWhenInstallHandsNoLayerOver(t *testing.T) {

@@ -83,7 +83,7 @@ func TestALayerBelongsToRootAndCanBeReadByAll(t *testing.T) {
 	require.NoError(t, os.Chmod(filepath.Join(dir, "handler.js"), 0o600))
 	require.NoError(t, os.Symlink("handler.js", filepath.Join(dir, "index.js")))
 	packed := packLayer(t, dir, "/kubeless")
-	lines := strings.Split(output(t, dir, "tar", "--utc", "--numeric-owner", "-tvzf", packed.file), "\n")
+	lines := strings.Split(printed(t, dir, "tar", "--utc", "--numeric-owner", "-tvzf", packed.file), "\n")
 	require.Contains(t, lines[0], "drwxr-xr-x 0/0")
 	require.Contains(t, lines[0], "1970-01-01 00:00 kubeless/")
 	all := strings.Join(lines, "\n")
@@ -165,7 +165,7 @@ print(requests.__version__, code[4], marshal.loads(code[16:]).co_filename)`},
 				task, err := taskOf(plan)
 				require.NoError(t, err)
 				dir := filepath.Join(root, task.language.FunctionDir)
-				require.Equal(t, tc.want, output(t, dir, tc.try...))
+				require.Equal(t, tc.want, printed(t, dir, tc.try...))
 			}
 			require.Equal(t, digests[0], digests[1])
 		})

@@ -1,7 +1,6 @@
 package builder
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/buildplan"
 	"github.com/rouse-run/rouse/internal/registry"
+	"github.com/rouse-run/rouse/internal/testing/output"
 	"github.com/rouse-run/rouse/internal/testing/registrytest"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
@@ -59,8 +59,8 @@ func TestMain(m *testing.M) {
 type job struct {
 	o      Options
 	git    Git
-	output *synchronized
-	log    *synchronized
+	output *output.Buffer
+	log    *output.Buffer
 }
 
 func newJob(t *testing.T, plan buildplan.Plan) *job {
@@ -72,7 +72,7 @@ func newJob(t *testing.T, plan buildplan.Plan) *job {
 			Packages: filepath.Join(root, "packages"), Handover: shortDir(t), Work: filepath.Join(root, "work"), Cache: packages,
 			Function: filepath.Join(root, "function"),
 		},
-		output: &synchronized{}, log: &synchronized{},
+		output: &output.Buffer{}, log: &output.Buffer{},
 	}
 	for _, dir := range []string{j.o.Input, j.o.Source, j.o.Registry, j.o.Packages, j.o.Work, j.o.Function} {
 		require.NoError(t, os.Mkdir(dir, 0o755))
@@ -246,29 +246,12 @@ func unpack(t *testing.T, image v1.Image) string {
 	return root
 }
 
-// output of a program that must succeed.
-func output(t *testing.T, dir string, line ...string) string {
+// printed returns the output of a program that must succeed.
+func printed(t *testing.T, dir string, line ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), line[0], line[1:]...)
 	command.Dir = dir
 	text, err := command.CombinedOutput()
 	require.NoError(t, err, string(text))
 	return strings.TrimSpace(string(text))
-}
-
-type synchronized struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *synchronized) Write(text []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(text)
-}
-
-func (s *synchronized) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
 }

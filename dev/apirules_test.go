@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dev/manifest"
+	"github.com/rouse-run/rouse/internal/testing/output"
 )
 
 const apiRulesTimeout = time.Minute
@@ -238,7 +239,7 @@ func TestChangedAPIRuleTakesEffectAtOnce(t *testing.T) {
 
 func TestARunWithAnAPIRuleThatIsNotServedFails(t *testing.T) {
 	t.Parallel()
-	directory, out := t.TempDir(), &output{}
+	directory, out := t.TempDir(), &output.Buffer{}
 	write(t, directory, "fn.yaml", greeter(prints("up")))
 	write(t, directory, "apirule.yaml", strings.Replace(exposes, "gateway: kyma-system/kyma-gateway", "timeout: 5", 1))
 	write(t, directory, "event.json", `{"specversion":"1.0","id":"1","source":"shop","type":"order.received","data":{"id":"1"}}`)
@@ -251,7 +252,7 @@ func TestARunWithAnAPIRuleThatIsNotServedFails(t *testing.T) {
 
 func TestRunWithAClosedRuleContinuesAndPrintsItsURL(t *testing.T) {
 	t.Parallel()
-	directory, out := t.TempDir(), &output{}
+	directory, out := t.TempDir(), &output.Buffer{}
 	write(t, directory, "fn.yaml", greeter(prints("up")))
 	write(t, directory, "apirule.yaml", strings.Replace(exposes, "noAuth: true", "extAuth: {authorizers: [oauth2-proxy]}", 1))
 	write(t, directory, "event.json", `{"specversion":"1.0","id":"1","source":"shop","type":"order.received","data":{"id":"1"}}`)

@@ -1,7 +1,6 @@
 package dev
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +19,7 @@ import (
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
+	"github.com/rouse-run/rouse/internal/testing/output"
 )
 
 // roleDirectory, roleState and roleCache make the test binary run local mode.
@@ -59,38 +58,20 @@ const (
 	received     = orders + "/events/order-received.json"
 )
 
-// output is a buffer for concurrent use.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-// fixture is a local mode in this process.
+// fixture is a local mode that runs in this process.
 type fixture struct {
 	instance.Instance
 
 	state string
-	out   *output
-	stop  func() error // and waits for the end
+	out   *output.Buffer
+	stop  func() error // and wait
 }
 
 // run starts a local mode and waits until it announces itself.
 func run(t *testing.T, directory string, change ...func(*Options)) *fixture {
 	t.Helper()
 	o := DefaultOptions()
-	w := &fixture{out: &output{}}
+	w := &fixture{out: &output.Buffer{}}
 	o.Directory, o.State, o.Plain, o.Out = directory, t.TempDir(), true, w.out
 	for _, c := range change {
 		c(&o)

@@ -22,6 +22,7 @@ import (
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
+	"github.com/rouse-run/rouse/internal/testing/output"
 )
 
 func TestAChainWakesAndGoesBackToSleep(t *testing.T) {
@@ -42,7 +43,7 @@ func TestAChainWakesAndGoesBackToSleep(t *testing.T) {
 
 func TestRunWithOnceAccountsForEveryDelivery(t *testing.T) {
 	t.Parallel()
-	out := &output{}
+	out := &output.Buffer{}
 	o := DefaultOptions()
 	o.Directory, o.State, o.Out, o.Once, o.Publish = orders, t.TempDir(), out, true, []string{received}
 	for range 2 { // the second run must not use state of the first
@@ -91,7 +92,7 @@ func TestRunWithOnceFailsWithTheEventOrFunctionThatFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			directory, out := t.TempDir(), &output{}
+			directory, out := t.TempDir(), &output.Buffer{}
 			write(t, directory, "fn.yaml", tc.manifest)
 			write(t, directory, "event.json", `{"specversion":"1.0","id":"1","source":"shop","type":"`+tc.kind+`","data":{"id":"1"}}`)
 			o := DefaultOptions()
@@ -351,7 +352,7 @@ func TestStoppedLocalModeLeavesNoProcess(t *testing.T) {
 			write(t, directory, "fn.yaml", greeter(source))
 			command := exec.CommandContext(t.Context(), os.Args[0])
 			command.Env = append(os.Environ(), roleDirectory+"="+directory, roleState+"="+state)
-			out := &output{}
+			out := &output.Buffer{}
 			command.Stdout, command.Stderr = out, out
 			require.NoError(t, command.Start())
 			t.Cleanup(func() { _ = command.Process.Kill() })
@@ -432,7 +433,7 @@ func (w *fixture) backlog(t *testing.T, name string) uint64 {
 
 func TestSlowStartIsReported(t *testing.T) {
 	t.Parallel()
-	out := &output{}
+	out := &output.Buffer{}
 	failed := errors.New("disk full")
 	require.ErrorIs(t, reportIfSlow(out, time.Millisecond, "starting NATS", func() error {
 		await(t, "it is reported", func() bool { return out.String() != "" })
@@ -440,7 +441,7 @@ func TestSlowStartIsReported(t *testing.T) {
 	}), failed)
 	require.Regexp(t, `^\S+ rouse    starting NATS\n$`, out.String())
 
-	quick := &output{}
+	quick := &output.Buffer{}
 	require.NoError(t, reportIfSlow(quick, time.Hour, "starting NATS", func() error { return nil }))
 	require.Empty(t, quick.String())
 }

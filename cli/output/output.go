@@ -108,9 +108,6 @@ func StyleOf(w io.Writer) Style {
 	return Style{on: IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
-// Colored returns a style that always colours.
-func Colored() Style { return Style{on: true} }
-
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w any) bool {
 	file, ok := w.(*os.File)

@@ -12,8 +12,8 @@ import (
 func TestColumnsAreAlignedByTheirVisibleWidth(t *testing.T) {
 	t.Parallel()
 	table := NewTable("NAME", "STATE", "NOTE")
-	table.Row("pricing", Colored().Good("ready"), "fine")
-	table.Row("価格", Colored().Bad("failing"), "moves\nthe \x1b[2Jcursor\u202e")
+	table.Row("pricing", Style{on: true}.Good("ready"), "fine")
+	table.Row("価格", Style{on: true}.Bad("failing"), "moves\nthe \x1b[2Jcursor\u202e")
 	table.Row("a", "", "")
 	var out bytes.Buffer
 	require.NoError(t, table.Flush(&out))

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -20,11 +19,9 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/rouse-run/rouse/charts"
 	"github.com/rouse-run/rouse/controller/activator"
@@ -126,31 +123,12 @@ func setUpEventing(ctx context.Context, manager ctrl.Manager, conn *broker.Conn,
 
 // newManager creates the manager. Checks may be added until it starts.
 func newManager(o *options, checks map[string]healthz.Checker) (ctrl.Manager, error) {
-	rest, scheme, err := kube.Cluster()
-	if err != nil {
-		return nil, err
-	}
 	cached := function.CacheObjects()
 	maps.Copy(cached, activator.CacheObjects())
 	maps.Copy(cached, subscription.CacheObjects())
-	health := &healthz.Handler{Checks: checks}
-	manager, err := ctrl.NewManager(rest, ctrl.Options{
-		Scheme: scheme,
-		Cache:  cache.Options{ByObject: cached, DefaultTransform: transform},
-		Metrics: metricsserver.Options{
-			BindAddress: o.metricsAddress,
-			ExtraHandlers: map[string]http.Handler{
-				"/healthz": http.StripPrefix("/healthz", health),
-				"/readyz":  http.StripPrefix("/readyz", health),
-			},
-		},
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              o.leaderElectLease,
-		LeaderElectionNamespace:       o.leaderElectNamespace,
-		LeaderElectionReleaseOnCancel: true, // the process exits right after
-	})
+	manager, err := kube.NewManager(o.manager, cache.Options{ByObject: cached, DefaultTransform: transform}, checks)
 	if err != nil {
-		return nil, fmt.Errorf("create the manager: %w", err)
+		return nil, err
 	}
 	if err := daemon.RegisterBuild(metrics.Registry); err != nil {
 		return nil, err
@@ -313,13 +291,9 @@ func (everywhere) NeedLeaderElection() bool { return false }
 // makeCredentials writes the missing Secrets of an installation.
 func makeCredentials(ctx context.Context, o *credentials.Options, log logr.Logger) error {
 	kube.SetLogger(log)
-	rest, scheme, err := kube.Cluster()
+	objects, err := kube.NewClient()
 	if err != nil {
 		return err
-	}
-	objects, err := client.New(rest, client.Options{Scheme: scheme})
-	if err != nil {
-		return fmt.Errorf("create a client: %w", err)
 	}
 	return credentials.Make(ctx, objects, o, log)
 }

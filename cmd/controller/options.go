@@ -15,6 +15,7 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/flags"
+	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 )
 
@@ -30,37 +31,32 @@ const (
 var allControllers = []string{functions, activators, apiRules, subscriptions}
 
 type options struct {
-	controllers          []string
-	function             function.Options
-	activation           activator.Options
-	exposure             apirules.Options
-	registry             images.RegistryOptions
-	git                  gitpoll.Options
-	images               images.Options
-	caBundle             string
-	deniedCIDRs          []string
-	subscription         subscription.Options
-	conversion           conversion.Options
-	broker               broker.Options
-	metricsAddress       string
-	leaderElect          bool
-	leaderElectNamespace string
-	leaderElectLease     string
-	settings             settingswatch.Options
+	controllers  []string
+	function     function.Options
+	activation   activator.Options
+	exposure     apirules.Options
+	registry     images.RegistryOptions
+	git          gitpoll.Options
+	images       images.Options
+	caBundle     string
+	deniedCIDRs  []string
+	subscription subscription.Options
+	conversion   conversion.Options
+	broker       broker.Options
+	manager      kube.ManagerOptions
+	settings     settingswatch.Options
 }
 
 func defaultOptions() *options {
 	o := &options{
-		function:       function.DefaultOptions(),
-		registry:       images.DefaultRegistryOptions(),
-		git:            gitpoll.DefaultOptions(),
-		images:         images.DefaultOptions(),
-		subscription:   subscription.DefaultOptions(),
-		broker:         broker.DefaultOptions(),
-		metricsAddress: ":9090",
-
-		controllers:      allControllers,
-		leaderElectLease: "rouse-controller",
+		function:     function.DefaultOptions(),
+		registry:     images.DefaultRegistryOptions(),
+		git:          gitpoll.DefaultOptions(),
+		images:       images.DefaultOptions(),
+		subscription: subscription.DefaultOptions(),
+		broker:       broker.DefaultOptions(),
+		manager:      kube.ManagerOptions{MetricsAddress: ":9090", Lease: "rouse-controller"},
+		controllers:  allControllers,
 	}
 	o.broker.Name = "rouse-controller"
 	return o
@@ -68,10 +64,8 @@ func defaultOptions() *options {
 
 // Flags implements flags.Options. Values are checked that the controllers of this process use.
 func (o *options) Flags(fs *flags.Set) {
-	fs.String(&o.metricsAddress, "metrics-address", "address of /metrics, /healthz and /readyz")
-	fs.Bool(&o.leaderElect, "leader-elect", "let one of several replicas work at a time")
-	fs.String(&o.leaderElectNamespace, "leader-elect-namespace", "namespace of the lease; that of the pod when empty")
-	fs.String(&o.leaderElectLease, "leader-elect-lease",
+	o.manager.Flags(fs)
+	fs.String(&o.manager.Lease, "leader-elect-lease",
 		"name of the lease: that of all processes which run the same controllers").NotEmpty()
 	known := strings.Join(allControllers, ", ")
 	fs.Strings(&o.controllers, "controllers", "which controllers run in this process, of "+known)

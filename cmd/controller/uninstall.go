@@ -39,13 +39,9 @@ func (o *uninstallOptions) Flags(fs *flags.Set) {
 // uninstall deletes what the options select and waits until it is gone.
 func uninstall(ctx context.Context, o *uninstallOptions, log logr.Logger) error {
 	kube.SetLogger(log)
-	rest, scheme, err := kube.Cluster()
+	objects, err := kube.NewClient()
 	if err != nil {
 		return err
-	}
-	objects, err := client.New(rest, client.Options{Scheme: scheme})
-	if err != nil {
-		return fmt.Errorf("create a client: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()

@@ -6,17 +6,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"time"
 
 	"github.com/go-logr/logr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/rouse-run/rouse/controller/serverless"
 	"github.com/rouse-run/rouse/controller/serverless/resources"
@@ -46,8 +42,12 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	manager, err := newManager(o, installation)
+	manager, err := kube.NewManager(o.manager, cache.Options{ByObject: serverless.CacheObjects(installation)},
+		map[string]healthz.Checker{"ping": healthz.Ping})
 	if err != nil {
+		return err
+	}
+	if err := daemon.RegisterBuild(metrics.Registry); err != nil {
 		return err
 	}
 	if err := serverless.Setup(manager, installation); err != nil {
@@ -56,49 +56,17 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	return manager.Start(ctx)
 }
 
-func newManager(o *options, installation *resources.Installation) (ctrl.Manager, error) {
-	rest, scheme, err := kube.Cluster()
-	if err != nil {
-		return nil, err
-	}
-	health := &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}
-	manager, err := ctrl.NewManager(rest, ctrl.Options{
-		Scheme: scheme,
-		Cache:  cache.Options{ByObject: serverless.CacheObjects(installation)},
-		Metrics: metricsserver.Options{
-			BindAddress: o.metricsAddress,
-			ExtraHandlers: map[string]http.Handler{
-				"/healthz": http.StripPrefix("/healthz", health),
-				"/readyz":  http.StripPrefix("/readyz", health),
-			},
-		},
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "rouse-operator",
-		LeaderElectionNamespace:       o.leaderElectNamespace,
-		LeaderElectionReleaseOnCancel: true, // the process exits right after
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make the manager: %w", err)
-	}
-	return manager, daemon.RegisterBuild(metrics.Registry)
-}
-
 type options struct {
-	serverless           serverless.Options
-	metricsAddress       string
-	leaderElect          bool
-	leaderElectNamespace string
+	serverless serverless.Options
+	manager    kube.ManagerOptions
 }
 
-func defaultOptions() *options { return &options{metricsAddress: ":9090"} }
+func defaultOptions() *options {
+	return &options{manager: kube.ManagerOptions{MetricsAddress: ":9090", Lease: "rouse-operator"}}
+}
 
 // Flags implements flags.Options.
-func (o *options) Flags(fs *flags.Set) {
-	fs.String(&o.metricsAddress, "metrics-address", "address of /metrics, /healthz and /readyz")
-	fs.Bool(&o.leaderElect, "leader-elect", "let one of several replicas work at a time")
-	fs.String(&o.leaderElectNamespace, "leader-elect-namespace", "namespace of the lease; that of the pod when empty")
-	o.serverless.Flags(fs)
-}
+func (o *options) Flags(fs *flags.Set) { fs.Add(&o.manager, &o.serverless) }
 
 // readInstallation reads the chart's description of the installation.
 func (o *options) readInstallation() (*resources.Installation, error) {
@@ -132,13 +100,9 @@ func (o *uninstallOptions) Flags(fs *flags.Set) {
 
 func uninstall(ctx context.Context, o *uninstallOptions, log logr.Logger) error {
 	kube.SetLogger(log)
-	rest, scheme, err := kube.Cluster()
+	objects, err := kube.NewClient()
 	if err != nil {
 		return err
-	}
-	objects, err := client.New(rest, client.Options{Scheme: scheme})
-	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()

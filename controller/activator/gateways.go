@@ -125,17 +125,12 @@ const (
 	maxMisses = 2
 )
 
-// health probes a gateway.
-type health interface {
-	Works(ctx context.Context, address string) error
-}
-
 // prober finds gateways that Kubernetes reports as ready and that do not answer, as on a failed node. A gateway is lost
 // within two seconds and back with its first answer.
 type prober struct {
 	reader  client.Reader
 	service types.NamespacedName
-	health  health
+	health  *caller
 	changed func(context.Context) // called when a gateway is lost or back
 	log     logr.Logger
 

@@ -47,11 +47,6 @@ const (
 	batchTimeout = 10 * time.Second
 )
 
-// Registry finds the internal registry.
-type Registry interface {
-	Default(ctx context.Context) (*Location, error)
-}
-
 // Builds excludes the builds of a Function.
 type Builds interface {
 	// Between runs do while no build of a Function runs, and lets none of it start meanwhile. It returns false without
@@ -59,19 +54,12 @@ type Builds interface {
 	Between(ctx context.Context, fn types.NamespacedName, do func() error) (done bool, err error)
 }
 
-// store is the part of a registry client that the collector needs.
-type store interface {
-	Repositories(ctx context.Context) ([]string, error)
-	Tags(ctx context.Context, repository string) ([]string, error)
-	Digest(ctx context.Context, repository, tag string) (digest string, found bool, err error)
-	DeleteTag(ctx context.Context, repository, tag string) error
-}
-
 // Deps are the dependencies of a Collector.
 type Deps struct {
 	// Live bypasses the cache.
-	Live       client.Reader
-	Registry   Registry
+	Live client.Reader
+	// Registry finds the internal registry.
+	Registry   *Resolver
 	Builds     Builds
 	Registerer prometheus.Registerer
 	Log        logr.Logger
@@ -126,7 +114,7 @@ func (c *Collector) collect(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	images := store(where.Images())
+	images := where.Images()
 	repositories, err := images.Repositories(ctx)
 	if err != nil {
 		return fmt.Errorf("list the repositories: %w", err)
@@ -160,7 +148,7 @@ func (c *Collector) collect(ctx context.Context) error {
 }
 
 // take lists the tags of a repository, or examines some of them.
-func (c *Collector) take(ctx context.Context, images store, used needs, next part, turns *fair.Queue[part]) error {
+func (c *Collector) take(ctx context.Context, images *registry.Client, used needs, next part, turns *fair.Queue[part]) error {
 	if next.tags != nil {
 		return c.look(ctx, images, used, next)
 	}
@@ -180,7 +168,7 @@ func (c *Collector) take(ctx context.Context, images store, used needs, next par
 }
 
 // look finds the images of some tags, and deletes those that have been unused for the grace period.
-func (c *Collector) look(ctx context.Context, images store, used needs, tags part) error {
+func (c *Collector) look(ctx context.Context, images *registry.Client, used needs, tags part) error {
 	held, err := inventoryOf(ctx, images, tags)
 	if err != nil {
 		return err
@@ -204,7 +192,7 @@ func (c *Collector) look(ctx context.Context, images store, used needs, tags par
 
 // delete deletes the tags of images that are still unused: a build that ended meanwhile may have pushed one again. A
 // tag that points to another image now stays.
-func (c *Collector) delete(ctx context.Context, images store, expired inventory, in ...client.ListOption) error {
+func (c *Collector) delete(ctx context.Context, images *registry.Client, expired inventory, in ...client.ListOption) error {
 	used, err := usage(ctx, c.deps.Live, c.deps.RuntimeImages, in...)
 	if err != nil {
 		return err
@@ -227,7 +215,7 @@ func (c *Collector) delete(ctx context.Context, images store, expired inventory,
 }
 
 // inventoryOf returns the images that the tags point to.
-func inventoryOf(ctx context.Context, images store, tags part) (inventory, error) {
+func inventoryOf(ctx context.Context, images *registry.Client, tags part) (inventory, error) {
 	held := inventory{}
 	for _, tag := range tags.tags {
 		digest, found, err := images.Digest(ctx, tags.repository, tag)

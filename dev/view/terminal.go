@@ -44,11 +44,7 @@ func Terminal(ctx context.Context, source Source, in io.Reader, out io.Writer) e
 	return live{environment: environment(os.Environ()), location: time.Local}.run(ctx, source, in, out)
 }
 
-// Capable reports whether out is a terminal that can show the live view.
-func Capable(out io.Writer) bool {
-	return capable(out, environment(os.Environ()))
-}
-
+// capable reports whether out is a terminal that can show the live view.
 func capable(out io.Writer, env environment) bool {
 	file, ok := out.(term.File)
 	name := env.Getenv("TERM")

@@ -21,6 +21,7 @@ var short = map[string]string{
 	"eventbridge/replica":            "eventbridge's own tests import jetstream, so neither of them can make both",
 	"internal/applyconfig":           "pure builders of two controllers import it",
 	"internal/testing/never":         "tests of packages that loopback imports use it",
+	"internal/testing/output":        "tests of packages with nothing else in common read output while it is written",
 	"runtimes/golang/function/crash": "a build imports it before everything else of a Function",
 	"runtimes/languages":             "the languages import what it would join",
 }

@@ -151,12 +151,6 @@ type Repository struct {
 	Owner string
 }
 
-// CheckURL returns an error for a repository URL of an unsupported form.
-func CheckURL(url string) error {
-	_, err := Repository{URL: url}.endpoint(dialguard.Guard{})
-	return err
-}
-
 func (r Repository) endpoint(guard dialguard.Guard) (*transport.Endpoint, error) {
 	refuse := func(why string) error {
 		return &Error{Kind: InvalidURL, Message: "the URL " + r.redacted() + " " + why +

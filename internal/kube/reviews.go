@@ -16,15 +16,11 @@ type Reviews struct{ client client.Client }
 
 // NewReviews returns Reviews with a client of its own for the cluster that the pod runs in, or that KUBECONFIG names.
 func NewReviews() (*Reviews, error) {
-	rest, scheme, err := Cluster()
+	objects, err := NewClient()
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(rest, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("make a client for reviews: %w", err)
-	}
-	return &Reviews{client: c}, nil
+	return &Reviews{client: objects}, nil
 }
 
 // ReviewsBy returns Reviews that use an existing client.

@@ -2,7 +2,6 @@ package differential
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -25,7 +24,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +31,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/internal/testing/output"
 )
 
 // startTimeout is long, as a machine under load compiles hundreds of expressions slowly.
@@ -41,7 +40,7 @@ const startTimeout = time.Minute
 // envoy is a process that ends with the test.
 type envoy struct {
 	command *exec.Cmd
-	output  outputBuffer
+	output  output.Buffer
 	ended   chan struct{}
 }
 
@@ -97,23 +96,6 @@ func guard(line []string) []string {
 		return line
 	}
 	return append([]string{setpriv, "--pdeathsig", "KILL", "--"}, line...)
-}
-
-type outputBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *outputBuffer) Write(text []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(text)
-}
-
-func (b *outputBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // issuer publishes its keys and signs tokens with them.

@@ -1,7 +1,6 @@
 package settingswatch
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -32,6 +31,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube/watch"
 	"github.com/rouse-run/rouse/internal/settings"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
+	"github.com/rouse-run/rouse/internal/testing/output"
 )
 
 const (
@@ -55,34 +55,16 @@ type fixture struct {
 	watcher   *Watcher
 	registry  *prometheus.Registry
 	log       *daemon.Log
-	out       *output
+	out       *output.Buffer
 
 	mu   sync.Mutex
 	last *settings.Settings
 }
 
-// output is a log that may be read while it is written.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(line []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(line)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
 func start(t *testing.T, objects ...*corev1.ConfigMap) *fixture {
 	t.Helper()
 	env := cluster.Environment(t)
-	f := &fixture{Client: env.Client, t: t, namespace: env.Namespace(t), registry: prometheus.NewRegistry(), out: &output{}}
+	f := &fixture{Client: env.Client, t: t, namespace: env.Namespace(t), registry: prometheus.NewRegistry(), out: &output.Buffer{}}
 	f.restrict(env.Config)
 	for _, object := range objects {
 		object.Namespace = f.namespace

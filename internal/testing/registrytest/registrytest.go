@@ -1,7 +1,6 @@
 package registrytest
 
 import (
-	"bytes"
 	"context"
 	"encoding/pem"
 	"fmt"
@@ -24,6 +23,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/rouse-run/rouse/internal/testing/loopback"
+	"github.com/rouse-run/rouse/internal/testing/output"
 )
 
 // Option configures the registry before it starts.
@@ -200,7 +200,7 @@ type settings struct {
 type process struct {
 	address string
 	store   string
-	output  syncBuffer
+	output  output.Buffer
 	command *exec.Cmd
 	ended   chan struct{}
 }
@@ -306,21 +306,4 @@ func confine(store string, space int64, line []string) []string {
 func canConfine(ctx context.Context, dir string) bool {
 	line := confine(dir, 1<<20, []string{"true"})
 	return exec.CommandContext(ctx, line[0], line[1:]...).Run() == nil
-}
-
-type syncBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *syncBuffer) Write(text []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(text)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
