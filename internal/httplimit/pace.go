@@ -88,6 +88,9 @@ type conn struct {
 	err     error // why no more is read
 }
 
+// NetConn returns the connection that is counted.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
 // Read implements net.Conn. It fails for good: a reader of lines drops an error behind a whole line, and reads on.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.err != nil {
