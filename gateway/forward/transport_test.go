@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -229,33 +230,32 @@ func TestTheHeadOfAResponseDoesNotWaitForItsBody(t *testing.T) {
 func TestIdleConnectionsAreBoundedAndEnd(t *testing.T) {
 	t.Parallel()
 	backend := startScripted(t, scripts)
-	transport, _ := startTransport(t)
-	address := backend.Addr().String()
-	dial := func() *conn {
-		dialled, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
-		require.NoError(t, err)
-		return newConn(dialled, address)
-	}
-	for range maxIdle + 2 {
-		transport.keep(dial())
-	}
-	found, ok := transport.idle.Load(address)
-	require.True(t, ok)
-	of, ok := found.(*idle)
-	require.True(t, ok)
-	require.Len(t, of.conns, maxIdle)
-	for i := range of.conns[1:] {
-		of.conns[i].since = time.Now().Add(-2 * IdleConnTimeout)
-	}
-	transport.expire(address, of)
-	require.Len(t, of.conns, 1)
-	of.conns[0].since = time.Now().Add(-2 * IdleConnTimeout)
-	require.Nil(t, transport.take(address), "it may be closed at any time")
-	transport.expire(address, of)
-	_, ok = transport.idle.Load(address)
-	require.False(t, ok, "an address without connections is forgotten")
-	transport.keep(dial())
-	require.NotNil(t, transport.take(address))
+	synctest.Test(t, func(t *testing.T) {
+		transport := NewTransport(new(net.Dialer).DialContext, false)
+		address := backend.Addr().String()
+		for range maxIdle + 2 {
+			dialled, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+			require.NoError(t, err)
+			transport.keep(newConn(dialled, address))
+		}
+		found, ok := transport.idle.Load(address)
+		require.True(t, ok)
+		of, ok := found.(*idle)
+		require.True(t, ok)
+		require.Len(t, of.conns, maxIdle)
+
+		time.Sleep(IdleConnTimeout / 2)
+		last := transport.take(address)
+		transport.keep(last)
+		time.Sleep(IdleConnTimeout/2 + time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, []*conn{last}, of.conns)
+
+		time.Sleep(IdleConnTimeout)
+		synctest.Wait()
+		_, ok = transport.idle.Load(address)
+		require.False(t, ok, "an address without connections is forgotten")
+	})
 }
 
 func TestARequestThatIsNotPlainIsLeftToTheStandardLibrary(t *testing.T) {
