@@ -71,14 +71,15 @@ func (t *Transport) Send(x *Exchange, r *http.Request, address string) (*http.Re
 }
 
 func (t *Transport) send(x *Exchange, r *http.Request, address string) (*http.Response, error) {
-	if t.dial == nil || x.streams || !isPlain(r) || !isShort(r) {
+	body, short := shortBody(r)
+	if t.dial == nil || x.streams || !short || !isPlain(r) {
 		return t.stream(x, r, address)
 	}
 	c, err := t.connect(r.Context(), address)
 	if err != nil {
 		return nil, err
 	}
-	body, ok := wholeBody(r)
+	whole, ok := body.whole(r.ContentLength)
 	if !ok {
 		_ = c.Close()
 		return t.stream(x, r, address)
@@ -87,7 +88,7 @@ func (t *Transport) send(x *Exchange, r *http.Request, address string) (*http.Re
 	if !ok {
 		text = new([]byte)
 	}
-	*text = append(appendHead((*text)[:0], r), body...)
+	*text = append(appendHead((*text)[:0], r), whole...)
 	answer, err := t.sendWhole(x, r, c, *text)
 	t.texts.Put(text)
 	return answer, err
@@ -116,8 +117,11 @@ type begun struct {
 	err   error // behind start
 }
 
-// whole returns the body if all of it comes with one read.
+// whole returns the body if all of it comes with one read, for which it may wait. A nil body is empty.
 func (b *begun) whole(length int64) ([]byte, bool) {
+	if b == nil {
+		return nil, true
+	}
 	if !b.read {
 		b.read, b.start = true, make([]byte, length)
 		n, err := b.ReadCloser.Read(b.start)
@@ -139,21 +143,13 @@ func (b *begun) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// isShort reports whether all of the body may come with one read.
-func isShort(r *http.Request) bool {
-	return r.Body == nil || r.ContentLength > 0 && r.ContentLength <= maxWhole && len(r.Trailer) == 0
-}
-
-// wholeBody returns the body of a request that can be sent in one piece. It may wait for the caller.
-func wholeBody(r *http.Request) ([]byte, bool) {
+// shortBody returns the body of a request that may come with one read, nil for none.
+func shortBody(r *http.Request) (*begun, bool) {
 	if r.Body == nil {
 		return nil, true
 	}
 	body, ok := r.Body.(*begun)
-	if !ok {
-		return nil, false
-	}
-	return body.whole(r.ContentLength)
+	return body, ok && r.ContentLength > 0 && r.ContentLength <= maxWhole && len(r.Trailer) == 0
 }
 
 // isPlain reports whether a request is written as it is. http.Transport decides about the others.
