@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -242,14 +243,19 @@ func TestIdleConnectionsAreBoundedAndEnd(t *testing.T) {
 		require.True(t, ok)
 		of, ok := found.(*idle)
 		require.True(t, ok)
-		require.Len(t, of.conns, maxIdle)
+		held := func() []*conn {
+			of.mu.Lock()
+			defer of.mu.Unlock()
+			return slices.Clone(of.conns)
+		}
+		require.Len(t, held(), maxIdle)
 
 		time.Sleep(IdleConnTimeout / 2)
 		last := transport.take(address)
 		transport.keep(last)
 		time.Sleep(IdleConnTimeout/2 + time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, []*conn{last}, of.conns)
+		require.Equal(t, []*conn{last}, held())
 
 		time.Sleep(IdleConnTimeout)
 		synctest.Wait()

@@ -43,13 +43,13 @@ func newIssuer(folder string) (*issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "bench", Algorithm: string(jose.RS256), Use: "sig"}}}
+	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: benchName, Algorithm: string(jose.RS256), Use: "sig"}}}
 	text, err := json.Marshal(set)
 	if err != nil {
 		return nil, fmt.Errorf("write the keys: %w", err)
 	}
 	signer, err := jose.NewSigner(
-		jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: "bench"}}, (&jose.SignerOptions{}).WithType("JWT"),
+		jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: benchName}}, (&jose.SignerOptions{}).WithType("JWT"),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("make a signer: %w", err)
@@ -60,7 +60,7 @@ func newIssuer(folder string) (*issuer, error) {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range tokens {
 		group.Go(func() (err error) {
-			claims := fmt.Appendf(nil, `{"iss":%q,"sub":"client-%d","aud":["bench"],"exp":%d,"scope":"read write"}`, issuerName, i, expires)
+			claims := fmt.Appendf(nil, `{"iss":%q,"sub":"client-%d","aud":["clients"],"exp":%d,"scope":"read write"}`, issuerName, i, expires)
 			signed, err := signer.Sign(claims)
 			if err == nil {
 				tokens[i], err = signed.CompactSerialize()
@@ -142,7 +142,7 @@ func envoyConfig(address, to, keys string, caches bool) (object, error) {
 	for path, method := range map[string]string{get: "GET", post: "POST", known: "GET", fresh: "GET"} {
 		routes = append(routes, object{
 			"match": object{
-				"path": path, "headers": []object{{"name": ":method", "string_match": object{"exact": method}}},
+				"path": path, "headers": []object{named(":method", object{"string_match": object{"exact": method}})},
 			},
 			"route": object{"cluster": "function", "timeout": strconv.Itoa(int(v2.DefaultTimeout)) + "s"},
 		})
@@ -152,13 +152,13 @@ func envoyConfig(address, to, keys string, caches bool) (object, error) {
 	}
 	filter := func(name, kind string, config object) object {
 		config["@type"] = typePrefix + "extensions.filters.http." + name + ".v3." + kind
-		return object{"name": "envoy.filters.http." + name, "typed_config": config}
+		return named("envoy.filters.http."+name, object{"typed_config": config})
 	}
 	manager := object{
 		"@type":       typePrefix + "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-		"stat_prefix": "bench", "codec_type": "AUTO", "normalize_path": true, "use_remote_address": true,
+		"stat_prefix": benchName, "codec_type": "AUTO", "normalize_path": true, "use_remote_address": true,
 		"path_with_escaped_slashes_action": "KEEP_UNCHANGED", "upgrade_configs": []object{{"upgrade_type": "websocket"}},
-		"route_config": object{"virtual_hosts": []object{{"name": "bench", "domains": []string{host, host + ":*"}, "routes": routes}}},
+		"route_config": object{"virtual_hosts": []object{named(benchName, object{"domains": []string{host, host + ":*"}, "routes": routes})}},
 		"http_filters": []object{
 			filter("cors", "Cors", object{}),
 			filter("jwt_authn", "JwtAuthentication", object{"providers": object{"issuer": provider}, "rules": guarded}),
@@ -166,13 +166,18 @@ func envoyConfig(address, to, keys string, caches bool) (object, error) {
 		},
 	}
 	return object{"static_resources": object{
-		"listeners": []object{{"name": "bench", "address": at, "filter_chains": []object{{"filters": []object{
-			{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager},
-		}}}}},
-		"clusters": []object{{"name": "function", "type": "STATIC", "load_assignment": object{
+		"listeners": []object{named(benchName, object{"address": at, "filter_chains": []object{{"filters": []object{
+			named("envoy.filters.network.http_connection_manager", object{"typed_config": manager}),
+		}}}})},
+		"clusters": []object{named("function", object{"type": "STATIC", "load_assignment": object{
 			"cluster_name": "function", "endpoints": []object{{"lb_endpoints": []object{{"endpoint": object{"address": backend}}}}},
-		}}},
+		}})},
 	}}, nil
+}
+
+func named(name string, of object) object {
+	of["name"] = name
+	return of
 }
 
 func socket(address string) (object, error) {

@@ -29,7 +29,10 @@ const host = "127.0.0.1"
 
 const keysPath = "/keys"
 
-var function = types.NamespacedName{Namespace: "bench", Name: "hello"}
+// benchName is that of what needs one.
+const benchName = "bench"
+
+var function = types.NamespacedName{Namespace: benchName, Name: "hello"}
 
 // functionRole is a Function that answers at once, so that what is before it is measured. It publishes the keys of the tokens' issuer,
 // which are its argument.
