@@ -2,11 +2,15 @@ package gateway
 
 import (
 	"context"
+	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"net/url"
 	"os"
@@ -17,7 +21,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
 	"golang.org/x/sync/errgroup"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
@@ -43,28 +46,25 @@ func newIssuer(folder string) (*issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: benchName, Algorithm: string(jose.RS256), Use: "sig"}}}
-	text, err := json.Marshal(set)
+	text, err := json.Marshal(object{"keys": []object{{
+		"kty": "RSA", "kid": benchName, "alg": "RS256", "use": "sig",
+		"n": encode(key.N.Bytes()), "e": encode(big.NewInt(int64(key.E)).Bytes()),
+	}}})
 	if err != nil {
 		return nil, fmt.Errorf("write the keys: %w", err)
 	}
-	signer, err := jose.NewSigner(
-		jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: benchName}}, (&jose.SignerOptions{}).WithType("JWT"),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("make a signer: %w", err)
-	}
+	header := encode(fmt.Appendf(nil, `{"alg":"RS256","kid":%q,"typ":"JWT"}`, benchName))
 	tokens := make([]string, numTokens)
 	expires := time.Now().Add(tokenLife).Unix()
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range tokens {
-		group.Go(func() (err error) {
+		group.Go(func() error {
 			claims := fmt.Appendf(nil, `{"iss":%q,"sub":"client-%d","aud":["clients"],"exp":%d,"scope":"read write"}`, issuerName, i, expires)
-			signed, err := signer.Sign(claims)
-			if err == nil {
-				tokens[i], err = signed.CompactSerialize()
-			}
+			signed := header + "." + encode(claims)
+			digest := sha256.Sum256([]byte(signed))
+			signature, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, digest[:])
+			tokens[i] = signed + "." + encode(signature)
 			return err
 		})
 	}
@@ -74,6 +74,8 @@ func newIssuer(folder string) (*issuer, error) {
 	path := filepath.Join(folder, "tokens")
 	return &issuer{string(text), path}, os.WriteFile(path, []byte(strings.Join(tokens, "\n")), 0o600)
 }
+
+func encode(part []byte) string { return base64.RawURLEncoding.EncodeToString(part) }
 
 // object is JSON: Envoy's types in Go are many megabytes.
 type object map[string]any
