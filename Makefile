@@ -216,8 +216,12 @@ bench-wake: cluster ## 20 wakes beside 20 bare scale-ups of the same pod, on the
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster wake $(if $(RUNTIME),-runtime $(RUNTIME))
 
 .PHONY: bench-http
-bench-http: cluster ## 20 wakes by a request beside 20 bare scale-ups of the same pod, and a warm Function with waking on beside off
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster http
+bench-http: cluster ## 20 wakes by a request beside 20 bare scale-ups of the same pod, a warm Function with waking on beside off, and bench-gateway
+	@$(ASSETS) && selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster http
+
+.PHONY: bench-gateway
+bench-gateway: ## Requests and tokens through the gateway, beside Envoy and net/http's reverse proxy (ROUNDS, ROUND_SECONDS)
+	@$(ASSETS) && $(GO) run ./e2e/bench gateway
 
 .PHONY: bench-local
 bench-local: bin/rouse ## 20 wakes of a Function of each language in local mode, beside bare servers

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"github.com/rouse-run/rouse/e2e/bench/gateway"
 	"github.com/rouse-run/rouse/e2e/bench/memory"
 	"github.com/rouse-run/rouse/e2e/bench/runtime"
 	"github.com/rouse-run/rouse/e2e/rig"
@@ -13,6 +14,7 @@ const natsName = "nats" // of the server of each benchmark
 func main() {
 	rig.Commands("bench", []rig.Command{
 		{Name: "dispatch", About: "delivery of stored events, next to a bare loop", Run: benchDispatch},
+		{Name: "gateway", About: "requests through the gateway, next to Envoy and net/http's reverse proxy", Run: gateway.Run},
 		{Name: "ingress", About: "publishing, next to a bare handler", Run: benchIngress},
 		{Name: "latency", About: "events from publisher to sink, next to the bare pair", Run: benchLatency},
 		{Name: "local", About: "wakes in local mode, next to bare servers", Run: benchLocal},

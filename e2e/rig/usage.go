@@ -138,9 +138,9 @@ func (p *Process) memory(name string) (int, error) {
 	return 0, fmt.Errorf("read memory: no %s", name)
 }
 
-// profile writes profiles of a bridge to the files that CPUPROFILE and MEMPROFILE name. The memory profile is taken
+// Profile writes profiles of this process to the files that CPUPROFILE and MEMPROFILE name. The memory profile is taken
 // when ctx ends, before the drain.
-func profile(ctx context.Context) (stop func(), err error) {
+func Profile(ctx context.Context) (stop func(), err error) {
 	stopCPU, err := profileCPU(os.Getenv("CPUPROFILE"))
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package activator
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,7 +65,7 @@ type Activator struct {
 	options   Options
 	metrics   *metrics
 	guard     dialguard.Guard
-	transport *http.Transport
+	transport *forward.Transport
 	waiting   *waiting
 	wait      atomic.Int64 // a time.Duration: how long a request may wait unless the Function sets it
 
@@ -91,7 +90,7 @@ func New(deps Deps, options Options) *Activator {
 	}
 	a.SetWait(options.Wait)
 	a.metrics = newMetrics(deps.Registry)
-	a.transport = newTransport(a.guard, options.FreshConnections)
+	a.transport = forward.NewTransport(a.guard.Dialer(dialTimeout).DialContext, options.FreshConnections)
 	return a
 }
 

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"strconv"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 
 	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/activation"
-	"github.com/rouse-run/rouse/internal/dialguard"
 	"github.com/rouse-run/rouse/internal/endpoint"
 	"github.com/rouse-run/rouse/internal/httplimit"
 )
@@ -40,7 +37,9 @@ func (a *Activator) Handler(function types.NamespacedName, uid types.UID) http.H
 		if (r.Method == http.MethodGet || r.Method == http.MethodHead) && a.reserved(w, r, uid) {
 			return
 		}
-		if !a.serve(w, r, function, call) {
+		own := r.WithContext(r.Context())
+		own.Header = r.Header.Clone()
+		if !a.serve(w, own, function, call) {
 			panic(http.ErrAbortHandler) // returning would send 200
 		}
 	})
@@ -67,7 +66,7 @@ func healthy(w http.ResponseWriter, uid types.UID) {
 	_, _ = w.Write([]byte("OK"))
 }
 
-// Serve serves a request from outside the cluster. Such a caller sees only the Function's responses: endpoints of pods
+// Serve serves a request from outside the cluster, which it may change. Such a caller sees only the Function's responses: endpoints of pods
 // that are for the cluster alone are not found. A request whose context ended with the cause context.DeadlineExceeded
 // ran out of time: it gets 503 while it waits, and no response once a pod has it, as if its caller had gone.
 func (a *Activator) Serve(w http.ResponseWriter, r *http.Request, function types.NamespacedName, call Call) {
@@ -87,7 +86,7 @@ func (a *Activator) serve(w http.ResponseWriter, r *http.Request, name types.Nam
 	f := a.borrow(name)
 	defer a.giveBack(f)
 	e := &exchange{all: a, function: f, from: forward.Of(r).Key, stay: call.Stay}
-	a.deps.Heads.Open(&e.head, name.Namespace)
+	a.deps.Heads.Open(&e.Head, name.Namespace)
 	defer e.finish()
 	if f.wait.idle() {
 		if refused := e.startWaiting(); refused != nil { // before it is counted, so that it wakes nothing
@@ -193,27 +192,13 @@ func plain(err error) string {
 // HeaderColdStart is set on the response to a request that waited for a pod, to the milliseconds of the wait.
 const HeaderColdStart = "Rouse-Cold-Start"
 
-const (
-	// dialTimeout is short, because the pod has accepted a connection before.
-	dialTimeout = time.Second
-	// idlePerPod bounds the idle connections to one pod.
-	idlePerPod = 64
-)
-
-func newTransport(guard dialguard.Guard, fresh bool) *http.Transport {
-	return &http.Transport{
-		DialContext:            httplimit.CountHeads(guard.Dialer(dialTimeout).DialContext),
-		DisableCompression:     true,
-		DisableKeepAlives:      fresh,
-		MaxIdleConnsPerHost:    idlePerPod,
-		IdleConnTimeout:        forward.IdleConnTimeout,
-		MaxResponseHeaderBytes: 2 * httplimit.MaxHeadBytes, // connections count heads themselves
-		ForceAttemptHTTP2:      false,
-	}
-}
+// dialTimeout is short, because the pod has accepted a connection before.
+const dialTimeout = time.Second
 
 // exchange is one request and its response.
 type exchange struct {
+	forward.Exchange
+
 	all      *Activator
 	function *function
 	counted  Request
@@ -221,10 +206,8 @@ type exchange struct {
 	began    time.Time
 	deadline time.Time
 	from     httplimit.Key
-	waits    bool        // and holds a place
-	trailer  http.Header // of the request: the server fills it after the body
+	waits    bool // and holds a place
 	body     *forward.Body
-	head     httplimit.HeadAccount
 
 	member   *endpoint.Member[struct{}]
 	answered bool          // a pod has begun to answer, or none will
@@ -234,49 +217,22 @@ type exchange struct {
 
 // forward forwards the request to a pod. It returns false when no response was sent.
 func (e *exchange) forward(w http.ResponseWriter, r *http.Request) bool {
-	// Bodies flow in both directions concurrently, as without an activator.
-	_ = http.NewResponseController(w).EnableFullDuplex()
 	e.body = forward.NewBody(r, w, e.all.options.BodyTimeout)
 	defer e.body.End()
 	answer := forward.NewWriter(w)
 	answer.Await(e.body)
 	if !e.body.Whole() {
+		// Bodies flow in both directions concurrently, as without an activator.
+		_ = http.NewResponseController(w).EnableFullDuplex()
 		r.Body = e.body
 	}
-	e.trailer = r.Trailer
-	proxy := httputil.ReverseProxy{
-		Rewrite:        rewrite,
-		Transport:      e,
-		FlushInterval:  -1, // responses may be streams
-		ModifyResponse: e.answer,
-		ErrorHandler:   e.refuse,
-		ErrorLog:       forward.Silent,
-		BufferPool:     forward.Buffers,
-	}
-	proxy.ServeHTTP(answer, r)
+	e.Forward(answer, r, e)
 	return answer.Code() != 0
 }
 
-// rewrite leaves a request as it came except for forwarding headers.
-func rewrite(r *httputil.ProxyRequest) {
-	out := r.Out
-	out.URL.Scheme, out.URL.Host = "http", "function" // the pod is chosen later
-	out.URL.RawQuery = r.In.URL.RawQuery
-	out.Host = r.In.Host
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if values, ok := r.In.Header[name]; ok {
-			out.Header[name] = values
-		}
-	}
-	if host, _, err := net.SplitHostPort(r.In.RemoteAddr); err == nil {
-		out.Header["X-Forwarded-For"] = append(r.In.Header.Values("X-Forwarded-For"), host)
-	}
-	out.Header.Del("Expect") // this server sends 100 Continue itself, once there is a pod
-	out.Header[activation.HeaderVia] = []string{activation.ViaGateway}
-}
-
-// RoundTrip sends the request to a pod, and to another one if it cannot connect to the first.
-func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
+// Send implements forward.Backend. It sends the request to a pod, and to another one if it cannot connect to the first.
+func (e *exchange) Send(r *http.Request) (*http.Response, error) {
+	r.Header[activation.HeaderVia] = []string{activation.ViaGateway}
 	for {
 		member, waited, refused := e.function.acquire(r.Context(), e)
 		if refused != nil {
@@ -287,12 +243,7 @@ func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		e.member, e.answered = member, false
 		e.counted.Run()
-		out := r.Clone(e.head.With(r.Context()))
-		out.URL.Host, out.Trailer = member.Address(), e.trailer
-		if r.Body != nil {
-			out.Body = io.NopCloser(r.Body) // a failed dial has not read it, and must not close it
-		}
-		answer, err := forward.RoundTrip(e.all.transport, out, &e.head)
+		answer, err := e.all.transport.Send(&e.Exchange, r, member.Address())
 		if err == nil {
 			return answer, nil
 		}
@@ -305,11 +256,10 @@ func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// answer is called when a pod has begun to answer.
-func (e *exchange) answer(r *http.Response) error {
+// Answer implements forward.Backend. A pod has begun to answer.
+func (e *exchange) Answer(r *http.Response) {
 	e.outcome = served
 	r.Header.Del(activation.HeaderRefused)
-	forward.CleanTrailer(r)
 	e.noteAnswer()
 	if e.waited >= time.Millisecond { // less is the time of the lookup
 		r.Header.Set(HeaderColdStart, strconv.FormatInt(e.waited.Milliseconds(), 10))
@@ -317,11 +267,10 @@ func (e *exchange) answer(r *http.Response) error {
 	if !e.stay && r.StatusCode != http.StatusSwitchingProtocols && e.function.pool.Ready() {
 		r.Header.Set("Connection", "close") // the caller's next request reaches the pods directly
 	}
-	return nil
 }
 
-// refuse responds in place of a pod.
-func (e *exchange) refuse(w http.ResponseWriter, r *http.Request, err error) {
+// Refuse implements forward.Backend. It responds in place of a pod.
+func (e *exchange) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var refused *refusal
 	if !errors.As(err, &refused) {
 		refused = e.failed(r.Context(), err)
@@ -385,7 +334,7 @@ func (e *exchange) stopWaiting() {
 func (e *exchange) finish() {
 	e.release()
 	e.stopWaiting()
-	e.head.Close()
+	e.Head.Close()
 	if e.outcome == "" {
 		e.outcome = failed
 	}

@@ -65,7 +65,7 @@ type Server struct {
 	deps        Deps
 	options     Options
 	metrics     *metrics
-	services    *services
+	services    *forward.Transport
 	places      *httplimit.Places // of requests, per namespace, per APIRule, and per APIRule and caller
 	authorizers map[string]*authorizer
 
@@ -78,9 +78,8 @@ func New(deps Deps, options Options) *Server {
 	if deps.Heads == nil {
 		deps.Heads = forward.NewHeads()
 	}
-	s := &Server{
-		deps: deps, options: options, services: newServices(deps.Endpoints, deps.Guard), authorizers: authorizersOf(options.Authorizers),
-	}
+	s := &Server{deps: deps, options: options, authorizers: authorizersOf(options.Authorizers)}
+	s.services = forward.NewTransport((&pods{deps.Endpoints, deps.Guard}).dial, false)
 	s.places = httplimit.NewPlaces(options.Requests, 0, options.RequestsPerAPIRule, (options.RequestsPerAPIRule+1)/2)
 	s.current.Store(newTable())
 	s.metrics = newMetrics(deps.Registry, func() int { return s.current.Load().hosts() })
@@ -89,7 +88,7 @@ func New(deps Deps, options Options) *Server {
 
 // Close closes the idle connections.
 func (s *Server) Close() {
-	s.services.transport.CloseIdleConnections()
+	s.services.CloseIdleConnections()
 	for _, each := range s.authorizers {
 		each.transport.CloseIdleConnections()
 	}

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,7 +111,7 @@ func (x *exchange) send(to *rule, out *http.Request) {
 	if to.backend.Function {
 		x.all.deps.Activate(x.w, out, to.backend.Service, x.body.left.remaining())
 	} else {
-		x.all.services.forward(x, out, to.backend)
+		x.visit(out, &to.backend)
 	}
 }
 
@@ -227,9 +226,7 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 const (
-	dialTimeout    = 2 * time.Second
-	idlePerService = 64
-
+	dialTimeout  = 2 * time.Second
 	dialAttempts = 3
 	dialPause    = 25 * time.Millisecond
 
@@ -237,58 +234,45 @@ const (
 	brokeOff           = "upstream disconnected before it answered"
 )
 
-// services forwards to the pods of Services that are not Functions.
-type services struct {
-	transport *http.Transport
+// visit is a request to a Service that is not a Function.
+type visit struct {
+	forward.Exchange
+
+	x       *exchange
+	address string
 }
 
-func newServices(endpoints Endpoints, guard dialguard.Guard) *services {
-	return &services{transport: &http.Transport{
-		DialContext:            httplimit.CountHeads((&pods{endpoints, guard}).dial),
-		DisableCompression:     true,
-		MaxIdleConnsPerHost:    idlePerService,
-		IdleConnTimeout:        forward.IdleConnTimeout,
-		MaxResponseHeaderBytes: 2 * httplimit.MaxHeadBytes, // connections count heads themselves
-	}}
-}
-
-// forward serves a request from a Service.
-func (s *services) forward(x *exchange, r *http.Request, to apirule.Backend) {
-	// Bodies flow in both directions concurrently.
-	_ = http.NewResponseController(x.w).EnableFullDuplex()
-	var head httplimit.HeadAccount
-	x.all.deps.Heads.Open(&head, to.Service.Namespace)
-	defer head.Close()
-	address := serviceAddress(&to)
-	proxy := httputil.ReverseProxy{
-		Rewrite:       func(p *httputil.ProxyRequest) { toAddress(p, address) },
-		Transport:     &dialing{transport: s.transport, trailer: r.Trailer, head: &head},
-		FlushInterval: -1, // responses may be streams
-		ModifyResponse: func(answer *http.Response) error {
-			forward.RemoveOwn(answer.Header)
-			forward.CleanTrailer(answer)
-			return nil
-		},
-		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) { x.failed(r, err) },
-		ErrorLog:     forward.Silent,
-		BufferPool:   forward.Buffers,
+// visit serves a request from a Service.
+func (x *exchange) visit(r *http.Request, to *apirule.Backend) {
+	if !x.body.Whole() { // bodies flow in both directions concurrently
+		_ = http.NewResponseController(x.w).EnableFullDuplex()
 	}
-	proxy.ServeHTTP(x.w, r)
+	v := &visit{x: x, address: serviceAddress(to)}
+	x.all.deps.Heads.Open(&v.Head, to.Service.Namespace)
+	defer v.Head.Close()
+	v.Forward(x.w, r, v)
 }
 
-// toAddress leaves a request as the rule has set it, except for its address.
-func toAddress(p *httputil.ProxyRequest, address string) {
-	out := p.Out
-	out.URL.Scheme, out.URL.Host, out.URL.RawQuery = "http", address, p.In.URL.RawQuery
-	out.Host = p.In.Host
-	for _, name := range forwarded {
-		if values, ok := p.In.Header[name]; ok {
-			out.Header[name] = values
+// Send implements forward.Backend. It retries when no connection could be made, so that nothing was sent.
+func (v *visit) Send(r *http.Request) (*http.Response, error) {
+	for attempt := 1; ; attempt++ {
+		answer, err := v.x.all.services.Send(&v.Exchange, r, v.address)
+		if err == nil || attempt == dialAttempts || !forward.IsDial(err) || errors.Is(err, dialguard.ErrDenied) {
+			return answer, err
+		}
+		select {
+		case <-r.Context().Done():
+			return nil, err
+		case <-time.After(dialPause):
 		}
 	}
-	addHop(out.Header, p.In.RemoteAddr)
-	out.Header.Del("Expect") // this server sends 100 Continue itself
 }
+
+// Answer implements forward.Backend.
+func (*visit) Answer(answer *http.Response) { forward.RemoveOwn(answer.Header) }
+
+// Refuse implements forward.Backend.
+func (v *visit) Refuse(_ http.ResponseWriter, r *http.Request, err error) { v.x.failed(r, err) }
 
 // failed responds for a Service that did not.
 func (x *exchange) failed(r *http.Request, err error) {
@@ -309,33 +293,6 @@ func (x *exchange) failed(r *http.Request, err error) {
 		x.refuse(unreachable, http.StatusBadGateway, refused)
 	default:
 		x.refuse(unreachable, http.StatusBadGateway, brokeOff)
-	}
-}
-
-// dialing retries when no connection could be made, so that nothing was sent.
-type dialing struct {
-	transport http.RoundTripper
-	trailer   http.Header // of the request: the server fills it after the body
-	head      *httplimit.HeadAccount
-}
-
-// RoundTrip implements http.RoundTripper.
-func (d *dialing) RoundTrip(r *http.Request) (*http.Response, error) {
-	for attempt := 1; ; attempt++ {
-		out := r.Clone(d.head.With(r.Context()))
-		out.Trailer = d.trailer
-		if r.Body != nil {
-			out.Body = io.NopCloser(r.Body) // a failed dial has not read it, and must not close it
-		}
-		answer, err := forward.RoundTrip(d.transport, out, d.head)
-		if err == nil || attempt == dialAttempts || !forward.IsDial(err) || errors.Is(err, dialguard.ErrDenied) {
-			return answer, err
-		}
-		select {
-		case <-r.Context().Done():
-			return nil, err
-		case <-time.After(dialPause):
-		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +22,6 @@ import (
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/gateway/forward"
 	"github.com/rouse-run/rouse/internal/apirule"
-	"github.com/rouse-run/rouse/internal/httplimit"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -203,32 +203,32 @@ func TestARequestIsRepeatedOnlyWhenNoConnectionCouldBeMade(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, got.StatusCode)
 	require.Equal(t, 1, f.service.requests())
 
-	var dials int
-	failing := roundTripper(func(r *http.Request) (*http.Response, error) {
-		if dials++; dials < dialAttempts {
+	f.service.answers(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	dials, failing := 0, dialAttempts-1
+	transport := forward.NewTransport(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials++; dials <= failing {
 			return nil, &net.OpError{Op: "dial", Err: io.EOF}
 		}
-		text, err := io.ReadAll(r.Body)
-		require.NoError(t, err)
-		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{"X-Body": {string(text)}}}, nil
-	})
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}, false)
+	defer transport.CloseIdleConnections()
+	to := &visit{x: &exchange{all: &Server{services: transport}}, address: net.JoinHostPort(loopback.Host, strconv.Itoa(int(f.service.address.Port)))}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://192.0.2.1/", strings.NewReader("whole"))
 	require.NoError(t, err)
-	answer, err := (&dialing{transport: failing, head: new(httplimit.HeadAccount)}).RoundTrip(r)
+	answer, err := to.Send(r)
+	require.NoError(t, err)
+	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
-	require.Equal(t, "whole", answer.Header.Get("X-Body"))
+	require.Equal(t, "whole", string(text))
 	require.Equal(t, dialAttempts, dials)
 
-	dials = -100
-	_, err = (&dialing{transport: failing, head: new(httplimit.HeadAccount)}).RoundTrip(r) //nolint:bodyclose // there is none
+	dials, failing = 0, 100
+	transport.CloseIdleConnections()
+	_, err = to.Send(r) //nolint:bodyclose // there is none
 	require.Error(t, err)
-	require.Equal(t, dialAttempts-100, dials)
+	require.Equal(t, dialAttempts, dials)
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestRequestsOfOneAPIRuleAreBounded(t *testing.T) {
 	t.Parallel()

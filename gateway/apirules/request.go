@@ -14,7 +14,7 @@ import (
 
 const headerForwardedHost, headerForwardedFor, headerForwardedProto = "X-Forwarded-Host", "X-Forwarded-For", "X-Forwarded-Proto"
 
-// forwarded are headers that httputil.ReverseProxy would drop.
+// forwarded are headers about the way of a request.
 var forwarded = []string{"Forwarded", headerForwardedFor, headerForwardedHost, headerForwardedProto}
 
 // prepare returns the request that is authorized and forwarded. The caller's request stays unchanged.

@@ -121,8 +121,8 @@ func RefusedHead(err error) string {
 	return ""
 }
 
-// CleanTrailer removes Rouse's own headers from the trailer of a response, which is complete when the body has ended.
-func CleanTrailer(answer *http.Response) {
+// cleanTrailer removes Rouse's own headers from the trailer of a response, which is complete when the body has ended.
+func cleanTrailer(answer *http.Response) {
 	if len(answer.TransferEncoding) > 0 { // only a chunked response has a trailer
 		RemoveOwn(answer.Trailer)
 		answer.Body = &trailed{answer.Body, answer}
@@ -132,6 +132,12 @@ func CleanTrailer(answer *http.Response) {
 type trailed struct {
 	io.ReadCloser
 	of *http.Response
+}
+
+// arrived reports whether reading does not wait for the backend.
+func (t *trailed) arrived() bool {
+	under, ok := t.ReadCloser.(interface{ arrived() bool })
+	return ok && under.arrived()
 }
 
 // Read implements io.Reader.

@@ -232,6 +232,23 @@ func TestAlgorithmsArePublicAndFitTheirKeys(t *testing.T) {
 	}
 }
 
+// The last character of a section may have bits that decoding drops.
+func TestASignatureIsOfATokensTextAndNotOfWhatItDecodesTo(t *testing.T) {
+	t.Parallel()
+	issuer := newIssuer(t, jose.JSONWebKey{Key: rsaKey().Public()})
+	keys, at := keysOf(t, issuer)
+	v := validatorOf(t, keys, at, ruleOf(issuer))
+	payload := plainPayload(t)
+	for len(payload)%3 != 1 {
+		payload += " "
+	}
+	token := withRSA(t, jose.RS256, "", payload)
+	require.Equal(t, allowed, v.Check(bearing(token)))
+	end := strings.LastIndexByte(token, '.')
+	changed := token[:end-1] + string(token[end-1]+1) + token[end:]
+	require.Equal(t, invalid(badSignature), v.Check(bearing(changed)))
+}
+
 func TestKeysThatAreNotForSignaturesOrWeakAreLeftOut(t *testing.T) {
 	t.Parallel()
 	key := newSigner(t, keyName)

@@ -1,8 +1,16 @@
 package jwt
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	_ "crypto/sha256" // for hashes
+	_ "crypto/sha512"
 	"encoding/base64"
+	"io"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +36,8 @@ var secretAlgorithms = []jose.SignatureAlgorithm{jose.HS256, jose.HS384, jose.HS
 
 // token is the claims of a token. Nothing of it is trusted before its signature is verified.
 type token struct {
-	raw       string
+	signed    string // what the signature is of
+	signature []byte
 	algorithm string
 	keyID     string
 	claims    claims
@@ -41,7 +50,7 @@ func parse(raw string) (*token, problem) {
 	if header == "" || payload == "" || signature == "" || strings.Contains(signature, ".") {
 		return nil, badForm
 	}
-	t := &token{raw: raw}
+	t := &token{signed: raw[:len(raw)-len(signature)-1]}
 	if why := t.readHeader(header); why != "" {
 		return nil, why
 	}
@@ -53,7 +62,7 @@ func parse(raw string) (*token, problem) {
 	if t.claims, why = parseClaims(text); why != "" {
 		return nil, why
 	}
-	if _, ok := decode(signature); !ok {
+	if t.signature, ok = decode(signature); !ok {
 		return nil, badSignatureText
 	}
 	return t, ""
@@ -88,6 +97,35 @@ func (t *token) readHeader(section string) problem {
 	}
 	return ""
 }
+
+// signedBy reports whether the token has a signature by the private key of a public one, whose type fits the algorithm.
+func (t *token) signedBy(public crypto.PublicKey) bool {
+	if key, ok := public.(ed25519.PublicKey); ok {
+		return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, []byte(t.signed), t.signature)
+	}
+	hash := hashes[t.algorithm[len(t.algorithm)-3:]]
+	if hash == 0 {
+		return false
+	}
+	hasher := hash.New()
+	_, _ = io.WriteString(hasher, t.signed) // it does not fail
+	digest := hasher.Sum(nil)
+	switch key := public.(type) {
+	case *rsa.PublicKey:
+		if strings.HasPrefix(t.algorithm, "PS") {
+			return rsa.VerifyPSS(key, hash, digest, t.signature, nil) == nil
+		}
+		return rsa.VerifyPKCS1v15(key, hash, digest, t.signature) == nil
+	case *ecdsa.PublicKey:
+		size := (key.Curve.Params().BitSize + 7) / 8
+		return len(t.signature) == 2*size &&
+			ecdsa.Verify(key, digest, new(big.Int).SetBytes(t.signature[:size]), new(big.Int).SetBytes(t.signature[size:]))
+	}
+	return false
+}
+
+// hashes are those of the algorithms, by the end of their names.
+var hashes = map[string]crypto.Hash{"256": crypto.SHA256, "384": crypto.SHA384, "512": crypto.SHA512}
 
 // decode rejects line breaks, which the decoder would skip.
 func decode(section string) ([]byte, bool) {

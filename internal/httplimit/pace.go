@@ -89,6 +89,9 @@ type conn struct {
 	err     error // why reading has ended
 }
 
+// NetConn returns the counted connection.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
 // Read implements net.Conn. Its errors are permanent: a reader of lines drops an error after a complete line, and reads
 // on.
 func (c *conn) Read(p []byte) (int, error) {

@@ -14,34 +14,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rouse-run/rouse/e2e/bench/gateway"
 	"github.com/rouse-run/rouse/e2e/framework"
 	"github.com/rouse-run/rouse/e2e/rig"
 )
 
 // benchHTTP measures how long a request to a sleeping Function takes until the first byte of its answer, beside a bare scale of the
-// same pod from 0 to 1 until its port accepts; what a warm Function carries through its Service with waking on, beside off; and what
-// comes through the gateway and an APIRule, beside a plain reverse proxy.
+// same pod from 0 to 1 until its port accepts; what a warm Function carries through its Service with waking on, beside off; and, without
+// the cluster, what comes through the gateway and an APIRule, as "bench gateway" does.
 func benchHTTP(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("http", flag.ExitOnError)
 	rounds := flags.Int("rounds", 20, "how many wakes and how many bare scale-ups")
 	warm := flags.Int("warm-rounds", 10, "how many measurements of the warm Function with waking on, and as many with it off")
-	alone := flags.Bool("gateway", false, "measure the gateway beside a reverse proxy and nothing else, which needs no cluster")
 	_ = flags.Parse(args)
 	return rig.Run(ctx, "http", args, func(ctx context.Context, r *rig.Rig) error {
-		if *alone {
-			return gatewayAlone(ctx, r, *warm)
-		}
 		return runHTTP(ctx, r, *rounds, *warm)
-	}, roles)
-}
-
-func gatewayAlone(ctx context.Context, r *rig.Rig, rounds int) error {
-	b := &httpBench{}
-	through, plain, err := b.outside(ctx, r, rounds)
-	if err == nil {
-		fmt.Printf("http gateway_ratio=%.2f errors=%d\n", through/plain, b.errors)
-	}
-	return err
+	}, gateway.Roles())
 }
 
 func runHTTP(ctx context.Context, r *rig.Rig, rounds, warmRounds int) error {
@@ -70,14 +58,14 @@ func runHTTP(ctx context.Context, r *rig.Rig, rounds, warmRounds int) error {
 	if err != nil {
 		return err
 	}
-	through, plain, err := b.outside(ctx, r, warmRounds)
+	beside, err := gateway.Measure(ctx, r)
 	if err != nil {
 		return err
 	}
 	measured.explain()
 	p50, p95, bare := framework.Percentile(measured.wake, 50), framework.Percentile(measured.wake, 95), framework.Percentile(measured.accept, 50)
-	fmt.Printf("http wake_p50_ms=%d wake_p95_ms=%d bare_accept_p50_ms=%d wake_ratio=%.2f warm_ratio=%.2f gateway_ratio=%.2f errors=%d\n",
-		p50.Milliseconds(), p95.Milliseconds(), bare.Milliseconds(), float64(p50)/float64(bare), on/off, through/plain, b.errors)
+	fmt.Printf("http wake_p50_ms=%d wake_p95_ms=%d bare_accept_p50_ms=%d wake_ratio=%.2f warm_ratio=%.2f gateway_ratio=%.2f %s errors=%d\n",
+		p50.Milliseconds(), p95.Milliseconds(), bare.Milliseconds(), float64(p50)/float64(bare), on/off, beside.ReverseProxy(), beside.Envoy(), b.errors)
 	return nil
 }
 
