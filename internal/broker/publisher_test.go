@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -314,7 +315,8 @@ func (a *answering) publish(m *nats.Msg) error {
 	answer := confirmation{Stream: testStream, Duplicate: true}
 	if rest := a.answers[id]; len(rest) > 0 {
 		a.answers[id] = rest[1:]
-		answer = confirmation{Error: rest[0].(*jetstream.APIError)}
+		answer = confirmation{}
+		answer.Error, _ = errors.AsType[*jetstream.APIError](rest[0])
 	}
 	body, err := json.Marshal(answer)
 	go a.rounds.confirmed(&nats.Msg{Subject: m.Reply, Data: body})

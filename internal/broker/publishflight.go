@@ -214,6 +214,7 @@ func (r *rounds) count(f *flight, n int) {
 		r.round.open += n
 	case inApart:
 		r.aparts += n
+	case alone:
 	}
 }
 
@@ -230,28 +231,37 @@ func (r *rounds) confirmed(m *nats.Msg) {
 	if f == nil {
 		return
 	}
-	c, err := r.read(m)
-	if f.batch == nil && errors.Is(err, ErrNoStream) && f.retries < noStreamRetries {
+	if len(m.Data) == 0 && f.batch == nil && f.retries < noStreamRetries {
 		f.retries++
 		time.AfterFunc(noStreamWait, func() { r.sendAgain(key, f) })
 		return
 	}
 	r.land(key, f)
-	switch {
-	case f.batch == nil:
-		if c.Duplicate || c.Error != nil {
-			r.spoilers.add(f.of.key, now)
-		}
-		r.answer(f.of, f.at, err)
-	case err == nil && c.Batch == f.id && c.Count == f.count:
-		r.answerBatch(f.batch, nil)
-	default:
-		if err == nil || c.Error != nil && c.Error.ErrorCode == codeBatchesDisabled {
-			r.retry = now.Add(withoutBatches)
-		}
-		r.sendRefused(f)
+	c, err := r.read(m)
+	if f.batch == nil {
+		r.messageAnswered(f, c, err, now)
+	} else {
+		r.batchAnswered(f, c, err, now)
 	}
 	r.proceed(now)
+}
+
+func (r *rounds) messageAnswered(f *flight, c confirmation, err error, now time.Time) {
+	if c.Duplicate || c.Error != nil {
+		r.spoilers.add(f.of.key, now)
+	}
+	r.answer(f.of, f.at, err)
+}
+
+func (r *rounds) batchAnswered(f *flight, c confirmation, err error, now time.Time) {
+	if err == nil && c.Batch == f.id && c.Count == f.count {
+		r.answerBatch(f.batch, nil)
+		return
+	}
+	if err == nil || c.Error != nil && c.Error.ErrorCode == codeBatchesDisabled {
+		r.retry = now.Add(withoutBatches)
+	}
+	r.sendRefused(f)
 }
 
 // proceed ends a round whose last confirmation has come, and sends what may be sent now.

@@ -374,6 +374,7 @@ func TestAnEventThatIsWithdrawnFromTheQueueIsNotPublished(t *testing.T) {
 }
 
 func noErrorOf(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Error(err)
 	}

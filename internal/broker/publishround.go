@@ -127,14 +127,14 @@ func (p *pace) record(n int, batch bool, took time.Duration, now time.Time) {
 	if batch {
 		taken, other = &s.batch, s.single
 	}
-	each, slower, weight := max(took/time.Duration(n), 1), *taken > other, time.Duration(paceWeight)
+	each, slower, weight := max(took/time.Duration(n), 1), *taken > other, int64(paceWeight)
 	if slower {
 		weight = 1 // it is rarely seen
 	}
 	if *taken == 0 {
 		*taken = each
 	} else {
-		*taken = (weight**taken + each) / (weight + 1)
+		*taken = time.Duration((weight*int64(*taken) + int64(each)) / (weight + 1))
 	}
 	switch {
 	case other == 0:
