@@ -19,7 +19,8 @@ const (
 )
 
 // benchIngress measures how fast a bridge takes events, beside the simplest handler that can do it: read the body,
-// publish it, answer when the stream has confirmed. Both have the same server and the same publisher.
+// publish it, answer when the stream has confirmed. Both have the same server and the same publisher. One server syncs
+// each event before it confirms it, as the chart ships it, and one does not.
 func benchIngress(ctx context.Context, args []string) error {
 	return rig.Run(ctx, "ingress", args, measureIngress, map[string]rig.Role{"bare": bareIngress, "load": loadRole})
 }
@@ -31,44 +32,68 @@ func (f *ingressFigures) add(result loadResult) {
 	f.perSecond, f.p99 = append(f.perSecond, result.PerSecond), append(f.p99, result.P99)
 }
 
+var ingressConnections = []int{32, 128}
+
 func measureIngress(ctx context.Context, r *rig.Rig) error {
 	rounds, seconds := rig.Setting("ROUNDS", 3), rig.Setting("ROUND_SECONDS", 8)
-	b, err := newIngressBench(ctx, r)
+	load, err := r.Start("load")
 	if err != nil {
 		return err
 	}
-	defer b.conn.Close()
-	b.duration = time.Duration(seconds) * time.Second
+	var benches []*ingressBench
+	for _, sync := range []string{"2m", "always"} {
+		b, err := newIngressBench(ctx, r, sync)
+		if err != nil {
+			return err
+		}
+		defer b.conn.Close()
+		b.load, b.duration = load.Where, time.Duration(seconds)*time.Second
+		benches = append(benches, b)
+	}
 	fmt.Printf("binary events of 1 KiB, %d s each, %d rounds\n", seconds, rounds)
-	fmt.Printf("%-6s %11s  %-7s %10s %9s %9s\n", "round", "connections", "who", "requests/s", "p50 ms", "p99 ms")
-	ours, theirs := map[int]*ingressFigures{32: {}, 128: {}}, map[int]*ingressFigures{32: {}, 128: {}}
+	fmt.Printf("%-6s %-7s %11s  %-7s %10s %9s %9s\n", "round", "sync", "connections", "who", "requests/s", "p50 ms", "p99 ms")
 	for round := range rounds {
-		for _, connections := range []int{32, 128} {
-			runs := []func() error{
-				func() error { return b.run(ctx, round, connections, "bridge", b.bridge, ours[connections]) },
-				func() error { return b.run(ctx, round, connections, "bare", b.bare, theirs[connections]) },
-			}
-			if round%2 == 1 { // who comes second finds a warmer machine
-				runs[0], runs[1] = runs[1], runs[0]
-			}
-			for _, run := range runs {
-				if err := run(); err != nil {
-					return err
-				}
+		for _, b := range benches {
+			if err := b.round(ctx, round); err != nil {
+				return err
 			}
 		}
 	}
-	if err := b.process.Stop(); err != nil { // rather than kill it: it may have a profile to write
-		return err
+	for _, b := range benches {
+		if err := b.process.Stop(); err != nil { // rather than kill it: it may have a profile to write
+			return err
+		}
 	}
-	fmt.Printf("ingress ratio_32=%.2f ratio_128=%.2f requests_per_s=%.0f p99_ms=%.1f\n",
-		ingressRatio(ours[32], theirs[32]), ingressRatio(ours[128], theirs[128]),
-		rig.Median(ours[128].perSecond), rig.Median(ours[128].p99))
+	lazy, synced := benches[0], benches[1]
+	fmt.Printf("ingress ratio_32=%.2f ratio_128=%.2f sync_ratio_32=%.2f sync_ratio_128=%.2f"+
+		" requests_per_s=%.0f sync_requests_per_s=%.0f p99_ms=%.1f sync_p99_ms=%.1f\n",
+		lazy.ratio(32), lazy.ratio(128), synced.ratio(32), synced.ratio(128),
+		rig.Median(lazy.ours[128].perSecond), rig.Median(synced.ours[128].perSecond),
+		rig.Median(lazy.ours[128].p99), rig.Median(synced.ours[128].p99))
 	return nil
 }
 
-func ingressRatio(ours, theirs *ingressFigures) float64 {
-	return rig.Median(ours.perSecond) / rig.Median(theirs.perSecond)
+// round measures both kinds of ingress. Who comes second finds a warmer machine, so they take turns.
+func (b *ingressBench) round(ctx context.Context, round int) error {
+	for _, connections := range ingressConnections {
+		runs := []func() error{
+			func() error { return b.run(ctx, round, connections, "bridge", b.bridge, b.ours[connections]) },
+			func() error { return b.run(ctx, round, connections, "bare", b.bare, b.theirs[connections]) },
+		}
+		if round%2 == 1 {
+			runs[0], runs[1] = runs[1], runs[0]
+		}
+		for _, run := range runs {
+			if err := run(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *ingressBench) ratio(connections int) float64 {
+	return rig.Median(b.ours[connections].perSecond) / rig.Median(b.theirs[connections].perSecond)
 }
 
 // run publishes to one of them, into a stream that is as empty as for the others.
@@ -84,21 +109,23 @@ func (b *ingressBench) run(ctx context.Context, round, connections int, who, tar
 		return fmt.Errorf("publish to %s: %w", who, err)
 	}
 	f.add(result)
-	fmt.Printf("%-6d %11d  %-7s %10.0f %9.2f %9.2f\n", round+1, connections, who, result.PerSecond, result.P50, result.P99)
+	fmt.Printf("%-6d %-7s %11d  %-7s %10.0f %9.2f %9.2f\n", round+1, b.sync, connections, who, result.PerSecond, result.P50, result.P99)
 	return nil
 }
 
-// ingressBench is a server, both kinds of ingress and their publisher.
+// ingressBench is a server, both kinds of ingress and what they took.
 type ingressBench struct {
+	sync               string       // nats-server's sync_interval
 	process            *rig.Process // of the bridge
 	bridge, bare, load string
 	conn               *nats.Conn
 	stream             jetstream.Stream
-	duration           time.Duration // of a measurement
+	duration           time.Duration           // of a measurement
+	ours, theirs       map[int]*ingressFigures // by connections
 }
 
-func newIngressBench(ctx context.Context, r *rig.Rig) (*ingressBench, error) {
-	server, err := r.StartNATS(rig.NATS{Name: natsName})
+func newIngressBench(ctx context.Context, r *rig.Rig, sync string) (*ingressBench, error) {
+	server, err := r.StartNATS(rig.NATS{Name: natsName + "-" + sync, Sync: sync})
 	if err != nil {
 		return nil, err
 	}
@@ -129,11 +156,12 @@ func newIngressBench(ctx context.Context, r *rig.Rig) (*ingressBench, error) {
 	if err != nil {
 		return nil, err
 	}
-	load, err := r.Start("load")
-	if err != nil {
-		return nil, err
+	b := &ingressBench{sync: sync, process: bridge, bridge: bridge.Address(rig.Public), bare: bare.Where, conn: conn, stream: stream}
+	b.ours, b.theirs = map[int]*ingressFigures{}, map[int]*ingressFigures{}
+	for _, connections := range ingressConnections {
+		b.ours[connections], b.theirs[connections] = &ingressFigures{}, &ingressFigures{}
 	}
-	return &ingressBench{process: bridge, bridge: bridge.Address(rig.Public), bare: bare.Where, load: load.Where, conn: conn, stream: stream}, nil
+	return b, nil
 }
 
 func (b *ingressBench) empty(ctx context.Context) error {

@@ -60,7 +60,7 @@ func complete(ev *cloudevent.Event, header http.Header, now time.Time) error {
 	if err := ev.Validate(); err != nil {
 		return err
 	}
-	if len(ev.Data) > 0 && isJSON(ev.DataContentType) && !cloudevent.ValidJSON(ev.Data) {
+	if len(ev.Data) > 0 && isJSON(ev.DataContentType) && !ev.CheckJSON() {
 		return errNotJSON
 	}
 	tracecontext.Extract(header, ev)

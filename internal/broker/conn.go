@@ -40,12 +40,13 @@ type Conn struct {
 
 	deadLetterCapacity deadLetterCapacity
 
-	mu        sync.Mutex
-	onConnect []func()
-	changed   chan struct{} // closed and replaced whenever the connection comes or goes
-	closed    chan struct{} // closed when nats.go has given the connection up
-	closing   bool
-	handBacks sync.WaitGroup // messages on their way back to the server
+	mu           sync.Mutex
+	onConnect    []func()
+	onDisconnect []func()
+	changed      chan struct{} // closed and replaced whenever the connection comes or goes
+	closed       chan struct{} // closed when nats.go has given the connection up
+	closing      bool
+	handBacks    sync.WaitGroup // messages on their way back to the server
 
 	consumers consumerLocks
 	deletions *deletions
@@ -97,6 +98,7 @@ func (c *Conn) clientOptions(name string) []nats.Option {
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			c.log.Info("disconnected from NATS", "reason", reason(err))
 			c.announce()
+			c.call(&c.onDisconnect)
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			c.log.Error(err, "NATS reported an error")
@@ -111,8 +113,12 @@ func (c *Conn) clientOptions(name string) []nats.Option {
 func (c *Conn) connected(nc *nats.Conn) {
 	c.log.Info("connected to NATS", "url", nc.ConnectedUrlRedacted())
 	c.announce()
+	c.call(&c.onConnect)
+}
+
+func (c *Conn) call(registered *[]func()) {
 	c.mu.Lock()
-	handlers := slices.Clone(c.onConnect)
+	handlers := slices.Clone(*registered)
 	c.mu.Unlock()
 	for _, handle := range handlers {
 		handle()

@@ -9,6 +9,8 @@
 //   - Publish returns nil only after the server has confirmed that the event is
 //     stored, and while there is no connection it fails at once instead of
 //     buffering.
+//   - What is published while the last publishes are being stored is stored together, as a batch where that takes less
+//     time. What one caller publishes keeps its order.
 //   - Whatever Publish stored can be decoded again, data bytes included.
 //   - All sources of a consumer together hold no more messages than it allows. A
 //     message that reaches this process after its source has stopped is handed

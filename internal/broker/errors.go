@@ -71,6 +71,7 @@ const (
 	codeStreamUpdate    jetstream.ErrorCode = 10069
 	codeStoreFailed     jetstream.ErrorCode = 10077
 	codeInProcess       jetstream.ErrorCode = 10158
+	codeBatchesDisabled jetstream.ErrorCode = 10174
 )
 
 // textNoSpaceLeft is in the server's words when its disk is full.

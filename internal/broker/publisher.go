@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -42,26 +42,33 @@ func (o *PublisherOptions) Flags(fs *flags.Set) {
 	fs.Duration(&o.Timeout, "publish-timeout", "how long an event may take to be stored").MoreThan(0)
 }
 
-// Publisher stores events. Many goroutines may share one.
+// Publisher stores events. Many goroutines may share one, which is faster than one for each.
 type Publisher struct {
 	conn         *Conn
-	js           jetstream.JetStream
-	refused      error // why the client library rejected the options
+	refused      error // why the options cannot be used
 	options      PublisherOptions
+	rounds       *rounds
 	pending      atomic.Int64
 	pendingBytes atomic.Int64
 }
 
-// NewPublisher returns a publisher on the connection. Options that Validate
+// NewPublisher returns a publisher on the connection, for as long as that is. Options that Validate
 // refuses make every Publish fail.
 func NewPublisher(c *Conn, o PublisherOptions) *Publisher {
-	js, err := jetstream.New(c.nc,
-		jetstream.WithPublishAsyncTimeout(o.Timeout),
-		// Callers that gave up wait on in the library, so it has to take more
-		// than we do before it holds callers up.
-		jetstream.WithPublishAsyncMaxPending(2*o.MaxPending),
-	)
-	return &Publisher{conn: c, js: js, refused: errors.Join(err, flags.Validate(&o)), options: o}
+	p := &Publisher{conn: c, options: o, refused: flags.Validate(&o)}
+	p.rounds = newRounds(o, c.nc.PublishMsg, c.nc.NewInbox()+".", func(done *publication) { p.release(int64(len(done.messages)), done.bytes) })
+	if p.refused != nil {
+		return p
+	}
+	if _, err := c.nc.Subscribe(p.rounds.replies+"*", p.rounds.confirmed); err != nil {
+		p.refused = mapError(err)
+		return p
+	}
+	c.mu.Lock()
+	c.onDisconnect = append(c.onDisconnect, p.rounds.disconnected)
+	c.mu.Unlock()
+	c.OnConnect(func() { p.rounds.connected(c.nc.ConnectedServerVersion()) })
+	return p
 }
 
 // Publish returns nil after the stream has confirmed that the event is stored,
@@ -69,28 +76,7 @@ func NewPublisher(c *Conn, o PublisherOptions) *Publisher {
 // ErrNotConnected or the context's end the event may be stored or not, and may
 // be published again. It neither changes nor keeps the event.
 func (p *Publisher) Publish(ctx context.Context, e *cloudevent.Event) error {
-	message, err := encode(e)
-	if err != nil {
-		return err
-	}
-	if err := p.check(message); err != nil {
-		return err
-	}
-	size := int64(message.Size())
-	if !p.reserve(1, size) {
-		return ErrBusy
-	}
-	defer p.release(1, size)
-	confirmation, err := p.js.PublishMsgAsync(message)
-	if err != nil {
-		return mapError(err)
-	}
-	if err = p.await(ctx, confirmation); errors.Is(err, ErrInProcess) {
-		errs := []error{err}
-		p.awaitEarlier(ctx, []*nats.Msg{message}, errs)
-		err = errs[0]
-	}
-	return err
+	return p.PublishAll(ctx, []*cloudevent.Event{e})[0]
 }
 
 // PublishAll is Publish for several events, in their order and all at a time. It
@@ -106,42 +92,52 @@ func (p *Publisher) PublishAll(ctx context.Context, events []*cloudevent.Event) 
 			errs[i] = p.check(messages[i])
 		}
 	}
-	p.publishMessages(ctx, messages, errs)
+	p.publishMessages(ctx, namespaceOf(events), messages, errs)
 	return errs
 }
 
-// publishMessages publishes those that have no error yet.
-func (p *Publisher) publishMessages(ctx context.Context, messages []*nats.Msg, errs []error) {
-	var failed error
-	var slots, bytes int64
+func namespaceOf(events []*cloudevent.Event) string {
+	if len(events) == 0 {
+		return ""
+	}
+	return events[0].Publisher
+}
+
+// publishMessages publishes those that have no error yet, in the name of a namespace where that is known.
+func (p *Publisher) publishMessages(ctx context.Context, namespace string, messages []*nats.Msg, errs []error) {
+	p.publishThose(ctx, namespace, messages, errs, nil)
+	p.awaitEarlier(ctx, namespace, messages, errs)
+}
+
+// publishThose publishes those messages whose error is what it is to be.
+func (p *Publisher) publishThose(ctx context.Context, namespace string, messages []*nats.Msg, errs []error, those error) {
+	var places []int
+	var chosen []*nats.Msg
 	for i, err := range errs {
-		if err == nil {
-			slots++
-			bytes += int64(messages[i].Size())
+		if those == nil && err == nil || those != nil && errors.Is(err, those) {
+			places, chosen = append(places, i), append(chosen, messages[i])
 		}
 	}
-	if p.reserve(slots, bytes) {
-		defer p.release(slots, bytes)
-	} else {
-		failed = ErrBusy
+	if len(chosen) == 0 {
+		return
 	}
-	confirmations := make([]jetstream.PubAckFuture, len(messages))
-	for i, message := range messages {
-		if errs[i] != nil {
-			continue
-		}
-		if failed == nil {
-			confirmations[i], failed = p.js.PublishMsgAsync(message)
-			failed = mapError(failed)
-		}
-		errs[i] = failed
+	for i, err := range p.await(ctx, newPublication(cmp.Or(namespace, chosen[0].Subject), chosen, time.Now().Add(p.options.Timeout))) {
+		errs[places[i]] = err
 	}
-	for i := range errs {
-		if errs[i] == nil {
-			errs[i] = p.await(ctx, confirmations[i])
-		}
+}
+
+// await publishes and waits for the confirmations.
+func (p *Publisher) await(ctx context.Context, publication *publication) []error {
+	if !p.reserve(int64(len(publication.messages)), publication.bytes) {
+		return slices.Repeat([]error{ErrBusy}, len(publication.messages))
 	}
-	p.awaitEarlier(ctx, messages, errs)
+	p.rounds.submit(publication)
+	select {
+	case <-publication.done:
+		return publication.errs
+	case <-ctx.Done():
+		return p.rounds.withdraw(publication, mapError(ctx.Err()))
+	}
 }
 
 // check returns an error if a message cannot be sent now.
@@ -175,20 +171,6 @@ func (p *Publisher) release(slots, bytes int64) {
 	p.pendingBytes.Add(-bytes)
 }
 
-func (p *Publisher) await(ctx context.Context, confirmation jetstream.PubAckFuture) error {
-	select {
-	case ack := <-confirmation.Ok():
-		if p.options.Stream != "" && ack.Stream != p.options.Stream {
-			return fmt.Errorf("%w: the event was stored in stream %q instead", ErrNoStream, ack.Stream)
-		}
-		return nil
-	case err := <-confirmation.Err():
-		return mapError(err)
-	case <-ctx.Done():
-		return mapError(ctx.Err())
-	}
-}
-
 // Waits between two questions whether an earlier publish is stored. A server takes
 // some milliseconds for what it replicates.
 const (
@@ -200,7 +182,7 @@ const (
 // earlier publish of the same event is under way to all servers: then it is
 // confirmed as a repeat, or stored if the earlier one failed. What is still under
 // way after the timeout keeps ErrInProcess.
-func (p *Publisher) awaitEarlier(ctx context.Context, messages []*nats.Msg, errs []error) {
+func (p *Publisher) awaitEarlier(ctx context.Context, namespace string, messages []*nats.Msg, errs []error) {
 	if !anyInProcess(errs) {
 		return
 	}
@@ -209,30 +191,9 @@ func (p *Publisher) awaitEarlier(ctx context.Context, messages []*nats.Msg, errs
 	for wait := shortestRepeatWait; anyInProcess(errs); wait = min(2*wait, longestRepeatWait) {
 		select {
 		case <-time.After(wait):
-			p.repeat(ctx, messages, errs)
+			p.publishThose(ctx, namespace, messages, errs, ErrInProcess)
 		case <-ctx.Done():
 			return
-		}
-	}
-}
-
-// repeat publishes those that are in process, all at a time.
-func (p *Publisher) repeat(ctx context.Context, messages []*nats.Msg, errs []error) {
-	confirmations := make([]jetstream.PubAckFuture, len(messages))
-	for i, message := range messages {
-		if !errors.Is(errs[i], ErrInProcess) {
-			continue
-		}
-		confirmation, err := p.js.PublishMsgAsync(message)
-		if err != nil {
-			errs[i] = mapError(err)
-			continue
-		}
-		confirmations[i] = confirmation
-	}
-	for i, confirmation := range confirmations {
-		if confirmation != nil {
-			errs[i] = p.await(ctx, confirmation)
 		}
 	}
 }
@@ -274,7 +235,7 @@ func (p *Publisher) PublishLegacy(ctx context.Context, e *cloudevent.Event, oldT
 		}
 	}
 	errs := make([]error, len(messages))
-	p.publishMessages(ctx, messages, errs)
+	p.publishMessages(ctx, e.Publisher, messages, errs)
 	return cmp.Or(errs...)
 }
 

@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -225,7 +227,7 @@ func TestPublishGivesUpInTime(t *testing.T) {
 
 func TestPublishIsBusyAboveItsLimit(t *testing.T) {
 	t.Parallel()
-	publisher := NewPublisher(silence(t), publisherOptions(func(o *PublisherOptions) { o.MaxPending = 2 }))
+	publisher := NewPublisher(silence(t), publisherOptions(func(o *PublisherOptions) { o.MaxPending, o.Timeout = 2, time.Second }))
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
 	for range 2 {
@@ -235,7 +237,7 @@ func TestPublishIsBusyAboveItsLimit(t *testing.T) {
 	require.ErrorIs(t, publisher.Publish(t.Context(), newEvent()), ErrBusy)
 	cancel()
 	waiting.Wait()
-	require.Zero(t, publisher.pending.Load())
+	require.Eventually(t, func() bool { return publisher.pending.Load() == 0 }, testTimeout, moment, "what was sent holds its place until its timeout")
 }
 
 func TestPublishIsBusyAboveTheMemoryThatWhatIsSentMayTake(t *testing.T) {
@@ -243,7 +245,7 @@ func TestPublishIsBusyAboveTheMemoryThatWhatIsSentMayTake(t *testing.T) {
 	large := newEvent(func(e *cloudevent.Event) {
 		e.DataContentType, e.Data = "text/plain", []byte(strings.Repeat("\x01", 10<<10)) // six bytes each in JSON
 	})
-	publisher := NewPublisher(silence(t), publisherOptions(func(o *PublisherOptions) { o.MaxPendingBytes = 50 << 10 }))
+	publisher := NewPublisher(silence(t), publisherOptions(func(o *PublisherOptions) { o.MaxPendingBytes, o.Timeout = 50<<10, time.Second }))
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
 	waiting.Go(func() { _ = publisher.Publish(ctx, large) })
@@ -252,7 +254,7 @@ func TestPublishIsBusyAboveTheMemoryThatWhatIsSentMayTake(t *testing.T) {
 	require.ErrorIs(t, publisher.PublishAll(t.Context(), []*cloudevent.Event{newEvent()})[0], ErrBusy)
 	cancel()
 	waiting.Wait()
-	require.Zero(t, publisher.pendingBytes.Load())
+	require.Eventually(t, func() bool { return publisher.pendingBytes.Load() == 0 }, testTimeout, moment)
 }
 
 func TestPublishersShareTheConnectionUnderLoad(t *testing.T) {
@@ -293,32 +295,33 @@ var errInProcess = &jetstream.APIError{Code: 409, ErrorCode: 10158, Description:
 // answering is a stream that answers the publishes of an event, by its id, one after the other. Behind the last answer it
 // confirms.
 type answering struct {
-	jetstream.JetStream
+	rounds  *rounds
 	answers map[string][]error
 	heard   []string
 }
 
-func (a *answering) PublishMsgAsync(m *nats.Msg, _ ...jetstream.PublishOpt) (jetstream.PubAckFuture, error) {
+// publisherTo returns a publisher whose messages go to the stream singly.
+func publisherTo(stream *answering) *Publisher {
+	p := &Publisher{options: publisherOptions()}
+	p.rounds = newRounds(p.options, stream.publish, "answers.", func(done *publication) { p.release(int64(len(done.messages)), done.bytes) })
+	p.rounds.single = true
+	stream.rounds = p.rounds
+	return p
+}
+
+func (a *answering) publish(m *nats.Msg) error {
 	id := m.Header.Get(headerID)
 	a.heard = append(a.heard, id)
-	answer := future{ok: make(chan *jetstream.PubAck, 1), failed: make(chan error, 1)}
+	answer := confirmation{Stream: testStream, Duplicate: true}
 	if rest := a.answers[id]; len(rest) > 0 {
 		a.answers[id] = rest[1:]
-		answer.failed <- rest[0]
-	} else {
-		answer.ok <- &jetstream.PubAck{Stream: testStream, Duplicate: true}
+		answer = confirmation{}
+		answer.Error, _ = errors.AsType[*jetstream.APIError](rest[0])
 	}
-	return answer, nil
+	body, err := json.Marshal(answer)
+	go a.rounds.confirmed(&nats.Msg{Subject: m.Reply, Data: body})
+	return err
 }
-
-type future struct {
-	jetstream.PubAckFuture
-	ok     chan *jetstream.PubAck
-	failed chan error
-}
-
-func (f future) Ok() <-chan *jetstream.PubAck { return f.ok }
-func (f future) Err() <-chan error            { return f.failed }
 
 func TestARepeatWaitsForAnEarlierPublishThatIsUnderWay(t *testing.T) {
 	t.Parallel()
@@ -337,12 +340,12 @@ func TestARepeatWaitsForAnEarlierPublishThatIsUnderWay(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				stream := &answering{answers: map[string][]error{"A": tc.answers}}
-				publisher := &Publisher{js: stream, options: publisherOptions()}
+				publisher := publisherTo(stream)
 				message, err := encode(eventWithID("A"))
 				require.NoError(t, err)
 				began := time.Now()
 				errs := make([]error, 1)
-				publisher.publishMessages(t.Context(), []*nats.Msg{message}, errs)
+				publisher.publishMessages(t.Context(), "", []*nats.Msg{message}, errs)
 				if tc.want == nil {
 					require.NoError(t, errs[0])
 				} else {
@@ -360,7 +363,7 @@ func TestOnlyEventsInProcessArePublishedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		stream := &answering{answers: map[string][]error{"2": {errInProcess}, "3": {errInProcess}}}
-		publisher := &Publisher{js: stream, options: publisherOptions()}
+		publisher := publisherTo(stream)
 		var messages []*nats.Msg
 		for i := range 4 {
 			message, err := encode(eventWithID(strconv.Itoa(i + 1)))
@@ -368,7 +371,7 @@ func TestOnlyEventsInProcessArePublishedAgain(t *testing.T) {
 			messages = append(messages, message)
 		}
 		errs := make([]error, len(messages))
-		publisher.publishMessages(t.Context(), messages, errs)
+		publisher.publishMessages(t.Context(), "", messages, errs)
 		for _, err := range errs {
 			require.NoError(t, err)
 		}

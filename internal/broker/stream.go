@@ -117,7 +117,7 @@ func (c *Conn) ensureStreams(ctx context.Context, o StreamOptions) error {
 	if retries == nil {
 		retries = c.ensureRetryConsumers(ctx)
 	}
-	return errors.Join(deadLetters, retries, ensure(eventStream(o), c.openStream))
+	return errors.Join(deadLetters, retries, ensure(c.eventStream(o), c.openStream))
 }
 
 func eventStream(o StreamOptions) jetstream.StreamConfig {
@@ -138,6 +138,13 @@ func eventStream(o StreamOptions) jetstream.StreamConfig {
 		// What waits is measured without a consumer.
 		AllowDirect: true,
 	}
+}
+
+// eventStream takes batches where they are of use. Older servers would not keep that setting.
+func (c *Conn) eventStream(o StreamOptions) jetstream.StreamConfig {
+	settings := eventStream(o)
+	settings.AllowAtomicPublish = syncsBatchesOnce(c.nc.ConnectedServerVersion())
+	return settings
 }
 
 func deadLetterStream(o StreamOptions) jetstream.StreamConfig {
@@ -280,6 +287,7 @@ func merge(current, wanted jetstream.StreamConfig) jetstream.StreamConfig {
 	merged.Discard = wanted.Discard
 	merged.DiscardNewPerSubject = wanted.DiscardNewPerSubject
 	merged.AllowDirect = current.AllowDirect || wanted.AllowDirect
+	merged.AllowAtomicPublish = current.AllowAtomicPublish || wanted.AllowAtomicPublish
 	if wanted.Description != "" {
 		merged.Description = wanted.Description
 	}
@@ -302,7 +310,7 @@ func closedSubject(stream string) string { return "rouse.not-ready." + stream }
 // it would confirm and drop what they want. Those that NATS refuses are left to their own EnsureConsumer. Its storage is
 // reserved before that of the other streams.
 func (c *Conn) EnsureStreamsFor(ctx context.Context, o StreamOptions, interested func(ctx context.Context) ([]Consumer, error)) error {
-	if err := c.prepareStream(ctx, eventStream(o), interested); err != nil {
+	if err := c.prepareStream(ctx, c.eventStream(o), interested); err != nil {
 		return fmt.Errorf("make stream %q: %w", o.Name, err)
 	}
 	return c.ensureStreams(ctx, o)

@@ -27,6 +27,8 @@ type Event struct {
 	Data            []byte      // verbatim
 	Base64          bool        // the publisher wrote the data as base64, and so they stay
 
+	json []byte // data that were found to be JSON
+
 	// Publisher is the namespace in whose name the event is published, empty where that is not known. It is no attribute: it is
 	// neither read nor written.
 	Publisher string
@@ -99,6 +101,22 @@ func (e *Event) sortExtensions() {
 
 func (e *Event) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(e.Extensions, name, func(x Extension, name string) int { return strings.Compare(x.Name, name) })
+}
+
+// CheckJSON reports whether the data are one JSON value, and remembers if they are: to write the event takes no second scan.
+func (e *Event) CheckJSON() bool {
+	if !e.hasJSON() {
+		return false
+	}
+	e.json = e.Data
+	return true
+}
+
+func (e *Event) hasJSON() bool {
+	if len(e.Data) == 0 {
+		return false
+	}
+	return len(e.json) == len(e.Data) && &e.json[0] == &e.Data[0] || ValidJSON(e.Data)
 }
 
 // Attribute is any attribute by its name, extensions included.

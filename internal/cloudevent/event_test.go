@@ -292,3 +292,14 @@ func TestABodyWithoutATypeThatIsNoJSONHasNone(t *testing.T) {
 	e.SetHeader(header)
 	require.NotContains(t, header, "Content-Type")
 }
+
+func TestDataThatWereFoundToBeJSONAreScannedAgainOnceTheyAreReplaced(t *testing.T) {
+	t.Parallel()
+	e := Event{Data: []byte(`{"a":1}`)}
+	require.True(t, e.CheckJSON())
+	require.True(t, e.CheckJSON())
+	e.Data = []byte(`{"a":1`)
+	require.False(t, e.CheckJSON())
+	e.Data = nil
+	require.False(t, e.CheckJSON())
+}

@@ -429,7 +429,7 @@ func (e *Event) appendData(dst []byte) []byte {
 	case e.Base64 || !utf8.Valid(e.Data):
 	case !isJSON(e.DataContentType):
 		return appendString(appendName(dst, "data"), e.Data)
-	case isJSONToAll(e.DataContentType) && embeddable(e.Data):
+	case isJSONToAll(e.DataContentType) && e.embeddable():
 		return append(appendName(dst, "data"), e.Data...)
 	}
 	dst = append(dst, `,"data_base64":"`...)
@@ -446,10 +446,10 @@ func isJSONToAll(contentType string) bool {
 	return mediaType == strings.ToLower(strings.TrimSpace(mediaType))
 }
 
-// embeddable reports whether data can stand in a JSON event and come back byte for byte. White space around a value would
+// embeddable reports whether the data can stand in a JSON event and come back byte for byte. White space around a value would
 // be lost.
-func embeddable(data []byte) bool {
-	return !isSpace(data[0]) && !isSpace(data[len(data)-1]) && ValidJSON(data) && !isDeep(data)
+func (e *Event) embeddable() bool {
+	return !isSpace(e.Data[0]) && !isSpace(e.Data[len(e.Data)-1]) && e.hasJSON() && !isDeep(e.Data)
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
