@@ -2,6 +2,7 @@ package sink
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (s *Sink) direct(ctx context.Context, p *pod, ev *cloudevent.Event) (dispat
 		return s.post(ctx, &p.url, ev)
 	}
 	deadline := time.Now().Add(s.target.Timeout)
-	if w := p.connPool.acquire(deadline); w != nil {
+	for w := p.connPool.acquire(deadline); w != nil; w = p.connPool.acquire(deadline) {
 		if x := s.use(ctx, p, w, l, deadline); !x.unsent || ctx.Err() != nil {
 			return x.answer, x.err
 		}
@@ -79,7 +80,7 @@ func (s *Sink) connect(ctx context.Context, p *pod, deadline time.Time) (*podCon
 		return nil, err
 	}
 	_ = conn.SetDeadline(deadline) // fails only for a closed connection, as writing will
-	return newPodConn(conn), nil
+	return newPodConn(conn)
 }
 
 // requestBuffer is a request in writing and its reusable memory.
@@ -157,28 +158,103 @@ const maxInterim = 5
 type podConn struct {
 	conn   net.Conn
 	raw    syscall.RawConn
-	peek   func(fd uintptr) bool
-	byte   [1]byte
-	silent bool        // result of peek
-	expiry *time.Timer // of an idle connection
+	step   func(fd uintptr) (done bool) // advance
+	used   bool                         // for a request before
+	expiry *time.Timer                  // of an idle connection
+
+	// Of the current request.
+	request []byte
+	started bool      // a part of the request was sent
+	sent    time.Time // when all of it was
+	into    []byte    // where the start of the response goes
+	n       int       // how much of it came
+	err     error
 }
 
-func newPodConn(conn net.Conn) *podConn {
-	w := &podConn{conn: conn}
-	if tcp, ok := conn.(syscall.Conn); ok {
-		w.raw, _ = tcp.SyscallConn() // without it the connection is used once
+// errClosed means that the pod closed the connection, or sent something, without a request.
+var errClosed = errors.New("the sink ended the connection before the request")
+
+func newPodConn(conn net.Conn) (*podConn, error) {
+	raw, err := conn.(syscall.Conn).SyscallConn() // the dialer makes TCP connections
+	if err != nil {
+		return nil, fmt.Errorf("connect to the sink: %w", err)
 	}
-	w.peek = func(fd uintptr) bool {
-		_, err := syscall.Read(int(fd), w.byte[:])
-		w.silent = errors.Is(err, syscall.EAGAIN)
+	w := &podConn{conn: conn, raw: raw}
+	w.step = w.advance
+	return w, nil
+}
+
+// begin sends the request and reads the start of the response. Both are one wait of the poller, for which the read that finds
+// out whether the connection is still open counts: one more before the response is there would be in vain.
+func (w *podConn) begin(into []byte) (int, error) {
+	w.into = into
+	err := w.raw.Read(w.step)
+	w.into = nil
+	return w.n, cmp.Or(w.err, err)
+}
+
+// advance is called once at once, and whenever the connection may be readable after that.
+func (w *podConn) advance(fd uintptr) (done bool) {
+	w.n, w.err = readNow(fd, w.into)
+	silent := errors.Is(w.err, syscall.EAGAIN)
+	if !w.sent.IsZero() {
+		return !silent
+	}
+	switch {
+	case silent:
+		w.err = nil
+	case w.used, w.err != nil:
+		w.n, w.err = 0, errClosed
+		return true
+	default: // a server may answer a connection before it has read anything
+	}
+	if err := w.send(fd); err != nil {
+		w.n, w.err = 0, err
 		return true
 	}
-	return w
+	return w.n > 0
 }
 
-// alive reports whether the connection is open and the pod has sent nothing without a request.
-func (w *podConn) alive() bool {
-	return w.raw != nil && w.raw.Read(w.peek) == nil && w.silent
+// send writes the request. It usually fits into the socket's buffer.
+func (w *podConn) send(fd uintptr) error {
+	n, err := writeNow(fd, w.request)
+	w.started = n > 0
+	if n < len(w.request) && (err == nil || errors.Is(err, syscall.EAGAIN)) {
+		var rest int
+		rest, err = w.conn.Write(w.request[n:])
+		w.started = w.started || rest > 0
+	}
+	if err != nil {
+		return fmt.Errorf("send the event: %w", err)
+	}
+	w.sent = time.Now()
+	return nil
+}
+
+// readNow reads what is there.
+func readNow(fd uintptr, into []byte) (int, error) {
+	for {
+		n, err := syscall.Read(int(fd), into)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+// writeNow writes as much as there is room for.
+func writeNow(fd uintptr, text []byte) (int, error) {
+	for {
+		n, err := syscall.Write(int(fd), text)
+		if !errors.Is(err, syscall.EINTR) {
+			return max(n, 0), err
+		}
+	}
 }
 
 // exchange sends a request and reads the response, and reports whether the connection can be reused. A request of which
@@ -195,21 +271,17 @@ func (w *podConn) exchange(ctx context.Context, n *Network, replies replyReader,
 			x.err = fmt.Errorf("await the sink's answer: %w", context.DeadlineExceeded)
 		}
 	}()
-	written, err := w.conn.Write(request)
-	if err != nil {
-		return exchange{unsent: written == 0, err: fmt.Errorf("send the event: %w", err)}
-	}
-	x.answer.Started = time.Now()
-	r := n.borrowReader(w.conn)
+	w.request, w.started, w.sent = request, false, time.Time{}
+	r := n.borrowReader(w)
 	defer n.returnReader(r)
 	resp, err := r.response() //nolint:bodyclose // closing would read the rest, however long it is
+	w.request, w.used = nil, true
 	if err != nil {
-		x.err = fmt.Errorf("read the sink's answer: %w", err)
-		return x
+		return exchange{unsent: !w.started, err: fmt.Errorf("read the sink's answer: %w", err), answer: dispatch.Answer{Started: w.sent}}
 	}
-	started, drained := x.answer.Started, false
+	drained := false
 	x.answer, drained, x.err = readAnswer(ctx, resp, replies)
-	x.answer.Started = started
+	x.answer.Started = w.sent
 	x.keep = drained && !resp.Close && r.buffer.Buffered() == 0
 	return x
 }
@@ -222,10 +294,12 @@ type exchange struct {
 	err    error
 }
 
-// reader reads responses. It is the source of a bufio.Reader and bounds what precedes the body.
+// reader reads responses, and sends the request before the first byte. It is the source of a bufio.Reader and bounds what
+// precedes the body.
 type reader struct {
 	buffer *bufio.Reader
-	conn   net.Conn
+	conn   *podConn
+	begun  bool
 	head   httplimit.Head
 	err    error // why reading ended: a line reader drops an error after a whole line
 }
@@ -234,7 +308,11 @@ func (r *reader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
 	}
-	n, err := r.conn.Read(p)
+	read := r.conn.conn.Read
+	if !r.begun {
+		r.begun, read = true, r.conn.begin
+	}
+	n, err := read(p)
 	if _, r.err = r.head.Read(p[:n]); r.err != nil {
 		return 0, r.err
 	}
@@ -258,13 +336,13 @@ func (r *reader) response() (*http.Response, error) {
 	return nil, errors.New("the sink sent too many interim responses")
 }
 
-func (n *Network) borrowReader(conn net.Conn) *reader {
+func (n *Network) borrowReader(conn *podConn) *reader {
 	r, ok := n.readers.Get().(*reader)
 	if !ok {
 		r = &reader{}
 		r.buffer = bufio.NewReader(r)
 	}
-	r.conn, r.head, r.err = conn, httplimit.Head{}, nil
+	r.conn, r.begun, r.head, r.err = conn, false, httplimit.Head{}, nil
 	r.buffer.Reset(r)
 	return r
 }
@@ -281,7 +359,7 @@ type connPool struct {
 	idle []*podConn
 }
 
-// acquire returns an idle connection that is alive at least until the deadline, nil if there is none.
+// acquire returns an idle connection that can be used until the deadline, nil if there is none.
 func (ws *connPool) acquire(deadline time.Time) *podConn {
 	for {
 		w := ws.pop()
@@ -289,7 +367,7 @@ func (ws *connPool) acquire(deadline time.Time) *podConn {
 			return nil
 		}
 		w.expiry.Stop()
-		if w.conn.SetDeadline(deadline) == nil && w.alive() {
+		if w.conn.SetDeadline(deadline) == nil {
 			return w
 		}
 		_ = w.conn.Close()

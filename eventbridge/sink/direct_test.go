@@ -148,14 +148,19 @@ func TestAConnectionThatWasClosedWhileItIdledCostsNoAttempt(t *testing.T) {
 
 func TestConnectionsExpire(t *testing.T) {
 	t.Parallel()
-	near, far := net.Pipe()
-	defer func() { _ = far.Close() }()
+	ended := make(chan error, 1)
+	address := listen(t, func(conn net.Conn) {
+		_, err := conn.Read(make([]byte, 1))
+		ended <- err
+	})
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+	require.NoError(t, err)
 	var ws connPool
-	w := newPodConn(near)
+	w, err := newPodConn(conn)
+	require.NoError(t, err)
 	ws.keep(w)
 	ws.expire(w)
-	_, err := far.Read(make([]byte, 1))
-	require.ErrorIs(t, err, io.EOF, "it is closed")
+	require.ErrorIs(t, <-ended, io.EOF, "it is closed")
 	require.Nil(t, ws.acquire(time.Now().Add(time.Hour)))
 	ws.expire(w) // a timer that comes late
 }
