@@ -1,24 +1,16 @@
 package sink
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"os"
 	"strconv"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/cloudevent"
-	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
 // maxDirect is the largest body that is sent without net/http, and maxRequest the largest request. They fit into the
@@ -40,7 +32,7 @@ func (s *Sink) direct(ctx context.Context, p *pod, ev *cloudevent.Event) (dispat
 		return s.post(ctx, &p.url, ev)
 	}
 	deadline := time.Now().Add(s.target.Timeout)
-	if w := p.connPool.acquire(deadline); w != nil {
+	for w := p.connPool.acquire(deadline); w != nil; w = p.connPool.acquire(deadline) {
 		if x := s.use(ctx, p, w, l, deadline); !x.unsent || ctx.Err() != nil {
 			return x.answer, x.err
 		}
@@ -59,7 +51,7 @@ func (s *Sink) use(ctx context.Context, p *pod, w *podConn, l *requestBuffer, de
 	if x.keep {
 		p.connPool.keep(w)
 	} else {
-		_ = w.conn.Close()
+		w.close()
 	}
 	return x
 }
@@ -79,7 +71,7 @@ func (s *Sink) connect(ctx context.Context, p *pod, deadline time.Time) (*podCon
 		return nil, err
 	}
 	_ = conn.SetDeadline(deadline) // fails only for a closed connection, as writing will
-	return newPodConn(conn), nil
+	return newPodConn(conn)
 }
 
 // requestBuffer is a request in writing and its reusable memory.
@@ -148,196 +140,4 @@ func isLine(text string) bool {
 		}
 	}
 	return true
-}
-
-// maxInterim bounds the 1xx responses before the final one.
-const maxInterim = 5
-
-// podConn is a connection to a pod, for one request at a time. It is not read while idle, so it needs no goroutine.
-type podConn struct {
-	conn   net.Conn
-	raw    syscall.RawConn
-	peek   func(fd uintptr) bool
-	byte   [1]byte
-	silent bool        // result of peek
-	expiry *time.Timer // of an idle connection
-}
-
-func newPodConn(conn net.Conn) *podConn {
-	w := &podConn{conn: conn}
-	if tcp, ok := conn.(syscall.Conn); ok {
-		w.raw, _ = tcp.SyscallConn() // without it the connection is used once
-	}
-	w.peek = func(fd uintptr) bool {
-		_, err := syscall.Read(int(fd), w.byte[:])
-		w.silent = errors.Is(err, syscall.EAGAIN)
-		return true
-	}
-	return w
-}
-
-// alive reports whether the connection is open and the pod has sent nothing without a request.
-func (w *podConn) alive() bool {
-	return w.raw != nil && w.raw.Read(w.peek) == nil && w.silent
-}
-
-// exchange sends a request and reads the response, and reports whether the connection can be reused. A request of which
-// nothing was sent can be sent again.
-func (w *podConn) exchange(ctx context.Context, n *Network, replies replyReader, request []byte) (x exchange) {
-	interrupt := context.AfterFunc(ctx, func() { _ = w.conn.SetDeadline(time.Unix(1, 0)) })
-	defer func() {
-		if !interrupt() {
-			x.keep = false
-		}
-		if x.err != nil && ctx.Err() != nil {
-			x.err = ctx.Err()
-		} else if errors.Is(x.err, os.ErrDeadlineExceeded) {
-			x.err = fmt.Errorf("await the sink's answer: %w", context.DeadlineExceeded)
-		}
-	}()
-	written, err := w.conn.Write(request)
-	if err != nil {
-		return exchange{unsent: written == 0, err: fmt.Errorf("send the event: %w", err)}
-	}
-	x.answer.Started = time.Now()
-	r := n.borrowReader(w.conn)
-	defer n.returnReader(r)
-	resp, err := r.response() //nolint:bodyclose // closing would read the rest, however long it is
-	if err != nil {
-		x.err = fmt.Errorf("read the sink's answer: %w", err)
-		return x
-	}
-	started, drained := x.answer.Started, false
-	x.answer, drained, x.err = readAnswer(ctx, resp, replies)
-	x.answer.Started = started
-	x.keep = drained && !resp.Close && r.buffer.Buffered() == 0
-	return x
-}
-
-// exchange is the result of one request on a connection.
-type exchange struct {
-	answer dispatch.Answer
-	keep   bool // the connection can be reused
-	unsent bool // no byte of the request went out
-	err    error
-}
-
-// reader reads responses. It is the source of a bufio.Reader and bounds what precedes the body.
-type reader struct {
-	buffer *bufio.Reader
-	conn   net.Conn
-	head   httplimit.Head
-	err    error // why reading ended: a line reader drops an error after a whole line
-}
-
-func (r *reader) Read(p []byte) (int, error) {
-	if r.err != nil {
-		return 0, r.err
-	}
-	n, err := r.conn.Read(p)
-	if _, r.err = r.head.Read(p[:n]); r.err != nil {
-		return 0, r.err
-	}
-	return n, err
-}
-
-// response returns the first response that is not an interim one. Its body need not be closed: the connection is.
-func (r *reader) response() (*http.Response, error) {
-	for range maxInterim {
-		resp, err := http.ReadResponse(r.buffer, nil)
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return nil, err
-		}
-		if resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols {
-			return resp, nil
-		}
-	}
-	return nil, errors.New("the sink sent too many interim responses")
-}
-
-func (n *Network) borrowReader(conn net.Conn) *reader {
-	r, ok := n.readers.Get().(*reader)
-	if !ok {
-		r = &reader{}
-		r.buffer = bufio.NewReader(r)
-	}
-	r.conn, r.head, r.err = conn, httplimit.Head{}, nil
-	r.buffer.Reset(r)
-	return r
-}
-
-func (n *Network) returnReader(r *reader) {
-	r.conn = nil
-	n.readers.Put(r)
-}
-
-// connPool holds the idle connections to one pod. The most recently used is used first, so that superfluous ones
-// expire.
-type connPool struct {
-	mu   sync.Mutex
-	idle []*podConn
-}
-
-// acquire returns an idle connection that is alive at least until the deadline, nil if there is none.
-func (ws *connPool) acquire(deadline time.Time) *podConn {
-	for {
-		w := ws.pop()
-		if w == nil {
-			return nil
-		}
-		w.expiry.Stop()
-		if w.conn.SetDeadline(deadline) == nil && w.alive() {
-			return w
-		}
-		_ = w.conn.Close()
-	}
-}
-
-func (ws *connPool) pop() *podConn {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	last := len(ws.idle) - 1
-	if last < 0 {
-		return nil
-	}
-	w := ws.idle[last]
-	ws.idle[last] = nil
-	ws.idle = ws.idle[:last]
-	return w
-}
-
-// keep returns a connection to the pool for a while.
-func (ws *connPool) keep(w *podConn) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	ws.idle = append(ws.idle, w)
-	if w.expiry == nil {
-		w.expiry = time.AfterFunc(idleTimeout, func() { ws.expire(w) })
-	} else {
-		w.expiry.Reset(idleTimeout)
-	}
-}
-
-// expire closes a connection if it is idle.
-func (ws *connPool) expire(w *podConn) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	for i, idle := range ws.idle {
-		if idle == w {
-			ws.idle = append(ws.idle[:i], ws.idle[i+1:]...)
-			_ = w.conn.Close()
-			return
-		}
-	}
-}
-
-// close closes the idle connections.
-func (ws *connPool) close() {
-	for w := ws.pop(); w != nil; w = ws.pop() {
-		w.expiry.Stop()
-		_ = w.conn.Close()
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -146,18 +147,57 @@ func TestAConnectionThatWasClosedWhileItIdledCostsNoAttempt(t *testing.T) {
 	require.Equal(t, int64(10), accepted.Load())
 }
 
+// dialConn connects to a server that reports why it reads nothing more.
+func dialConn(t *testing.T) (w *podConn, ended <-chan error) {
+	t.Helper()
+	reads := make(chan error, 1)
+	address := listen(t, func(conn net.Conn) {
+		_, err := conn.Read(make([]byte, 1))
+		reads <- err
+	})
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	w, err = newPodConn(conn)
+	require.NoError(t, err)
+	return w, reads
+}
+
 func TestConnectionsExpire(t *testing.T) {
 	t.Parallel()
-	near, far := net.Pipe()
-	defer func() { _ = far.Close() }()
 	var ws connPool
-	w := newPodConn(near)
-	ws.keep(w)
-	ws.expire(w)
-	_, err := far.Read(make([]byte, 1))
-	require.ErrorIs(t, err, io.EOF, "it is closed")
+	old, ended := dialConn(t)
+	young, _ := dialConn(t)
+	ws.keep(old)
+	ws.keep(young)
+	ws.expire() // a timer that comes early
+	require.Len(t, ws.idle, 2)
+	old.idle = old.idle.Add(-idleTimeout)
+	ws.expire()
+	require.ErrorIs(t, <-ended, io.EOF, "it is closed")
+	require.Same(t, young, ws.acquire(time.Now().Add(time.Hour)))
 	require.Nil(t, ws.acquire(time.Now().Add(time.Hour)))
-	ws.expire(w) // a timer that comes late
+	ws.expire() // a timer that comes late
+	ws.keep(young)
+	require.Len(t, ws.idle, 1)
+	ws.close()
+}
+
+func TestAConnectionIsInterruptedByTheContextOfItsCallAlone(t *testing.T) {
+	t.Parallel()
+	w, _ := dialConn(t)
+	defer w.close()
+	first, endFirst := context.WithCancel(t.Context())
+	second, endSecond := context.WithCancel(t.Context())
+	require.True(t, w.watch(first))
+	require.True(t, w.watch(first), "the same context is watched on")
+	require.True(t, w.watch(second))
+	endFirst()
+	require.True(t, w.watch(second))
+	endSecond()
+	require.False(t, w.watch(second), "a call whose context has ended does not begin")
+	_, err := w.conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.False(t, w.watch(t.Context()), "an interrupted connection serves no other call")
 }
 
 func TestAnAnswerThatDoesNotEndIsCutOffAtTheTimeout(t *testing.T) {

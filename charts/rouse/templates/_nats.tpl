@@ -126,3 +126,14 @@ separate key, and so the permissions of a separate user. */}}
 {{- end -}}
 {{ $ports | uniq | toJson }}
 {{- end -}}
+
+{{/* What the template of the volume's claim asks for. Kubernetes lets nobody change it, so an upgrade keeps that of the StatefulSet
+     that is there: the claim itself is what grows, see NOTES.txt. */}}
+{{- define "rouse.natsVolumeSize" -}}
+{{- $size := .Values.nats.persistence.size -}}
+{{- $known := lookup "apps/v1" "StatefulSet" .Release.Namespace (printf "%s-nats" (include "rouse.fullname" .)) -}}
+{{- range ($known.spec | default dict).volumeClaimTemplates -}}
+{{- $size = .spec.resources.requests.storage -}}
+{{- end -}}
+{{- $size -}}
+{{- end -}}
