@@ -32,6 +32,7 @@ func (d *Dispatcher) deliver(ctx context.Context, j *job) {
 		if p := recover(); p != nil { // the message is redelivered after AckWait
 			d.Log.Error(fmt.Errorf("panic: %v", p), "panic while settling a message", "stack", string(debug.Stack()))
 		}
+		d.workers.completing()
 		if holdsSlot {
 			d.scheduler.done(j, a.result, false, 0)
 		}
@@ -99,7 +100,7 @@ func (d *Dispatcher) requeue(ctx context.Context, j *job, a attempt, dec decisio
 		j.attempt = before
 		return false
 	}
-	d.metrics.outcomes[dec.outcome].Inc()
+	d.series.get().outcomes[dec.outcome].Inc()
 	d.report(j, before, a, dec)
 	return true
 }
@@ -136,7 +137,7 @@ func (d *Dispatcher) try(ctx context.Context, j *job) (a attempt) {
 		return a
 	}
 	took := time.Since(a.began)
-	d.metrics.duration.Observe(took.Seconds())
+	d.series.get().duration.Observe(took.Seconds())
 	if d.Observe != nil {
 		d.Observe(j.Message, a.event, a.answer, took)
 	}
@@ -180,7 +181,7 @@ func (d *Dispatcher) pick(ev *cloudevent.Event, tooMany bool) result {
 	case errors.Is(err, ErrNotFiltered):
 		return ifNot
 	case err != nil:
-		d.metrics.filterErrors.Inc()
+		d.series.get().filterErrors.Inc()
 		d.Log.V(1).Info("cannot evaluate the filter", "id", ev.ID, "reason", err.Error())
 		return unwanted
 	case !matches:
@@ -211,11 +212,11 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, a attempt, dec decision
 		err = j.Retry(ctx, dec.delay)
 	}
 	if err != nil {
-		d.metrics.settleErrors.Inc()
+		d.series.get().settleErrors.Inc()
 		d.Log.Error(err, "cannot settle a message, it will be redelivered", "outcome", dec.outcome)
 		return
 	}
-	d.metrics.outcomes[dec.outcome].Inc()
+	d.series.get().outcomes[dec.outcome].Inc()
 	d.report(j, j.attempt, a, dec)
 	if log := d.Log.V(1); log.Enabled() {
 		log.Info("delivery settled", "id", idOf(a.event), "attempt", j.attempt, "outcome", dec.outcome,
@@ -269,7 +270,7 @@ func (d *Dispatcher) storeDeadLetter(ctx context.Context, j *job, a attempt, dec
 		d.Log.Error(err, "cannot store a dead letter, retrying the event", "reason", dec.reason)
 		return decision{outcome: Retry, delay: d.now().backoff.Delay(j.attempt, 0, random()), reason: failure.DeadLetterNotStored}
 	}
-	d.metrics.deadLetters.WithLabelValues(string(dec.reason)).Inc()
+	d.series.get().deadLetters.WithLabelValues(string(dec.reason)).Inc()
 	d.Log.Info("dead letter stored", "reason", dec.reason, "attempts", attempts, "status", a.answer.Status)
 	return dec
 }
@@ -311,7 +312,7 @@ func (d *Dispatcher) publishReply(ctx context.Context, msg Message, cause *cloud
 		if d.Chain != nil {
 			d.Chain.Count(msg.Stored(), cause)
 		}
-		d.metrics.replies.Inc()
+		d.series.get().replies.Inc()
 		return delivered
 	case errors.Is(err, ErrUnpublishable):
 		d.ignoreReply(cause, err)
@@ -352,7 +353,7 @@ func Hops(ev *cloudevent.Event) int {
 }
 
 func (d *Dispatcher) ignoreReply(cause *cloudevent.Event, err error) {
-	d.metrics.replyErrors.Inc()
+	d.series.get().replyErrors.Inc()
 	d.Log.Info("ignoring the sink's reply: it is not a valid event", "id", cause.ID, "reason", err.Error())
 }
 

@@ -2,12 +2,12 @@ package dispatch
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
@@ -41,15 +41,28 @@ func (accepting) Send(context.Context, *cloudevent.Event) (Answer, error) {
 func TestAPanicWhileSettlingFreesOneSlot(t *testing.T) {
 	t.Parallel()
 	d := New(Deps{MaxInFlight: 2, Sink: accepting{}, Metrics: NewMetrics(prometheus.NewRegistry()), Log: logr.Discard()}, DefaultOptions())
-	var workers sync.WaitGroup
-	d.scheduler.start = func(j *job) { workers.Go(func() { d.deliver(t.Context(), j) }) }
+	d.workers.run = func(j *job) { d.deliver(t.Context(), j) }
 	for range 5 {
 		d.accept(&broken{})
 	}
-	workers.Wait()
+	d.workers.wait()
 	d.held.stop()
 	require.Zero(t, d.scheduler.running)
 	require.Zero(t, d.held.count())
+}
+
+func TestASubscriptionHasItsSeriesFromTheFirstMessageOn(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	d := New(Deps{MaxInFlight: 1, Sink: accepting{}, Metrics: NewMetrics(registry), Log: logr.Discard()}, DefaultOptions())
+	require.Zero(t, testutil.CollectAndCount(registry))
+	d.workers.run = func(j *job) { d.deliver(t.Context(), j) }
+	d.accept(&broken{})
+	d.workers.wait()
+	d.held.stop()
+	for _, name := range []string{"deliveries_total", "settle_errors_total", "filter_errors_total", "replies_total", "calls_detached_total"} {
+		require.NotZero(t, testutil.CollectAndCount(registry, prefix+name), name)
+	}
 }
 
 type repliesFunc func(reply *cloudevent.Event) error
@@ -73,7 +86,7 @@ func TestAReplyCarriesTheTraceOn(t *testing.T) {
 					return nil
 				})},
 				options: DefaultOptions(),
-				metrics: NewMetrics(prometheus.NewRegistry()).bind(Subscription{}),
+				series:  series{metrics: NewMetrics(prometheus.NewRegistry())},
 			}
 			var cause, reply cloudevent.Event
 			if tc.cause != "" {
@@ -99,7 +112,7 @@ func TestNoPublisherMakesAChainLonger(t *testing.T) {
 			d := &Dispatcher{
 				Deps:    Deps{Log: logr.Discard(), Replies: repliesFunc(func(*cloudevent.Event) error { return nil })},
 				options: DefaultOptions(),
-				metrics: NewMetrics(prometheus.NewRegistry()).bind(Subscription{}),
+				series:  series{metrics: NewMetrics(prometheus.NewRegistry())},
 			}
 			var cause, reply cloudevent.Event
 			cause.SetExtension(ExtensionHops, hops)

@@ -48,14 +48,14 @@ type Dispatcher struct {
 	Deps
 	options   Options
 	policy    policy
-	metrics   bound
+	series    series
 	scheduler *scheduler
 	held      *inFlight
 	limits    limits
 	// unanswered are the calls that may be detached; nil when none may.
 	unanswered *unanswered
 	work       context.Context //nolint:containedctx // context of all deliveries, from Run to the end of the drain
-	start      func(*job)      // delivers on a new goroutine
+	workers    *workers
 }
 
 // The pauses between failed attempts to receive, and the timeout of a settlement.
@@ -72,10 +72,12 @@ func New(deps Deps, options Options) *Dispatcher {
 		Deps:      deps,
 		options:   options,
 		policy:    policy{maxAttempts: options.MaxAttempts, endless: options.Endless, backoff: options.Backoff, shortDelay: options.ShortDelay},
-		metrics:   deps.Metrics.bind(deps.Subscription),
+		series:    series{metrics: deps.Metrics, of: deps.Subscription},
 		scheduler: newScheduler(deps.MaxInFlight, options.EventsPerSecond, deps.Limit),
 		limits:    limits{slots: make(chan struct{}, maxOverLimit)},
 	}
+	d.workers = &workers{run: func(j *job) { d.deliver(d.limits.calls.Load().ctx, j) }}
+	d.scheduler.start = d.workers.start
 	if after := detachAfter(options, deps.MaxInFlight); after > 0 {
 		d.unanswered = &unanswered{after: after, most: deps.MaxInFlight, detach: d.detach}
 	}
@@ -89,17 +91,14 @@ func New(deps Deps, options Options) *Dispatcher {
 func (d *Dispatcher) Run(ctx context.Context) {
 	work, interrupt := context.WithCancel(context.WithoutCancel(ctx))
 	defer interrupt()
-	var workers sync.WaitGroup
 	d.work = work
 	d.limits.calls.Store(newCalls(work))
-	d.start = func(j *job) { workers.Go(func() { d.deliver(d.limits.calls.Load().ctx, j) }) }
-	d.scheduler.start = d.start
 	if d.Quota != nil {
 		defer d.watch(work)() // until the end of the drain: the next replica that receives waits for what our calls hold
 	}
 	d.receive(ctx)
 	d.giveBack(work, d.scheduler.clear(true))
-	d.drain(&workers, interrupt)
+	d.drain(interrupt)
 	if d.unanswered != nil {
 		d.unanswered.stop()
 	}
@@ -131,7 +130,7 @@ func (d *Dispatcher) receive(ctx context.Context) {
 			failures = 0
 			continue
 		}
-		d.metrics.receiveErrors.Inc()
+		d.Metrics.receiveErrors.WithLabelValues(d.Subscription.Namespace, d.Subscription.Name).Inc()
 		if failures++; failures == 1 { // once per outage
 			d.Log.Info("cannot receive messages, retrying", "reason", err.Error())
 		}
@@ -171,7 +170,7 @@ func (d *Dispatcher) accept(msg Message) {
 		}
 	}
 	d.held.add(msg)
-	d.metrics.inFlight.Inc()
+	d.series.get().inFlight.Inc()
 	j := &job{Message: msg, attempt: msg.Attempt()}
 	if d.options.OrderedBy != "" {
 		j.key = d.keyOf(msg)
@@ -196,23 +195,23 @@ func (d *Dispatcher) giveBack(ctx context.Context, jobs []*job) {
 // release ends the hold on a message.
 func (d *Dispatcher) release(j *job) {
 	d.held.remove(j.Message)
-	d.metrics.inFlight.Dec()
+	d.series.get().inFlight.Dec()
 	if j.over != "" {
 		<-d.limits.slots
 	}
 	if j.detached {
-		d.metrics.detached.Dec()
+		d.series.get().detached.Dec()
 		d.unanswered.free()
 	}
 	j.Release()
 }
 
 // drain waits for the workers. Once BoundDrain is closed, it interrupts those that exceed DrainTimeout.
-func (d *Dispatcher) drain(workers *sync.WaitGroup, interrupt context.CancelFunc) {
+func (d *Dispatcher) drain(interrupt context.CancelFunc) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		workers.Wait()
+		d.workers.wait()
 	}()
 	if d.BoundDrain != nil {
 		select {

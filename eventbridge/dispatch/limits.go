@@ -65,23 +65,20 @@ func (d *Dispatcher) awaitWork(ctx context.Context) (ended <-chan struct{}, open
 	}
 	either, found := context.WithCancel(ctx)
 	defer found()
-	var gate, within <-chan struct{}
-	var gateErr error
-	var waits sync.WaitGroup
-	waits.Go(func() {
-		defer found()
-		gate, gateErr = d.Gate.Wait(either)
-	})
-	waits.Go(func() {
+	var within <-chan struct{}
+	var polls sync.WaitGroup
+	polls.Go(func() {
 		within = d.awaitPoll(either)
 		sleep(either, gateGrace) // prefer an open gate
 		found()
 	})
-	waits.Wait()
+	gate, err := d.Gate.Wait(either)
+	found()
+	polls.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return nil, false, ctx.Err()
-	case gateErr == nil:
+	case err == nil:
 		return gate, true, nil
 	default:
 		return within, false, nil
@@ -142,7 +139,7 @@ func (d *Dispatcher) shed(ctx context.Context, within <-chan struct{}) error {
 			}
 		}
 		end()
-		d.metrics.inFlight.Inc()
+		d.series.get().inFlight.Inc()
 		d.giveBack(ctx, []*job{{Message: msg}})
 	})
 }
@@ -150,12 +147,12 @@ func (d *Dispatcher) shed(ctx context.Context, within <-chan struct{}) error {
 // startOverLimit dead-letters a message over a limit, bypassing those that wait for the sink.
 func (d *Dispatcher) startOverLimit(msg Message, over failure.Reason) {
 	d.limits.slots <- struct{}{}
-	d.metrics.inFlight.Inc()
+	d.series.get().inFlight.Inc()
 	j := &job{Message: msg, attempt: msg.Attempt(), over: over}
 	if d.options.OrderedBy != "" {
 		j.key = d.keyOf(msg)
 	}
-	d.start(j)
+	d.workers.start(j)
 }
 
 // watch runs watchQuota until stop is called.

@@ -8,7 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are shared by all dispatchers of a process; each binds its Subscription's children once.
+// Metrics are shared by all dispatchers of a process; each binds its Subscription's children once, with the first message:
+// they are most of what an idle Subscription would take.
 type Metrics struct {
 	deliveries    *prometheus.CounterVec
 	duration      *prometheus.HistogramVec
@@ -108,6 +109,19 @@ func (m *Metrics) Forget(s Subscription) {
 	}
 }
 
+// series are those of one Subscription, which are made when they are first used.
+type series struct {
+	metrics *Metrics
+	of      Subscription
+	once    sync.Once
+	bound   *bound
+}
+
+func (s *series) get() *bound {
+	s.once.Do(func() { s.bound = s.metrics.bind(s.of) })
+	return s.bound
+}
+
 // bound are the series of one Subscription: the hot path looks up no labels.
 type bound struct {
 	outcomes      map[Outcome]prometheus.Counter
@@ -117,14 +131,13 @@ type bound struct {
 	detachedCalls prometheus.Counter
 	deadLetters   *prometheus.CounterVec // curried; dead letters are rare
 	settleErrors  prometheus.Counter
-	receiveErrors prometheus.Counter
 	filterErrors  prometheus.Counter
 	replies       prometheus.Counter
 	replyErrors   prometheus.Counter
 }
 
-func (m *Metrics) bind(s Subscription) bound {
-	b := bound{
+func (m *Metrics) bind(s Subscription) *bound {
+	b := &bound{
 		outcomes:      map[Outcome]prometheus.Counter{},
 		duration:      m.duration.WithLabelValues(s.Namespace, s.Name),
 		inFlight:      m.inFlight.WithLabelValues(s.Namespace, s.Name),
@@ -132,7 +145,6 @@ func (m *Metrics) bind(s Subscription) bound {
 		detachedCalls: m.detachedCalls.WithLabelValues(s.Namespace, s.Name),
 		deadLetters:   m.deadLetters.MustCurryWith(prometheus.Labels{"namespace": s.Namespace, "subscription": s.Name}),
 		settleErrors:  m.settleErrors.WithLabelValues(s.Namespace, s.Name),
-		receiveErrors: m.receiveErrors.WithLabelValues(s.Namespace, s.Name),
 		filterErrors:  m.filterErrors.WithLabelValues(s.Namespace, s.Name),
 		replies:       m.replies.WithLabelValues(s.Namespace, s.Name, "published"),
 		replyErrors:   m.replies.WithLabelValues(s.Namespace, s.Name, "invalid"),

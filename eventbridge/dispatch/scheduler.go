@@ -26,7 +26,7 @@ type job struct {
 // scheduler decides which message is delivered next and when: within the window and the rate, and of each key only the
 // first.
 type scheduler struct {
-	start func(*job) // runs a job on a new goroutine
+	start func(*job) // runs a job and does not block
 	share HoldLimit  // bounds the window; nil does not
 
 	mu         sync.Mutex

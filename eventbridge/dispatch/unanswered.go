@@ -208,8 +208,8 @@ func (d *Dispatcher) detach(j *job) (detached bool) {
 		return false
 	}
 	d.held.remove(j.Message)
-	d.metrics.detached.Inc()
-	d.metrics.detachedCalls.Inc()
+	d.series.get().detached.Inc()
+	d.series.get().detachedCalls.Inc()
 	d.scheduler.detach(j)
 	return true
 }

@@ -59,10 +59,13 @@ func newPodConn(conn net.Conn) (*podConn, error) {
 // begin sends the request and reads the start of the response. Both are one wait of the poller, for which the read that finds
 // out whether the connection is still open counts: one more before the response is there would be in vain.
 func (w *podConn) begin(into []byte) (int, error) {
-	w.into = into
+	w.into, w.n, w.err = into, 0, nil
 	err := w.raw.Read(w.step)
 	w.into = nil
-	return w.n, cmp.Or(w.err, err)
+	if err != nil {
+		return 0, err
+	}
+	return w.n, w.err
 }
 
 // advance is called once at once, and whenever the connection may be readable after that.

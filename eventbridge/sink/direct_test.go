@@ -147,6 +147,26 @@ func TestAConnectionThatWasClosedWhileItIdledCostsNoAttempt(t *testing.T) {
 	require.Equal(t, int64(10), accepted.Load())
 }
 
+func TestACallThatIsOutOfTimeReadsNothingOfTheCallBefore(t *testing.T) {
+	t.Parallel()
+	address, _ := raw(t, nil, "HTTP/1.1 204 No Content\r\n\r\n")
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	w, err := newPodConn(conn)
+	require.NoError(t, err)
+	defer w.close()
+	n := NewNetwork(DefaultOptions())
+	request := []byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+	x := w.exchange(t.Context(), n, replyReader{}, request)
+	require.NoError(t, x.err)
+	require.Equal(t, http.StatusNoContent, x.answer.Status)
+	require.NoError(t, w.conn.SetDeadline(time.Unix(1, 0)))
+	x = w.exchange(t.Context(), n, replyReader{}, request)
+	require.ErrorIs(t, x.err, context.DeadlineExceeded)
+	require.True(t, x.unsent)
+	require.Zero(t, x.answer.Status)
+}
+
 // dialConn connects to a server that reports why it reads nothing more.
 func dialConn(t *testing.T) (w *podConn, ended <-chan error) {
 	t.Helper()

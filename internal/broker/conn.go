@@ -48,6 +48,7 @@ type Conn struct {
 	closing      bool
 	handBacks    sync.WaitGroup // messages on their way back to the server
 
+	acks      acks
 	consumers consumerLocks
 	deletions *deletions
 }
@@ -74,6 +75,7 @@ func Connect(ctx context.Context, o Options, log logr.Logger) (*Conn, error) {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
 	c.nc, c.js, c.retries = nc, js, newRetryShares(c)
+	c.acks.send = c.sendAcks
 	return c, nil
 }
 
@@ -148,9 +150,10 @@ func (c *Conn) OnConnect(f func()) {
 	}
 }
 
-// Close hands undelivered messages back, flushes what was sent and ends all
+// Close hands undelivered messages back, flushes what was sent or collected and ends all
 // subscriptions, at most until ctx ends. Then the connection is gone for good.
 func (c *Conn) Close(ctx context.Context) error {
+	c.acks.flush()
 	c.mu.Lock()
 	c.closing = true
 	c.mu.Unlock()

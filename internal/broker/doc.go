@@ -19,6 +19,8 @@
 //   - The messages that a source holds and has requested fit into its [MemoryBudget].
 //   - Of the sources of an ordered consumer one receives at a time, in the order of the
 //     stream, and only when no other holds a message of it.
+//   - An ack of a source that holds messages ahead may be sent with others, after half a millisecond at most, and
+//     before the connection closes.
 //   - An event that waits for its next attempt is stored before it is acked, and
 //     comes back to its own consumer alone. While that does not exist it waits, also if that
 //     was so for a moment while it went there. One of a Subscription that is gone never

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -91,9 +93,16 @@ func (m *Message) Waiting() time.Time {
 func (m *Message) Pending() uint64 { return m.metadata.NumPending }
 
 // Ack acknowledges that the event was processed. It does not wait for the server: if the
-// acknowledgement is lost the event comes again.
+// acknowledgement is lost the event comes again. That of a source that holds messages ahead goes out
+// with others, at most half a millisecond later: no delivery waits for it.
 func (m *Message) Ack(ctx context.Context) error {
-	return m.settle(func() error { return m.end(ctx) })
+	return m.settle(func() error {
+		if m.source.hold != nil && m.call.Load() == nil && m.conn.Connected() {
+			m.conn.acks.add(m.raw.Reply)
+			return nil
+		}
+		return m.end(ctx)
+	})
 }
 
 // Retry schedules another attempt after the delay, which counts. The event waits in
@@ -166,6 +175,87 @@ func (m *Message) Extend(ctx context.Context) error {
 		return nil
 	}
 	return m.conn.send(ctx, m.raw.Reply, []byte(verbProgress))
+}
+
+// Acks are sent when so many are collected, or after so long: each one alone would cost a write, and the server a read.
+const (
+	ackBatch = 32
+	ackDelay = 500 * time.Microsecond
+)
+
+// acks collects the acks of all messages of a connection.
+type acks struct {
+	send func(replies []string) // must not keep them
+
+	sending sync.Mutex // taken before mu
+	spare   []string   // guarded by sending
+
+	mu      sync.Mutex
+	replies []string    // the subjects to publish to
+	timer   *time.Timer // sends the rest
+	armed   bool
+}
+
+func (a *acks) add(reply string) {
+	if a.collect(reply) {
+		a.flush()
+	}
+}
+
+// collect reports whether there are enough for a batch.
+func (a *acks) collect(reply string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.replies = append(a.replies, reply)
+	switch {
+	case a.armed:
+	case a.timer == nil:
+		a.armed, a.timer = true, time.AfterFunc(ackDelay, a.flush)
+	default:
+		a.armed = true
+		a.timer.Reset(ackDelay)
+	}
+	return len(a.replies) >= ackBatch
+}
+
+// flush returns when all that was collected is sent.
+func (a *acks) flush() {
+	a.sending.Lock()
+	defer a.sending.Unlock()
+	a.mu.Lock()
+	due := a.replies
+	a.replies, a.armed = a.spare[:0], false
+	a.mu.Unlock()
+	a.send(due)
+	clear(due)
+	a.spare = due
+}
+
+// sendAcks publishes acks. Those that meet a broken connection wait for the next, as send does, and nobody waits for them.
+func (c *Conn) sendAcks(replies []string) {
+	for i, reply := range replies {
+		err := mapError(c.nc.Publish(reply, []byte(verbAck)))
+		switch {
+		case err == nil:
+		case errors.Is(err, ErrNotConnected):
+			late := slices.Clone(replies[i:])
+			c.inBackground(func() { c.sendLate(late) })
+			return
+		default:
+			c.log.Error(err, "cannot acknowledge an event, it will be delivered again")
+		}
+	}
+}
+
+func (c *Conn) sendLate(replies []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	for i, reply := range replies {
+		if err := c.send(ctx, reply, []byte(verbAck)); err != nil {
+			c.log.Error(err, "cannot acknowledge events, they will be delivered again", "count", len(replies)-i)
+			return
+		}
+	}
 }
 
 func (m *Message) settle(send func() error) error {

@@ -2,8 +2,11 @@ package broker
 
 import (
 	"context"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -101,6 +104,84 @@ func TestAckWaitsForAReconnect(t *testing.T) {
 	f.server.Run()
 	require.NoError(t, await(t, acked))
 	require.NoError(t, await(t, acked))
+	awaitBacklog(t, f.conn, "c1", Backlog{})
+}
+
+func TestAcksAreSentInBatchesAndNoneWaitsLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		batches := make(chan int, 10) // acks of each
+		a := acks{send: func(replies []string) { batches <- len(replies) }}
+		for range 2*ackBatch + 1 {
+			a.add("reply")
+		}
+		require.Len(t, batches, 2)
+		require.Equal(t, ackBatch, <-batches)
+		require.Equal(t, ackBatch, <-batches)
+		begun := time.Now()
+		require.Equal(t, 1, <-batches)
+		require.Equal(t, ackDelay, time.Since(begun))
+		time.Sleep(time.Hour)
+		require.Empty(t, batches, "there is no timer without an ack")
+		a.add("reply")
+		begun = time.Now()
+		require.Equal(t, 1, <-batches)
+		require.Equal(t, ackDelay, time.Since(begun))
+	})
+}
+
+func TestEachAckIsSentOnce(t *testing.T) {
+	t.Parallel()
+	const senders, each = 8, 1000
+	sent := map[string]int{}
+	a := acks{send: func(replies []string) { // one call at a time
+		for _, reply := range replies {
+			sent[reply]++
+		}
+	}}
+	var sending sync.WaitGroup
+	for sender := range senders {
+		sending.Go(func() {
+			for i := range each {
+				a.add(strconv.Itoa(sender*each + i))
+			}
+		})
+	}
+	sending.Wait()
+	a.flush()
+	require.Len(t, sent, senders*each)
+	for reply, times := range sent {
+		require.Equal(t, 1, times, reply)
+	}
+}
+
+func twoAhead() (deliveries, ahead int) { return 10, 2 }
+
+func TestACloseSendsTheAcksThatAreCollected(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t, func(c *Consumer) { c.AckWait = time.Hour })
+	f.publish(t, 3)
+	leaving := connect(t, f.server.URL())
+	awaitConnected(t, leaving)
+	for _, message := range fetch(t, receive(t, newSource(leaving).Holding(twoAhead)), 3) {
+		require.NoError(t, message.Ack(t.Context()))
+	}
+	require.NoError(t, leaving.Close(patient(t)))
+	awaitBacklog(t, f.conn, "c1", Backlog{})
+}
+
+func TestAcksThatWereCollectedOutlastAnOutage(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t, func(c *Consumer) { c.AckWait = time.Hour })
+	f.publish(t, 2)
+	messages := fetch(t, receive(t, newSource(f.conn).Holding(twoAhead)), 2)
+	f.server.Stop()
+	require.Eventually(t, func() bool { return !f.conn.Connected() }, testTimeout, moment)
+	for _, message := range messages { // as if they were acked just before
+		f.conn.acks.add(message.raw.Reply)
+	}
+	f.conn.acks.flush()
+	f.server.Run()
 	awaitBacklog(t, f.conn, "c1", Backlog{})
 }
 
