@@ -286,7 +286,7 @@ func (f *Functions) Condition(name types.NamespacedName) activator.Condition {
 		known.Broken = "the local mode is being stopped"
 		return known
 	case u == nil || u.removed:
-		known.Broken = "there is no such Function any more"
+		known.Broken = "the Function was removed"
 		return known
 	}
 	known.Broken, known.Reason = u.broken(time.Now()), u.progress()

@@ -20,9 +20,9 @@ func TestProcessStartsOnlyInItsConfiguredMode(t *testing.T) {
 		"on where it is on":                {On, on, nil},
 		"on where the process is stricter": {On, only, nil},
 		"only where the process is only":   {Only, only, nil},
-		"on where it is off":               {On, off, []string{"on is asked for", "mode is off", "GODEBUG=fips140=on"}},
-		"only where it is off":             {Only, off, []string{"only is asked for", "mode is off", "GODEBUG=fips140=only,tlsmlkem=0"}},
-		"only where it is on":              {Only, on, []string{"only is asked for", "mode is on", "GODEBUG=fips140=only,tlsmlkem=0"}},
+		"on where it is off":               {On, off, []string{"on is requested", "mode is off", "GODEBUG=fips140=on"}},
+		"only where it is off":             {Only, off, []string{"only is requested", "mode is off", "GODEBUG=fips140=only,tlsmlkem=0"}},
+		"only where it is on":              {Only, on, []string{"only is requested", "mode is on", "GODEBUG=fips140=only,tlsmlkem=0"}},
 		"on without a frozen module":       {On, unfrozen, []string{"no frozen version", "GOFIPS140=v1.0.0"}},
 	} {
 		t.Run(name, func(t *testing.T) {

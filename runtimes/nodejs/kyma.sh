@@ -11,7 +11,7 @@ if [ -n "${FUNC_HANDLER_SOURCE+x}" ]; then
 fi
 cd ..
 if [ -f bundles/main.js ] && [ -f server.js ]; then
-  # A runtime of Rouse. Its server also reads the source from a file.
+  # A runtime of Rouse. Its server takes the source from a file, too.
   unset FUNC_HANDLER_SOURCE FUNC_HANDLER_DEPENDENCIES
   exec node --disable-warning=MODULE_TYPELESS_PACKAGE_JSON --disable-warning=ExperimentalWarning server.js
 fi

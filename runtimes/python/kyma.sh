@@ -14,7 +14,7 @@ if [ -n "${FUNC_HANDLER_SOURCE+x}" ]; then
 fi
 cd ..
 if [ -f usr/src/app/function_server/__init__.py ] && [ -f usr/src/app/main.py ]; then
-  # A runtime of Rouse. Its server also reads the source from a file.
+  # A runtime of Rouse. Its server takes the source from a file, too.
   unset FUNC_HANDLER_SOURCE FUNC_HANDLER_DEPENDENCIES
   exec "$python" -P -s usr/src/app/main.py
 fi

@@ -21,7 +21,7 @@ func TestMachineOfAProgramIsReadFromItsHeader(t *testing.T) {
 		require.Equal(t, platform.OS+"/"+platform.Architecture, machine)
 	}
 	_, err := machineOf([]byte("#!/bin/sh\necho a script that is longer than the header of a program is"))
-	require.ErrorContains(t, err, "no program for a machine")
+	require.ErrorContains(t, err, "not a program for a platform of the release")
 }
 
 func TestServersAreAllCommandsExceptTheCommandLine(t *testing.T) {

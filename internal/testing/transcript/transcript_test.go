@@ -279,12 +279,12 @@ false
 func TestMalformedPageIsRejectedWithTheLine(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ page, want string }{
-		"an unknown word":           {"\n'''sh foreground\nx\n'''\n", `line 2: "foreground" is no word`},
+		"an unknown word":           {"\n'''sh foreground\nx\n'''\n", `line 2: "foreground" is not a word for a block of commands`},
 		"a block without end":       {"'''sh\nx\n", "line 1: the block does not end"},
 		"output of nothing":         {"'''output\nx\n'''\n", "line 1: no commands stand before this output"},
 		"output twice":              {"'''sh\nx\n'''\n'''output\na\n'''\n'''output\nb\n'''\n", "line 7: no commands"},
 		"output of a background":    {"'''sh\nx\n'''\n'''output background\na\n'''\n", "line 4: no command runs in the background"},
-		"an unknown word of output": {"'''sh\nx\n'''\n'''output later\na\n'''\n", `line 4: "later" is no word`},
+		"an unknown word of output": {"'''sh\nx\n'''\n'''output later\na\n'''\n", `line 4: "later" is not a word for output`},
 		"an awaited background":     {"'''sh background await\nx\n'''\n", "line 1: a command in the background"},
 	} {
 		_, err := Parse(page(tc.page))
