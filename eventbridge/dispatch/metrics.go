@@ -109,7 +109,7 @@ func (m *Metrics) Forget(s Subscription) {
 	}
 }
 
-// series are those of one Subscription, which are made when they are first used.
+// series binds the series of one Subscription when they are first used.
 type series struct {
 	metrics *Metrics
 	of      Subscription

@@ -282,8 +282,8 @@ func (a *authorizer) question(out *http.Request) *http.Request {
 			header[name] = values
 		}
 	}
-	if a.include.has(headerForwardedFor) {
-		addHop(header, out.RemoteAddr)
+	if a.include.has(forward.HeaderForwardedFor) {
+		forward.AddCaller(header, out.RemoteAddr)
 	}
 	for name, value := range a.IncludeAdditionalHeadersInCheck {
 		header.Set(name, value)

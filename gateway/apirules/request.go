@@ -12,17 +12,12 @@ import (
 	"github.com/rouse-run/rouse/gateway/forward"
 )
 
-const headerForwardedHost, headerForwardedFor, headerForwardedProto = "X-Forwarded-Host", "X-Forwarded-For", "X-Forwarded-Proto"
-
-// forwarded are headers about the way of a request.
-var forwarded = []string{"Forwarded", headerForwardedFor, headerForwardedHost, headerForwardedProto}
-
 // prepare returns the request that is authorized and forwarded. The caller's request stays unchanged.
 func (h *host) prepare(r *http.Request, path string, to *rule) *http.Request {
 	out := r // already a copy
 	out.Header = r.Header.Clone()
 	out.URL = withPath(r.URL, path)
-	if proto := out.Header.Get(headerForwardedProto); proto == "http" || proto == "https" {
+	if proto := out.Header.Get(forward.HeaderForwardedProto); proto == "http" || proto == "https" {
 		out.URL.Scheme = proto
 	}
 	removeHops(out.Header)
@@ -33,7 +28,7 @@ func (h *host) prepare(r *http.Request, path string, to *rule) *http.Request {
 	if strings.HasPrefix(name, wildcard) {
 		name = hostOf(r.Host)
 	}
-	out.Header[headerForwardedHost] = []string{name}
+	out.Header[forward.HeaderForwardedHost] = []string{name}
 	return out
 }
 
@@ -98,18 +93,11 @@ func (to *rule) judges(name, plain string) bool {
 
 func dashes(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
-// addHop appends the caller's address.
-func addHop(header http.Header, remote string) {
-	if address, _, err := net.SplitHostPort(remote); err == nil {
-		header[headerForwardedFor] = append(slices.Clone(header[headerForwardedFor]), address)
-	}
-}
-
 // owns reports whether the gateway controls the header of a name with dashes in place of its underscores: it sets it,
 // reads a token from it, or sends it to an authorizer.
 func (to *rule) owns(name string) bool {
 	plain := http.CanonicalHeaderKey(dashes(name))
-	return slices.Contains(forwarded, plain) ||
+	return slices.Contains(forward.ForwardingHeaders, plain) ||
 		slices.ContainsFunc(to.headers, func(each header) bool { return each.name == plain }) ||
 		to.tokens != nil && to.tokens.Shadows(name) ||
 		slices.ContainsFunc(to.authorizers, func(a *authorizer) bool { return a.include.has(plain) && !a.include.has(name) })

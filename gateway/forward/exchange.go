@@ -54,7 +54,7 @@ func (x *Exchange) Forward(w http.ResponseWriter, r *http.Request, to Backend) {
 	}
 	x.streams = r.Header["Expect"] != nil
 	trailers := slices.ContainsFunc(r.Header["Te"], namesTrailers)
-	RemoveHops(r.Header, tellsTheWay)
+	RemoveHops(r.Header, isForwarding)
 	if trailers {
 		r.Header["Te"] = []string{"trailers"}
 	}
@@ -87,7 +87,7 @@ func (x *Exchange) upgrade(r *http.Request, to Backend) {
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.RawQuery, p.Out.Host, p.Out.Trailer = p.In.URL.RawQuery, p.In.Host, p.In.Trailer
-			for _, name := range wayNames {
+			for _, name := range ForwardingHeaders {
 				if values, ok := p.In.Header[name]; ok {
 					p.Out.Header[name] = values
 				}
@@ -115,9 +115,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // prepare adds the caller's address. This server sends 100 Continue itself.
 func prepare(r *http.Request) {
 	delete(r.Header, "Expect")
-	if address, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		r.Header["X-Forwarded-For"] = append(slices.Clone(r.Header["X-Forwarded-For"]), address)
-	}
+	AddCaller(r.Header, r.RemoteAddr)
 }
 
 // interim forwards a 1xx response. Its own headers are gone afterwards.
@@ -233,7 +231,7 @@ var hops = []string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// RemoveHops removes the headers of a connection, and those that the sender lists as such but for what keep keeps.
+// RemoveHops removes the headers of a connection, and the headers that the sender lists in Connection unless keep returns true.
 func RemoveHops(header http.Header, keep func(name string) bool) {
 	for _, value := range header["Connection"] {
 		for name := range strings.SplitSeq(value, ",") {
@@ -247,9 +245,24 @@ func RemoveHops(header http.Header, keep func(name string) bool) {
 	}
 }
 
-// wayNames are the headers that have the way of a request. A caller cannot have them removed.
-var wayNames = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
+// Names of forwarding headers.
+const (
+	HeaderForwardedFor   = "X-Forwarded-For"
+	HeaderForwardedHost  = "X-Forwarded-Host"
+	HeaderForwardedProto = "X-Forwarded-Proto"
+)
 
-func tellsTheWay(name string) bool {
-	return slices.ContainsFunc(wayNames, func(way string) bool { return strings.EqualFold(name, way) })
+// ForwardingHeaders are the headers that record the path of a request. A caller cannot have them removed.
+var ForwardingHeaders = []string{"Forwarded", HeaderForwardedFor, HeaderForwardedHost, HeaderForwardedProto}
+
+// isForwarding reports whether a name in any case is a forwarding header.
+func isForwarding(name string) bool {
+	return slices.ContainsFunc(ForwardingHeaders, func(each string) bool { return strings.EqualFold(name, each) })
+}
+
+// AddCaller appends the address of a remote host and port to X-Forwarded-For.
+func AddCaller(header http.Header, remote string) {
+	if address, _, err := net.SplitHostPort(remote); err == nil {
+		header[HeaderForwardedFor] = append(slices.Clone(header[HeaderForwardedFor]), address)
+	}
 }

@@ -159,7 +159,7 @@ func startReverseProxy(t *testing.T, address string) string {
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.URL.RawQuery, p.Out.Host = "http", address, p.In.URL.RawQuery, p.In.Host
-			for _, name := range wayNames {
+			for _, name := range ForwardingHeaders {
 				if values, ok := p.In.Header[name]; ok {
 					p.Out.Header[name] = values
 				}

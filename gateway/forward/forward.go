@@ -101,6 +101,11 @@ func (h *Heads) Open(account *httplimit.HeadAccount, namespace string) {
 // the bytes.
 func RoundTrip(transport http.RoundTripper, r *http.Request, account *httplimit.HeadAccount) (*http.Response, error) {
 	answer, err := transport.RoundTrip(r)
+	return checked(answer, err, account)
+}
+
+// checked returns a response whose head is within its bounds.
+func checked(answer *http.Response, err error, account *httplimit.HeadAccount) (*http.Response, error) {
 	if refused := account.Refused(); err != nil && refused != nil {
 		return nil, refused
 	} else if err != nil {

@@ -57,13 +57,7 @@ func (t *Transport) CloseIdleConnections() {
 // nothing of the body if no connection can be made.
 func (t *Transport) Send(x *Exchange, r *http.Request, address string) (*http.Response, error) {
 	answer, err := t.send(x, r, address)
-	if refused := x.Head.Refused(); err != nil && refused != nil {
-		return nil, refused
-	} else if err != nil {
-		return nil, err
-	}
-	if err := httplimit.CheckHead(answer.Header); err != nil {
-		_ = answer.Body.Close()
+	if answer, err = checked(answer, err, &x.Head); err != nil {
 		return nil, err
 	}
 	cleanTrailer(answer)

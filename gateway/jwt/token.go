@@ -124,7 +124,7 @@ func (t *token) signedBy(public crypto.PublicKey) bool {
 	return false
 }
 
-// hashes are those of the algorithms, by the end of their names.
+// hashes maps the end of an algorithm's name to its hash.
 var hashes = map[string]crypto.Hash{"256": crypto.SHA256, "384": crypto.SHA384, "512": crypto.SHA512}
 
 // decode rejects line breaks, which the decoder would skip.

@@ -42,7 +42,7 @@ func (o *PublisherOptions) Flags(fs *flags.Set) {
 	fs.Duration(&o.Timeout, "publish-timeout", "how long an event may take to be stored").MoreThan(0)
 }
 
-// Publisher stores events. Many goroutines may share one, which is faster than one for each.
+// Publisher stores events. Many goroutines may share one, which stores their events together.
 type Publisher struct {
 	conn         *Conn
 	refused      error // why the options cannot be used
@@ -52,7 +52,7 @@ type Publisher struct {
 	pendingBytes atomic.Int64
 }
 
-// NewPublisher returns a publisher on the connection, for as long as that is. Options that Validate
+// NewPublisher returns a publisher that lasts as long as its connection. Options that flags.Validate
 // refuses make every Publish fail.
 func NewPublisher(c *Conn, o PublisherOptions) *Publisher {
 	p := &Publisher{conn: c, options: o, refused: flags.Validate(&o)}
@@ -109,12 +109,12 @@ func (p *Publisher) publishMessages(ctx context.Context, namespace string, messa
 	p.awaitEarlier(ctx, namespace, messages, errs)
 }
 
-// publishThose publishes those messages whose error is what it is to be.
+// publishThose publishes the messages with the error those, or without an error if it is nil.
 func (p *Publisher) publishThose(ctx context.Context, namespace string, messages []*nats.Msg, errs []error, those error) {
 	var places []int
 	var chosen []*nats.Msg
 	for i, err := range errs {
-		if those == nil && err == nil || those != nil && errors.Is(err, those) {
+		if errors.Is(err, those) {
 			places, chosen = append(places, i), append(chosen, messages[i])
 		}
 	}

@@ -47,7 +47,7 @@ func (s Side) String() string {
 // maxVersion limits the length of a version from the other side in messages.
 const maxVersion = 64
 
-// Parse parses the value of Header. Unknown fields are those of a later release.
+// Parse parses the value of Header. Unknown fields belong to a later release and are ignored.
 func Parse(text string) (Side, bool) {
 	var s Side
 	for field := range strings.SplitSeq(text, ";") {
