@@ -72,6 +72,8 @@ const (
 	codeStoreFailed     jetstream.ErrorCode = 10077
 	codeInProcess       jetstream.ErrorCode = 10158
 	codeBatchesDisabled jetstream.ErrorCode = 10174
+	codeBatchRepeat     jetstream.ErrorCode = 10201
+	codeTooManyBatches  jetstream.ErrorCode = 10210
 )
 
 // textNoSpaceLeft is in the server's words when its disk is full.

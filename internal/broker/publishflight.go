@@ -30,13 +30,11 @@ const (
 	noStreamWait    = 250 * time.Millisecond
 	// withoutBatches is how long a stream that takes no batches is not asked again.
 	withoutBatches = time.Minute
-	// sweepsPerTimeout is how often missing confirmations are looked for.
-	sweepsPerTimeout = 20
 )
 
-// rounds publishes what arrives while the last round is being stored as the next one. It has a round that pays as an atomic batch
-// and the rest as single messages, and a batch that is refused once more as single messages: of a refused batch nothing is stored,
-// or what is stored of it is recognised by its id.
+// rounds publishes what arrives while the last round is being stored as the next one. It publishes a round as an atomic batch where
+// that pays, otherwise as single messages, and a batch that is refused or has no answer once more as single messages: nothing of it
+// is stored, or what is stored is recognised by its id.
 type rounds struct {
 	publish func(*nats.Msg) error // sends a message
 	stream  string                // that has to confirm; any when empty
@@ -54,8 +52,9 @@ type rounds struct {
 	aparts   int // messages of spoilers in flight
 	pace     pace
 	spoilers spoilers
-	single   bool      // the server syncs each message of a batch
-	retry    time.Time // until then the stream takes no batches
+	single   bool          // the server syncs each message of a batch
+	retry    time.Time     // until then the stream takes no batches
+	stalled  time.Duration // how long it got none after the last stall; 0 once a batch is confirmed
 	sweeping bool
 }
 
@@ -73,6 +72,7 @@ type round struct {
 	open     int // confirmations that are missing
 	messages int
 	batch    bool
+	stalled  bool // the batch has had no answer
 	began    time.Time
 }
 
@@ -94,6 +94,7 @@ type kind int
 const (
 	alone   kind = iota // nothing but its caller
 	inRound             // the next round
+	inDoubt             // the same, for a message that its batch may have stored
 	inApart             // the next message of a spoiler
 )
 
@@ -140,7 +141,7 @@ func (r *rounds) next(now time.Time) {
 		var taken []*publication
 		taken, r.queue = cut(r.queue)
 		l := loadOf(taken)
-		r.round = round{messages: l.messages, began: now, batch: l.fits() && r.pace.batch(l.messages, now)}
+		r.round = round{messages: l.messages, began: now, batch: l.fits() && !now.Before(r.retry) && r.pace.batch(l.messages, now)}
 		if r.round.batch {
 			r.sendBatch(taken)
 		} else {
@@ -210,7 +211,7 @@ func (r *rounds) send(f *flight, m *nats.Msg) error {
 
 func (r *rounds) count(f *flight, n int) {
 	switch f.kind {
-	case inRound:
+	case inRound, inDoubt:
 		r.round.open += n
 	case inApart:
 		r.aparts += n
@@ -247,7 +248,8 @@ func (r *rounds) confirmed(m *nats.Msg) {
 }
 
 func (r *rounds) messageAnswered(f *flight, c confirmation, err error, now time.Time) {
-	if c.Duplicate || c.Error != nil {
+	repeat := c.Duplicate || errors.Is(err, ErrInProcess)
+	if c.Error != nil && !repeat || repeat && f.kind != inDoubt {
 		r.spoilers.add(f.of.key, now)
 	}
 	r.answer(f.of, f.at, err)
@@ -255,19 +257,30 @@ func (r *rounds) messageAnswered(f *flight, c confirmation, err error, now time.
 
 func (r *rounds) batchAnswered(f *flight, c confirmation, err error, now time.Time) {
 	if err == nil && c.Batch == f.id && c.Count == f.count {
+		r.stalled = 0
 		r.answerBatch(f.batch, nil)
 		return
 	}
-	if err == nil || c.Error != nil && c.Error.ErrorCode == codeBatchesDisabled {
+	var code jetstream.ErrorCode
+	if c.Error != nil {
+		code = c.Error.ErrorCode
+	}
+	if err == nil || code == codeBatchesDisabled || code == codeTooManyBatches {
 		r.retry = now.Add(withoutBatches)
 	}
-	r.sendRefused(f)
+	if code == codeBatchRepeat || code == codeInProcess {
+		r.sendSingly(f, inRound) // nothing of it is stored, so its repeats are to blame
+	} else {
+		r.sendSingly(f, inDoubt) // it may have failed while it was stored
+	}
 }
 
 // proceed ends a round whose last confirmation has come, and sends what may be sent now.
 func (r *rounds) proceed(now time.Time) {
 	if r.round.open == 0 && r.round.messages > 0 {
-		r.pace.record(r.round.messages, r.round.batch, now.Sub(r.round.began), now)
+		if !r.round.stalled {
+			r.pace.record(r.round.messages, r.round.batch, now.Sub(r.round.began), now)
+		}
 		r.round = round{}
 	}
 	r.next(now)
@@ -279,15 +292,15 @@ func (r *rounds) land(key uint64, f *flight) {
 	r.count(f, -1)
 }
 
-// sendRefused publishes what a batch held as single messages, each with its id.
-func (r *rounds) sendRefused(f *flight) {
+// sendSingly publishes what a batch held as single messages, each with its id.
+func (r *rounds) sendSingly(f *flight, kind kind) {
 	for _, p := range f.batch {
 		for _, m := range p.messages {
 			for _, name := range []string{headerBatchID, headerBatchSequence, headerBatchCommit} {
 				delete(m.Header, name)
 			}
 		}
-		r.sendEach(p, inRound)
+		r.sendEach(p, kind)
 	}
 }
 
@@ -356,60 +369,5 @@ func (r *rounds) answerBatch(batch []*publication, err error) {
 func (r *rounds) connected(serverVersion string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.single, r.retry, r.pace = !syncsBatchesOnce(serverVersion), time.Time{}, pace{}
-}
-
-// disconnected ends all that was sent, because no confirmation can come.
-func (r *rounds) disconnected() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.end(func(*flight) bool { return true }, ErrNotConnected)
-}
-
-// sweepLater looks for missing confirmations soon, and then again while there are any.
-func (r *rounds) sweepLater() {
-	if !r.sweeping && len(r.flights)+len(r.queue)+r.apart.Len() > 0 {
-		r.sweeping = true
-		time.AfterFunc(r.timeout/sweepsPerTimeout, r.sweep)
-	}
-}
-
-func (r *rounds) sweep() {
-	now := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sweeping = false
-	r.end(func(f *flight) bool { return f.expired(now) }, ErrTimeout)
-	r.queue = slices.DeleteFunc(r.queue, func(p *publication) bool {
-		if now.Before(p.deadline) {
-			return false
-		}
-		r.answerAll(p, ErrTimeout)
-		return true
-	})
-	r.sweepLater()
-}
-
-// expired reports whether nobody waits for a flight any more.
-func (f *flight) expired(now time.Time) bool {
-	if f.batch == nil {
-		return !now.Before(f.of.deadline)
-	}
-	return !slices.ContainsFunc(f.batch, func(p *publication) bool { return now.Before(p.deadline) })
-}
-
-// end answers flights that have no confirmation.
-func (r *rounds) end(which func(*flight) bool, err error) {
-	for key, f := range r.flights {
-		switch {
-		case !which(f):
-			continue
-		case f.batch == nil:
-			r.answer(f.of, f.at, err)
-		default:
-			r.answerBatch(f.batch, err)
-		}
-		r.land(key, f)
-	}
-	r.proceed(time.Now())
+	r.single, r.retry, r.stalled, r.pace = !syncsBatchesOnce(serverVersion), time.Time{}, 0, pace{}
 }

@@ -3,10 +3,13 @@ package broker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,7 +45,7 @@ func together(t *testing.T, p *Publisher, events ...*cloudevent.Event) []error {
 			r.queue = append(r.queue, publication)
 		}
 	}
-	r.pace = pace{} // tries a batch first
+	r.pace, r.retry = pace{}, time.Time{} // tries a batch first
 	r.next(time.Now())
 	r.sweepLater()
 	r.mu.Unlock()
@@ -167,6 +170,41 @@ func TestAFullStreamInABatchRefusesOnlyWhatDoesNotFit(t *testing.T) {
 	}
 }
 
+func TestATypeThatBecomesFullWithinABatchStopsNoOtherPublisher(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]string{
+		"with the last event, whose refusal is answered": "hostile",
+		"before the last event, without an answer":       "red",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := connect(t, natstest.Start(t).URL())
+			awaitConnected(t, conn)
+			options := testStreams()
+			options.MaxMsgsPerSubject = 2
+			require.NoError(t, conn.EnsureStreams(patient(t), options))
+			ensureConsumer(t, conn, Consumer{Name: "c1", Subjects: []string{"kyma.>"}})
+			publisher := NewPublisher(conn, publisherOptions(func(o *PublisherOptions) { o.Timeout = 10 * time.Second }))
+			events := []*cloudevent.Event{eventOf("hostile", "0"), eventOf("hostile", "1")}
+			for i := range 20 {
+				events = append(events, eventOf("quiet"+strconv.Itoa(i), strconv.Itoa(i+2)))
+			}
+			errs := together(t, publisher, append(events, eventOf("hostile", "22"), eventOf(last, "23"))...)
+			noErrors(t, errs[:22])
+			require.ErrorIs(t, errs[22], ErrStorageFull)
+			stored := uint64(22)
+			if errs[23] == nil {
+				stored++
+			}
+			awaitBacklog(t, conn, "c1", Backlog{Pending: stored})
+			publisher.rounds.mu.Lock()
+			spoilers := slices.Collect(maps.Keys(publisher.rounds.spoilers))
+			publisher.rounds.mu.Unlock()
+			require.Equal(t, []string{"hostile"}, spoilers)
+		})
+	}
+}
+
 func TestAStreamThatTakesNoBatchesIsPublishedToSingly(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)
@@ -257,6 +295,8 @@ type costly struct {
 	arrived       chan *nats.Msg
 	seen          map[string]bool
 	heard         []string
+	silent        bool // does not answer batches
+	batches       int
 }
 
 func newCostly(t *testing.T) (*costly, *Publisher) {
@@ -294,7 +334,10 @@ func (c *costly) serve(ctx context.Context) {
 			case m.Header.Get(headerBatchCommit) == "":
 				batch = append(batch, m)
 			default:
-				c.answer(m, c.commit(append(batch, m)))
+				answer := c.commit(append(batch, m))
+				if c.batches++; !c.silent {
+					c.answer(m, answer)
+				}
 				batch = nil
 			}
 		}
@@ -402,6 +445,55 @@ func TestABatchWithoutAnAnswerIsATimeoutForAllAndHoldsUpNoOther(t *testing.T) {
 		require.NoError(t, unconnected(t.Context(), p, eventOf("shop", "1")))
 		noErrors(t, together(t, p, eventOf("shop", "3"), eventOf("red", "4")))
 		require.True(t, time.Now().Before(p.rounds.retry), "who confirms a batch as a message takes no batches")
+		require.Zero(t, p.pending.Load())
+	})
+}
+
+func TestBatchesWithoutAnAnswerDelayNobodyUntilTheTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stream, publisher := newCostly(t)
+		stream.silent = true
+		var longest atomic.Int64
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer stop()
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					began := time.Now()
+					noErrorOf(t, unconnected(t.Context(), publisher, eventOf("p"+strconv.Itoa(i), strconv.Itoa(n))))
+					longest.Store(max(longest.Load(), int64(time.Since(began))))
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+		all.Wait()
+		require.Less(t, time.Duration(longest.Load()), publisher.options.Timeout/4)
+		require.LessOrEqual(t, stream.batches, 6+10, "ever more rarely, at most once a minute")
+		require.Empty(t, publisher.rounds.spoilers, "nobody is to blame")
+		require.Zero(t, publisher.pending.Load())
+	})
+}
+
+func TestAnEventOfASpoilerThatCannotBeSentEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &Publisher{options: publisherOptions()}
+		p.rounds = newRounds(p.options, func(*nats.Msg) error { return nil }, "answers.",
+			func(done *publication) { p.release(int64(len(done.messages)), done.bytes) })
+		p.rounds.spoilers.add("hostile", time.Now().Add(time.Hour))
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range 4 * maxApart {
+			all.Go(func() {
+				if err := unconnected(t.Context(), p, eventOf("hostile", strconv.Itoa(i))); !errors.Is(err, ErrTimeout) {
+					t.Error("expected a timeout, got", err)
+				}
+			})
+		}
+		all.Wait()
+		require.LessOrEqual(t, time.Since(began), p.options.Timeout+p.options.Timeout/sweepsPerTimeout)
 		require.Zero(t, p.pending.Load())
 	})
 }
