@@ -122,10 +122,17 @@ func TestAWideAndLongChainOfEmittedEventsAndRepliesPasses(t *testing.T) {
 	bridge.Store(w.start(t))
 	status, _ := bridge.Load().publish(t, "first")
 	require.Equal(t, http.StatusNoContent, status)
-	require.Eventually(t, func() bool { return len(sink.Requests()) >= 1+wide*long }, 4*timeout, tick)
+	handled := func() map[string]bool { // a busy machine may deliver an event twice
+		ids := map[string]bool{}
+		for _, r := range sink.Requests() {
+			ids[r.ID()] = true
+		}
+		return ids
+	}
+	require.Eventually(t, func() bool { return len(handled()) == 1+wide*long }, 4*timeout, tick)
 	w.drained(t, orders(sinkURL))
 	require.Zero(t, w.deadLetters(t))
-	require.Len(t, sink.Requests(), 1+wide*long)
+	require.Len(t, handled(), 1+wide*long)
 }
 
 // emit publishes as runtimes do while they handle a request.

@@ -127,18 +127,19 @@ func TestABodyThatKeepsComingMayTakeItsTime(t *testing.T) {
 			f := start(t, func(w http.ResponseWriter, r *http.Request) {
 				length, _ := io.Copy(io.Discard, r.Body)
 				_, _ = io.WriteString(w, strconv.FormatInt(length, 10))
-			}, func(o *Options) { o.BodyTimeout = 2 * time.Second })
+			}, func(o *Options) { o.BodyTimeout = 8 * time.Second })
+			const writes = 5
 			reader, writer := io.Pipe()
 			go func() {
-				for range 5 {
-					_, _ = writer.Write(make([]byte, forward.LeastRate))
-					time.Sleep(500 * time.Millisecond) // together longer than the limit for silence
+				for range writes {
+					_, _ = writer.Write(make([]byte, 4*forward.LeastRate))
+					time.Sleep(2 * time.Second) // together longer than the limit for silence
 				}
 				_ = writer.Close()
 			}()
 			request := f.request("https", "/")
 			request.Method, request.Body, request.ContentLength = http.MethodPost, reader, -1
-			require.Equal(t, strconv.Itoa(5*forward.LeastRate), f.text(request, http2))
+			require.Equal(t, strconv.Itoa(writes*4*forward.LeastRate), f.text(request, http2))
 		})
 	}
 }
