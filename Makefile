@@ -212,8 +212,8 @@ soak-http: cluster ## Put a Function to sleep and wake it a hundred times under 
 
 ##@ Measure it
 .PHONY: bench-wake
-bench-wake: cluster ## 20 wakes beside 20 bare scale-ups of the same pod, on the local cluster (RUNTIME)
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster wake $(if $(RUNTIME),-runtime $(RUNTIME))
+bench-wake: cluster ## 20 wakes in Node.js, Python and Go beside 20 bare scale-ups of the same pod, on the local cluster, stage by stage (LANGUAGES, ROUNDS)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster wake $(if $(LANGUAGES),-languages $(LANGUAGES)) $(if $(ROUNDS),-rounds $(ROUNDS))
 
 .PHONY: bench-http
 bench-http: cluster ## 20 wakes by a request beside 20 bare scale-ups of the same pod, a warm Function with waking on beside off, and bench-gateway

@@ -154,7 +154,7 @@ const maxLogLine = 1 << 20
 func (c *Cluster) FollowLogs(ctx context.Context, namespace string, labels client.MatchingLabels, line func(pod, text string)) error {
 	var mu sync.Mutex
 	followed := map[types.UID]bool{}
-	return c.watchPods(ctx, namespace, labels, func(pod *corev1.Pod) {
+	return c.RecordPods(ctx, namespace, labels, func(pod *corev1.Pod) {
 		if followed[pod.UID] || len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].State.Running == nil {
 			return
 		}
@@ -188,7 +188,7 @@ func (c *Cluster) RecordAddresses(
 	ctx context.Context, namespace string, labels client.MatchingLabels, seen func(pod *corev1.Pod, at time.Time),
 ) error {
 	known := map[types.UID]bool{}
-	return c.watchPods(ctx, namespace, labels, func(pod *corev1.Pod) {
+	return c.RecordPods(ctx, namespace, labels, func(pod *corev1.Pod) {
 		if pod.Status.PodIP != "" && pod.DeletionTimestamp.IsZero() && !known[pod.UID] {
 			known[pod.UID] = true
 			seen(pod, time.Now())
@@ -196,7 +196,8 @@ func (c *Cluster) RecordAddresses(
 	})
 }
 
-func (c *Cluster) watchPods(ctx context.Context, namespace string, labels client.MatchingLabels, changed func(*corev1.Pod)) error {
+// RecordPods calls changed with each state of each pod with the labels, until ctx ends.
+func (c *Cluster) RecordPods(ctx context.Context, namespace string, labels client.MatchingLabels, changed func(*corev1.Pod)) error {
 	return c.watchEach(ctx, &corev1.PodList{}, func(_ watch.EventType, object runtime.Object) {
 		if pod, ok := object.(*corev1.Pod); ok {
 			changed(pod)
@@ -227,17 +228,6 @@ func (c *Cluster) watchEach(
 		}
 	}()
 	return nil
-}
-
-// RecordReady sends the time at which the first pod with the labels becomes Ready, once, until ctx ends.
-func (c *Cluster) RecordReady(ctx context.Context, namespace string, labels client.MatchingLabels, readyAt chan<- time.Time) error {
-	sent := false
-	return c.watchPods(ctx, namespace, labels, func(pod *corev1.Pod) {
-		if !sent && Ready(pod) {
-			sent = true
-			readyAt <- time.Now()
-		}
-	})
 }
 
 // MomentOfRunning returns the time at which a Function was observed to run a generation of its spec. Polling would be

@@ -71,6 +71,16 @@ func Handle(ctx context.Context, event function.Event) error {
 }
 `
 
+// ReportingHandlerInPython is ReportingHandler for a Function in Python.
+const ReportingHandlerInPython = `import time
+
+def main(event, context):
+    at = time.time() * 1000
+    if not event['ce-type']:
+        return 'ok'
+    event.emitCloudEvent('ledger.entry.v1', '` + Source + `', {'key': event['data']['key'], 'at': at})
+`
+
 // StartLedger creates the ledger in a namespace and waits until it runs.
 func (c *Cluster) StartLedger(ctx context.Context, namespace string) error {
 	manifest := Function{Name: LedgerName, Runtime: nodeRuntime, Source: ledgerSource}.YAML() + "---\n" +

@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
-	"sync"
 	"syscall"
 	"time"
 
@@ -28,7 +26,6 @@ type podConn struct {
 	raw  syscall.RawConn
 	step func(fd uintptr) (done bool) // advance
 	used bool                         // for a request before
-	idle time.Time                    // since when; guarded by its pool
 
 	// The context whose end interrupts the connection. Most calls have the same as the one before.
 	watched <-chan struct{}
@@ -145,12 +142,12 @@ func (w *podConn) watch(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// close closes the connection.
-func (w *podConn) close() {
+// Close implements io.Closer.
+func (w *podConn) Close() error {
 	if w.unwatch != nil {
 		w.unwatch()
 	}
-	_ = w.conn.Close()
+	return w.conn.Close()
 }
 
 // exchange sends a request and reads the response, and reports whether the connection can be reused. A request of which
@@ -246,81 +243,4 @@ func (n *Network) borrowReader(conn *podConn) *reader {
 func (n *Network) returnReader(r *reader) {
 	r.conn = nil
 	n.readers.Put(r)
-}
-
-// connPool holds the idle connections to one pod. The most recently used is used first, so that superfluous ones
-// expire.
-type connPool struct {
-	mu    sync.Mutex
-	idle  []*podConn  // the one that idles longest first
-	timer *time.Timer // closes what has idled too long
-	armed bool
-}
-
-// acquire returns an idle connection that can be used until the deadline, nil if there is none.
-func (ws *connPool) acquire(deadline time.Time) *podConn {
-	for {
-		w := ws.pop()
-		if w == nil || w.conn.SetDeadline(deadline) == nil {
-			return w
-		}
-		w.close()
-	}
-}
-
-func (ws *connPool) pop() *podConn {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	last := len(ws.idle) - 1
-	if last < 0 {
-		return nil
-	}
-	w := ws.idle[last]
-	ws.idle[last] = nil
-	ws.idle = ws.idle[:last]
-	return w
-}
-
-// keep returns a connection to the pool for a while.
-func (ws *connPool) keep(w *podConn) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	w.idle = time.Now()
-	ws.idle = append(ws.idle, w)
-	ws.arm()
-}
-
-// arm has the connection that idles longest expire in time. The lock is held.
-func (ws *connPool) arm() {
-	if ws.armed || len(ws.idle) == 0 {
-		return
-	}
-	ws.armed = true
-	wait := time.Until(ws.idle[0].idle.Add(idleTimeout))
-	if ws.timer == nil {
-		ws.timer = time.AfterFunc(wait, ws.expire)
-		return
-	}
-	ws.timer.Reset(wait)
-}
-
-// expire closes the connections that have idled too long.
-func (ws *connPool) expire() {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	ws.armed = false
-	expired := 0
-	for expired < len(ws.idle) && time.Since(ws.idle[expired].idle) >= idleTimeout {
-		ws.idle[expired].close()
-		expired++
-	}
-	ws.idle = slices.Delete(ws.idle, 0, expired)
-	ws.arm()
-}
-
-// close closes the idle connections.
-func (ws *connPool) close() {
-	for w := ws.pop(); w != nil; w = ws.pop() {
-		w.close()
-	}
 }

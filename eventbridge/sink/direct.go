@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/activation"
@@ -32,7 +34,8 @@ func (s *Sink) direct(ctx context.Context, p *pod, ev *cloudevent.Event) (dispat
 		return s.post(ctx, &p.url, ev)
 	}
 	deadline := time.Now().Add(s.target.Timeout)
-	for w := p.connPool.acquire(deadline); w != nil; w = p.connPool.acquire(deadline) {
+	for w, ok := p.idle.Take(); ok; w, ok = p.idle.Take() {
+		_ = w.conn.SetDeadline(deadline) // fails only for a closed connection, as sending will
 		if x := s.use(ctx, p, w, l, deadline); !x.unsent || ctx.Err() != nil {
 			return x.answer, x.err
 		}
@@ -45,13 +48,11 @@ func (s *Sink) direct(ctx context.Context, p *pod, ev *cloudevent.Event) (dispat
 	return x.answer, x.err
 }
 
-// use makes one exchange on a connection and returns it to the pool if that succeeded.
+// use makes one exchange on a connection, and keeps it if that succeeded.
 func (s *Sink) use(ctx context.Context, p *pod, w *podConn, l *requestBuffer, deadline time.Time) exchange {
 	x := w.exchange(ctx, s.network, s.replies(deadline), l.text)
-	if x.keep {
-		p.connPool.keep(w)
-	} else {
-		w.close()
+	if !x.keep || !p.idle.Keep(w) {
+		_ = w.Close()
 	}
 	return x
 }
@@ -101,7 +102,7 @@ func (l *requestBuffer) write(opening string, login []string, ev *cloudevent.Eve
 	}
 	l.text = append(l.text[:0], opening...)
 	for name, values := range l.header {
-		if !isToken(name) || !isLine(values[0]) {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(values[0]) {
 			return fmt.Errorf("%w: header %q", dispatch.ErrUnsendable, name)
 		}
 		l.text = append(l.text, name...)
@@ -120,24 +121,4 @@ func (l *requestBuffer) write(opening string, login []string, ev *cloudevent.Eve
 func openingOf(uri, host string) string {
 	return "POST " + uri + " HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: Go-http-client/1.1\r\n" +
 		activation.HeaderVia + ": " + activation.ViaEventbridge + "\r\n"
-}
-
-// isToken reports whether text is a valid header name.
-func isToken(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
-			return false
-		}
-	}
-	return text != ""
-}
-
-// isLine reports whether text is a valid header value.
-func isLine(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; (c < ' ' && c != '\t') || c == 0x7f {
-			return false
-		}
-	}
-	return true
 }

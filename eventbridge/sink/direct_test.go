@@ -154,7 +154,7 @@ func TestACallThatIsOutOfTimeReadsNothingOfTheCallBefore(t *testing.T) {
 	require.NoError(t, err)
 	w, err := newPodConn(conn)
 	require.NoError(t, err)
-	defer w.close()
+	defer func() { _ = w.Close() }()
 	n := NewNetwork(DefaultOptions())
 	request := []byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
 	x := w.exchange(t.Context(), n, replyReader{}, request)
@@ -182,30 +182,10 @@ func dialConn(t *testing.T) (w *podConn, ended <-chan error) {
 	return w, reads
 }
 
-func TestConnectionsExpire(t *testing.T) {
-	t.Parallel()
-	var ws connPool
-	old, ended := dialConn(t)
-	young, _ := dialConn(t)
-	ws.keep(old)
-	ws.keep(young)
-	ws.expire() // a timer that comes early
-	require.Len(t, ws.idle, 2)
-	old.idle = old.idle.Add(-idleTimeout)
-	ws.expire()
-	require.ErrorIs(t, <-ended, io.EOF, "it is closed")
-	require.Same(t, young, ws.acquire(time.Now().Add(time.Hour)))
-	require.Nil(t, ws.acquire(time.Now().Add(time.Hour)))
-	ws.expire() // a timer that comes late
-	ws.keep(young)
-	require.Len(t, ws.idle, 1)
-	ws.close()
-}
-
 func TestAConnectionIsInterruptedByTheContextOfItsCallAlone(t *testing.T) {
 	t.Parallel()
 	w, _ := dialConn(t)
-	defer w.close()
+	defer func() { _ = w.Close() }()
 	first, endFirst := context.WithCancel(t.Context())
 	second, endSecond := context.WithCancel(t.Context())
 	require.True(t, w.watch(first))

@@ -19,10 +19,8 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-const (
-	idleTimeout = 4 * time.Second // less than the 5 s after which Node.js closes idle connections
-	maxIdle     = 4096            // idle connections per address; the Subscriptions bound their total
-)
+// maxIdle bounds the idle connections to one address; the Subscriptions bound their total.
+const maxIdle = 4096
 
 // errNeverSink means that a sink's name resolved to an address that must not get events.
 var errNeverSink = errors.New("the address is not allowed as a sink")
@@ -63,7 +61,7 @@ func (n *Network) transport(never func(netip.Addr) bool, name string) *http.Tran
 		DialContext:         httplimit.CountHeads(dial),
 		DialTLSContext:      httplimit.CountHeads(n.secure(dial, name)),
 		MaxIdleConnsPerHost: maxIdle,
-		IdleConnTimeout:     idleTimeout,
+		IdleConnTimeout:     endpoint.IdleTimeout,
 		DisableCompression:  true,
 
 		MaxResponseHeaderBytes: httplimit.MaxHeadBytes,

@@ -268,19 +268,19 @@ func (o *Options) Flags(fs *flags.Set) {
 
 // pod is an address of a sink with its idle connections.
 type pod struct {
-	url      url.URL // of the sink at this address
-	connPool connPool
+	url  url.URL // of the sink at this address
+	idle *endpoint.Idle[*podConn]
 }
 
 // closeIdle closes the idle connections. Connections to removed addresses expire.
-func (p *pod) closeIdle() { p.connPool.close() }
+func (p *pod) closeIdle() { p.idle.Close() }
 
 // newPods returns the pool of a sink's addresses.
 func newPods(sink *url.URL, deps Deps) *endpoint.Pool[*pod] {
 	options, onGate, log := deps.Network.options, deps.OnGate, deps.Log
 	return endpoint.NewPool(endpoint.Options[*pod]{
 		Value: func(address string) *pod {
-			p := &pod{url: *sink}
+			p := &pod{url: *sink, idle: endpoint.NewIdle[*podConn](maxIdle, nil)}
 			p.url.Host = address
 			return p
 		},

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/gateway/forward"
+	"github.com/rouse-run/rouse/internal/endpoint"
 	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
@@ -155,7 +156,7 @@ func authorizersOf(all []Authorizer) map[string]*authorizer {
 			DisableCompression:     true,
 			MaxConnsPerHost:        checkConnections,
 			MaxIdleConnsPerHost:    checkConnections,
-			IdleConnTimeout:        forward.IdleConnTimeout,
+			IdleConnTimeout:        endpoint.IdleTimeout,
 			MaxResponseHeaderBytes: httplimit.MaxHeadBytes,
 		}}
 		a.include, _ = newHeaderList(a.IncludeRequestHeadersInCheck)

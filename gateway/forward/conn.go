@@ -5,9 +5,10 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/endpoint"
 )
 
 // maxIdle bounds the idle connections to one address.
@@ -21,8 +22,7 @@ type conn struct {
 	raw     syscall.RawConn
 	peek    func(fd uintptr) bool
 	one     [1]byte
-	silent  bool      // result of peek
-	since   time.Time // when it became idle
+	silent  bool // result of peek
 }
 
 func newConn(counted net.Conn, address string) *conn {
@@ -46,42 +46,13 @@ func (c *conn) alive() bool { return c.raw != nil && c.raw.Read(c.peek) == nil &
 
 func (c *conn) interrupt() { _ = c.SetDeadline(time.Unix(1, 0)) }
 
-// idle are the idle connections to an address. The most recently used is used first, so that superfluous ones expire.
-type idle struct {
-	mu     sync.Mutex
-	conns  []*conn
-	expiry *time.Timer
-	gone   bool // and has no connections
-}
-
 // take returns an idle connection, nil if there is none. The backend may have closed it.
 func (t *Transport) take(address string) *conn {
 	found, ok := t.idle.Load(address)
 	if !ok {
 		return nil
 	}
-	for oldest := time.Now().Add(-IdleConnTimeout); ; {
-		c := found.(*idle).pop() //nolint:forcetypeassert // there are no others
-		if c == nil {
-			return nil
-		}
-		if c.since.After(oldest) {
-			return c
-		}
-		_ = c.Close()
-	}
-}
-
-func (i *idle) pop() *conn {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	last := len(i.conns) - 1
-	if last < 0 {
-		return nil
-	}
-	c := i.conns[last]
-	i.conns[last] = nil
-	i.conns = i.conns[:last]
+	c, _ := found.(*endpoint.Idle[*conn]).Take() //nolint:forcetypeassert // there are no others
 	return c
 }
 
@@ -91,58 +62,22 @@ func (t *Transport) keep(c *conn) {
 		_ = c.Close()
 		return
 	}
-	c.used, c.since = true, time.Now()
+	c.used = true
 	for {
 		found, ok := t.idle.Load(c.address)
 		if !ok {
-			found, _ = t.idle.LoadOrStore(c.address, &idle{})
+			found, _ = t.idle.LoadOrStore(c.address, t.newIdle(c.address))
 		}
-		if t.add(found.(*idle), c) { //nolint:forcetypeassert // there are no others
+		if found.(*endpoint.Idle[*conn]).Keep(c) { //nolint:forcetypeassert // there are no others
 			return
 		}
 	}
 }
 
-// add returns false when the idle connections of the address were forgotten meanwhile.
-func (t *Transport) add(to *idle, c *conn) bool {
-	to.mu.Lock()
-	defer to.mu.Unlock()
-	switch {
-	case to.gone:
-		return false
-	case len(to.conns) >= maxIdle:
-		_ = c.Close()
-	default:
-		to.conns = append(to.conns, c)
-		if to.expiry == nil {
-			to.expiry = time.AfterFunc(IdleConnTimeout, func() { t.expire(c.address, to) })
-		}
-	}
-	return true
-}
-
-// expire closes what has been idle for long, and forgets an address without connections.
-func (t *Transport) expire(address string, of *idle) {
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	expired, oldest := 0, time.Now().Add(-IdleConnTimeout)
-	for expired < len(of.conns) && !of.conns[expired].since.After(oldest) {
-		_ = of.conns[expired].Close()
-		expired++
-	}
-	of.conns = append(of.conns[:0:0], of.conns[expired:]...)
-	if of.gone = len(of.conns) == 0; of.gone {
-		t.idle.CompareAndDelete(address, of)
-		return
-	}
-	of.expiry.Reset(time.Until(of.conns[0].since.Add(IdleConnTimeout)))
-}
-
-// close closes all.
-func (i *idle) close() {
-	for c := i.pop(); c != nil; c = i.pop() {
-		_ = c.Close()
-	}
+// newIdle returns the idle connections to an address, which is forgotten when it has none.
+func (t *Transport) newIdle(address string) (idle *endpoint.Idle[*conn]) {
+	idle = endpoint.NewIdle[*conn](maxIdle, func() { t.idle.CompareAndDelete(address, idle) })
+	return idle
 }
 
 // answerBody is the body of a response. The connection is kept when it was read to its end.

@@ -19,13 +19,7 @@ import (
 	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
-const (
-	// IdleConnTimeout is shorter than the idle timeout of servers, such as five seconds in Node.js, so that no request
-	// is sent on a connection that its server is closing.
-	IdleConnTimeout = 4 * time.Second
-
-	bufferBytes = 32 << 10
-)
+const bufferBytes = 32 << 10
 
 // IsDial reports whether no connection could be made, so that nothing was sent.
 func IsDial(err error) bool {

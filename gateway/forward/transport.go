@@ -8,9 +8,13 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"sync"
 
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/rouse-run/rouse/internal/endpoint"
 	"github.com/rouse-run/rouse/internal/httplimit"
 )
 
@@ -22,7 +26,7 @@ const maxWhole = 4 << 10
 type Transport struct {
 	streams *http.Transport
 	dial    httplimit.DialFunc
-	idle    sync.Map  // of *idle by address
+	idle    sync.Map  // of *endpoint.Idle[*conn] by address
 	readers sync.Pool // of *bufio.Reader
 	texts   sync.Pool // of *[]byte
 }
@@ -35,7 +39,7 @@ func NewTransport(dial httplimit.DialFunc, fresh bool) *Transport {
 		DisableCompression:     true,
 		DisableKeepAlives:      fresh,
 		MaxIdleConnsPerHost:    maxIdle,
-		IdleConnTimeout:        IdleConnTimeout,
+		IdleConnTimeout:        endpoint.IdleTimeout,
 		MaxResponseHeaderBytes: 2 * httplimit.MaxHeadBytes, // connections count heads themselves
 	}}
 	if !fresh {
@@ -48,7 +52,7 @@ func NewTransport(dial httplimit.DialFunc, fresh bool) *Transport {
 func (t *Transport) CloseIdleConnections() {
 	t.streams.CloseIdleConnections()
 	t.idle.Range(func(_, value any) bool {
-		value.(*idle).close() //nolint:forcetypeassert // there are no others
+		value.(*endpoint.Idle[*conn]).Close() //nolint:forcetypeassert // there are no others
 		return true
 	})
 }
@@ -148,50 +152,27 @@ func shortBody(r *http.Request) (*begun, bool) {
 
 // isPlain reports whether a request is written as it is. http.Transport decides about the others.
 func isPlain(r *http.Request) bool {
-	if r.Method == http.MethodConnect || !consistsOf(r.Method, &tokenBytes) || !consistsOf(r.Host, &hostBytes) || r.URL.Opaque != "" {
+	if r.Method == http.MethodConnect || !httpguts.ValidHeaderFieldName(r.Method) || !isHost(r.Host) || r.URL.Opaque != "" {
 		return false
 	}
 	for name, values := range r.Header {
-		if !consistsOf(name, &tokenBytes) {
+		if !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, isNoValue) {
 			return false
-		}
-		for _, value := range values {
-			if !isLine(value) {
-				return false
-			}
 		}
 	}
 	return true
 }
 
-// Bytes of methods and names of headers, and of hosts with or without a port, that are sent as they are.
-var tokenBytes, hostBytes = setOf("-_"), setOf("-_.:")
+func isNoValue(text string) bool { return !httpguts.ValidHeaderFieldValue(text) }
 
-// setOf returns the set of letters, digits and others.
-func setOf(others string) (set [256]bool) {
-	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" + others) {
-		set[c] = true
-	}
-	return set
-}
-
-func consistsOf(text string, set *[256]bool) bool {
+// isHost reports whether text is a host that is sent as it is, with or without a port.
+func isHost(text string) bool {
 	for i := range len(text) {
-		if !set[text[i]] {
+		if c := text[i]; (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' && c != ':' {
 			return false
 		}
 	}
 	return text != ""
-}
-
-// isLine reports whether text is a valid value of a header.
-func isLine(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; (c < ' ' && c != '\t') || c == 0x7f {
-			return false
-		}
-	}
-	return true
 }
 
 // appendHead appends the head of a plain request as net/http writes it, but for the order of the headers.

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rouse-run/rouse/internal/endpoint"
 )
 
 // dials counts connections.
@@ -228,39 +229,24 @@ func TestTheHeadOfAResponseDoesNotWaitForItsBody(t *testing.T) {
 	requireText(t, "hello", answer, err)
 }
 
-func TestIdleConnectionsAreBoundedAndEnd(t *testing.T) {
+func TestAnAddressWithoutConnectionsIsForgotten(t *testing.T) {
 	t.Parallel()
 	backend := startScripted(t, scripts)
 	synctest.Test(t, func(t *testing.T) {
 		transport := NewTransport(new(net.Dialer).DialContext, false)
 		address := backend.Addr().String()
-		for range maxIdle + 2 {
+		for range 2 {
 			dialled, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 			require.NoError(t, err)
-			transport.keep(newConn(dialled, address))
+			kept := newConn(dialled, address)
+			transport.keep(kept)
+			require.Same(t, kept, transport.take(address))
+			transport.keep(kept)
+			time.Sleep(endpoint.IdleTimeout)
+			synctest.Wait()
+			_, ok := transport.idle.Load(address)
+			require.False(t, ok)
 		}
-		found, ok := transport.idle.Load(address)
-		require.True(t, ok)
-		of, ok := found.(*idle)
-		require.True(t, ok)
-		held := func() []*conn {
-			of.mu.Lock()
-			defer of.mu.Unlock()
-			return slices.Clone(of.conns)
-		}
-		require.Len(t, held(), maxIdle)
-
-		time.Sleep(IdleConnTimeout / 2)
-		last := transport.take(address)
-		transport.keep(last)
-		time.Sleep(IdleConnTimeout/2 + time.Millisecond)
-		synctest.Wait()
-		require.Equal(t, []*conn{last}, held())
-
-		time.Sleep(IdleConnTimeout)
-		synctest.Wait()
-		_, ok = transport.idle.Load(address)
-		require.False(t, ok, "an address without connections is forgotten")
 	})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,6 +36,72 @@ func (b bareTwin) create(ctx context.Context, original *appsv1.Deployment) error
 	}
 	twin.Spec.Template.Labels = labels
 	return b.cluster.Create(ctx, twin)
+}
+
+const (
+	podPort     = "8080"
+	acceptEvery = 5 * time.Millisecond
+	acceptOnce  = 250 * time.Millisecond // as an activator dials
+	readyEvery  = 10 * time.Millisecond
+)
+
+// run scales the twin to 1, as kubectl scale does, calls accepted as soon as its port takes a connection, waits until Kubernetes finds
+// it Ready, and scales it to 0 again. The stages end when the port took the connection.
+func (b bareTwin) run(ctx context.Context, accepted func(began time.Time, address string) error) (stages, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	labels := client.MatchingLabels{"app": bareName}
+	seen, addressed, err := watchStart(ctx, b.cluster, b.namespace, labels)
+	if err != nil {
+		return stages{}, err
+	}
+	began := time.Now()
+	if err := b.scale(ctx, 1); err != nil {
+		return stages{}, err
+	}
+	wanted := time.Since(began)
+	select {
+	case <-addressed:
+	case <-ctx.Done():
+		return stages{}, fmt.Errorf("the bare pod of %s has no address: %w", b.namespace, ctx.Err())
+	}
+	address := net.JoinHostPort(seen().address, podPort)
+	if err := awaitAccept(ctx, address); err != nil {
+		return stages{}, err
+	}
+	took := time.Since(began)
+	if accepted != nil {
+		if err := accepted(began, address); err != nil {
+			return stages{}, err
+		}
+	}
+	for seen().ready.IsZero() {
+		select {
+		case <-ctx.Done():
+			return stages{}, fmt.Errorf("the bare pod of %s is not Ready: %w", b.namespace, ctx.Err())
+		case <-time.After(readyEvery):
+		}
+	}
+	s := seen().since(began)
+	s.wanted, s.answered = wanted, took
+	if err := b.scale(ctx, 0); err != nil {
+		return stages{}, err
+	}
+	return s, b.awaitNoPods(ctx, labels)
+}
+
+// awaitAccept waits until an address takes connections.
+func awaitAccept(ctx context.Context, address string) error {
+	for {
+		conn, err := (&net.Dialer{Timeout: acceptOnce}).DialContext(ctx, "tcp", address)
+		if err == nil {
+			return conn.Close()
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("the bare pod does not accept: %w", err)
+		}
+		time.Sleep(acceptEvery)
+	}
 }
 
 func (b bareTwin) scale(ctx context.Context, replicas int32) error {

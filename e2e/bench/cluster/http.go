@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"time"
@@ -74,10 +72,6 @@ const (
 	warm     = "warm"
 
 	hello = "module.exports.main = function () { return 'hello' }"
-
-	podPort     = "8080"
-	acceptEvery = 5 * time.Millisecond
-	acceptOnce  = 250 * time.Millisecond // as an activator dials
 )
 
 type httpBench struct {
@@ -145,58 +139,6 @@ func (b *httpBench) ask(ctx context.Context, url string) (time.Time, error) {
 	return first, answer.Body.Close()
 }
 
-// bare scales the twin to 1, as kubectl scale does, and returns the time until its port accepts a connection, and until the first
-// byte of its first answer.
-func (b *httpBench) bare(ctx context.Context) (accepted, answered time.Duration, err error) {
-	watching, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	addresses := make(chan string, 1)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- b.cluster.RecordAddresses(watching, b.namespace, client.MatchingLabels{"app": bareName}, func(pod *corev1.Pod, _ time.Time) {
-			addresses <- net.JoinHostPort(pod.Status.PodIP, podPort)
-		})
-	}()
-	began := time.Now()
-	if err := b.scale(ctx, 1); err != nil {
-		return 0, 0, err
-	}
-	var address string
-	for address == "" {
-		select {
-		case address = <-addresses:
-		case err := <-ended:
-			if err != nil {
-				return 0, 0, err
-			}
-			ended = nil // it goes on by itself
-		case <-watching.Done():
-			return 0, 0, errors.New("the bare pod had no address within a minute")
-		}
-	}
-	for {
-		conn, err := (&net.Dialer{Timeout: acceptOnce}).DialContext(watching, "tcp", address)
-		if err == nil {
-			_ = conn.Close()
-			break
-		}
-		if watching.Err() != nil {
-			return 0, 0, fmt.Errorf("the bare pod did not accept within a minute: %w", err)
-		}
-		time.Sleep(acceptEvery)
-	}
-	accepted = time.Since(began)
-	first, err := b.ask(ctx, "http://"+address)
-	if err != nil {
-		return 0, 0, err
-	}
-	answered = first.Sub(began)
-	if err := b.scale(ctx, 0); err != nil {
-		return 0, 0, err
-	}
-	return accepted, answered, b.awaitNoPods(ctx, client.MatchingLabels{"app": bareName})
-}
-
 // wakes are the times of all rounds.
 type wakes struct {
 	// wake is until the first byte of the answer to a request at zero, and wanted until the Deployment was to have a replica.
@@ -223,10 +165,16 @@ func (b *httpBench) wakes(ctx context.Context, rounds int) (*wakes, error) {
 		if err != nil {
 			return nil, err
 		}
-		accept, answer, err := b.bare(ctx)
+		var answer time.Duration
+		bare, err := b.run(ctx, func(began time.Time, address string) error {
+			first, err := b.ask(ctx, "http://"+address)
+			answer = first.Sub(began)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
+		accept := bare.answered
 		w.wake, w.wanted = append(w.wake, wake), append(w.wanted, wanted)
 		w.accept, w.answer = append(w.accept, accept), append(w.answer, answer)
 		fmt.Printf("%2d/%d  wake %5d ms, a replica is wanted after %4d ms   bare accepts %5d ms and answers %5d ms\n",
@@ -242,7 +190,7 @@ func wantedSince(replicas *framework.Replicas, began time.Time) (time.Duration, 
 			return move.At.Sub(began), nil
 		}
 	}
-	return 0, errors.New("the Function answered, and nobody saw that it was to have a replica")
+	return 0, errNotSeen
 }
 
 // explain says where the time of a wake goes.

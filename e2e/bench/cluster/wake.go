@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,73 +14,93 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// benchWake measures how long a sleeping Function takes from a publish to the first byte at its handler,
-// beside a bare scale of the same pod from 0 to 1 until it is Ready. Both take turns in one run, so that both see the
-// same machine.
-func benchWake(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("wake", flag.ExitOnError)
-	rounds := flags.Int("rounds", 20, "how many wakes and how many bare scale-ups")
-	runtime := flags.String("runtime", nodeRuntime, "runtime of the Function: "+nodeRuntime+" or "+goRuntime)
-	_ = flags.Parse(args)
-	return runWake(ctx, *runtime, *rounds)
+// language is a runtime whose wakes are measured.
+type language struct{ name, runtime, source string }
+
+var languages = []language{
+	{"node", "nodejs22", framework.ReportingHandler("")},
+	{"python", "python314", framework.ReportingHandlerInPython},
+	{"go", "go126", framework.ReportingHandlerInGo},
 }
 
-func runWake(ctx context.Context, runtime string, rounds int) error {
-	source, known := sources[runtime]
-	if !known {
-		return fmt.Errorf("-runtime %q: use %s or %s", runtime, nodeRuntime, goRuntime)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
+// benchWake measures how long a sleeping Function takes from a publish to the first byte at its handler, beside a bare scale of the same
+// pod from 0 to 1 until its port accepts a connection. Both take turns in one run, so that both see the same machine.
+func benchWake(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("wake", flag.ExitOnError)
+	rounds := flags.Int("rounds", 20, "how many wakes of each runtime, and as many bare scale-ups")
+	names := flags.String("languages", "node,python,go", "languages to measure")
+	_ = flags.Parse(args)
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
 	cluster, err := framework.Connect()
 	if err != nil {
 		return err
 	}
+	figures, beside := "", ""
+	for name := range strings.SplitSeq(*names, ",") {
+		i := slices.IndexFunc(languages, func(l language) bool { return l.name == name })
+		if i < 0 {
+			return fmt.Errorf("-languages %q: %s is none of node, python and go", *names, name)
+		}
+		wakes, bares, err := wakesOf(ctx, cluster, languages[i], *rounds)
+		if err != nil {
+			return err
+		}
+		p50, p95, bare := percentile(wakes, 50), percentile(wakes, 95), median(bares)
+		figures += fmt.Sprintf(" %[1]s_p50_ms=%[2]d %[1]s_p95_ms=%[3]d", name, p50.Milliseconds(), p95.Milliseconds())
+		beside += fmt.Sprintf(" %[1]s_bare_accept_p50_ms=%[2]d %[1]s_bare_ready_p50_ms=%[3]d %[1]s_ratio=%.2[4]f",
+			name, bare.answered.Milliseconds(), bare.ready.Milliseconds(), float64(p50)/float64(bare.answered))
+	}
+	fmt.Println("wake" + figures + beside)
+	return nil
+}
+
+func percentile(wakes []stages, of float64) time.Duration {
+	answered := make([]time.Duration, len(wakes))
+	for i, each := range wakes {
+		answered[i] = each.answered
+	}
+	return framework.Percentile(answered, of)
+}
+
+// wakesOf measures one language, and prints where its time goes.
+func wakesOf(ctx context.Context, cluster *framework.Cluster, l language, rounds int) (wakes, bares []stages, err error) {
 	namespace, err := cluster.CreateNamespace(ctx, "bench")
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
-
-	b := &wakeBench{bareTwin: bareTwin{cluster, namespace}, runtime: runtime, source: source}
-	fmt.Println("preparing a Function of " + runtime + ", the same pod without Rouse, and a ledger ...")
+	b := &wakeBench{bareTwin: bareTwin{cluster, namespace}, language: l}
+	fmt.Println("preparing a Function of " + l.runtime + ", the same pod without Rouse, and a ledger ...")
 	if err := b.prepare(ctx); err != nil {
-		return err
+		return nil, nil, err
 	}
-	var wakes, bares []time.Duration
 	for round := range rounds {
 		wake, err := b.wake(ctx, fmt.Sprintf("wake-%d", round))
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		bare, err := b.bare(ctx)
+		bare, err := b.run(ctx, nil)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		wakes, bares = append(wakes, wake), append(bares, bare)
-		fmt.Printf("%2d/%d  wake %5d ms   bare %5d ms\n", round+1, rounds, wake.Milliseconds(), bare.Milliseconds())
+		fmt.Printf("%2d/%d  %s: wake %5d ms   bare accepts %5d ms, is Ready %5d ms\n",
+			round+1, rounds, l.name, wake.answered.Milliseconds(), bare.answered.Milliseconds(), bare.ready.Milliseconds())
 	}
-	p50, p95, bare := framework.Percentile(wakes, 50), framework.Percentile(wakes, 95), framework.Percentile(bares, 50)
-	fmt.Printf("wake p50_ms=%d p95_ms=%d bare_ready_p50_ms=%d ratio=%.2f\n",
-		p50.Milliseconds(), p95.Milliseconds(), bare.Milliseconds(), float64(p50)/float64(bare))
-	return nil
+	printStages(l.runtime, wakes, bares)
+	return wakes, bares, nil
 }
 
 const (
 	wokenName = "woken"
 	wakeType  = "bench.wake.v1"
-
-	nodeRuntime = "nodejs22"
-	goRuntime   = "go126"
 )
-
-// sources are the handlers, by the runtimes that they are for.
-var sources = map[string]string{nodeRuntime: framework.ReportingHandler(""), goRuntime: framework.ReportingHandlerInGo}
 
 type wakeBench struct {
 	bareTwin
-	runtime string
-	source  string
+	language language
+	replicas *framework.Replicas
 }
 
 // prepare makes the Function and a Deployment with the very same pod, both at zero.
@@ -87,7 +109,7 @@ func (b *wakeBench) prepare(ctx context.Context) error {
 		return err
 	}
 	woken := framework.Function{
-		Name: wokenName, Runtime: b.runtime, Source: b.source, Asleep: true, Max: 1,
+		Name: wokenName, Runtime: b.language.runtime, Source: b.language.source, Asleep: true, Max: 1,
 		Annotations: map[string]string{"rouse.run/polling-interval": "1", "rouse.run/cooldown-period": "1"},
 	}
 	subscription := framework.Subscription{Name: wokenName, Namespace: b.namespace, Type: wakeType, Sink: wokenName}
@@ -105,51 +127,42 @@ func (b *wakeBench) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if b.replicas, err = b.cluster.RecordReplicas(ctx, b.namespace, wokenName); err != nil {
+		return err
+	}
 	return b.create(ctx, original)
 }
 
-// wake publishes one event at zero and returns the time until the handler saw it.
-func (b *wakeBench) wake(ctx context.Context, key string) (time.Duration, error) {
+// wake publishes one event at zero. The stages end when the handler saw it.
+func (b *wakeBench) wake(ctx context.Context, key string) (stages, error) {
 	labels := client.MatchingLabels{framework.FunctionLabel: wokenName}
 	if err := b.awaitNoPods(ctx, labels); err != nil {
-		return 0, err
+		return stages{}, err
+	}
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	seen, addressed, err := watchStart(watching, b.cluster, b.namespace, labels)
+	if err != nil {
+		return stages{}, err
 	}
 	published := time.Now()
-	err := b.cluster.Publish(ctx, framework.Event{ID: key, Type: wakeType, Data: map[string]string{"key": key}})
+	err = b.cluster.Publish(ctx, framework.Event{ID: key, Type: wakeType, Data: map[string]string{"key": key}})
 	if err != nil {
-		return 0, err
+		return stages{}, err
 	}
 	entries, err := b.cluster.AwaitLedger(ctx, b.namespace, []string{key}, time.Minute)
 	if err != nil {
-		return 0, err
+		return stages{}, err
 	}
-	at := time.UnixMicro(int64(entries[key].At * 1000))
-	return at.Sub(published), b.awaitNoPods(ctx, labels)
-}
-
-// bare scales the twin to 1, as kubectl scale does, and returns the time until its pod is Ready.
-func (b *wakeBench) bare(ctx context.Context) (time.Duration, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ready := make(chan time.Time, 1)
-	if err := b.cluster.RecordReady(ctx, b.namespace, client.MatchingLabels{"app": bareName}, ready); err != nil {
-		return 0, err
-	}
-	started := time.Now()
-	if err := b.scale(ctx, 1); err != nil {
-		return 0, err
-	}
-	var took time.Duration
 	select {
-	case at := <-ready:
-		took = at.Sub(started)
-	case <-time.After(time.Minute):
-		return 0, fmt.Errorf("the bare pod of %s was not Ready within a minute", b.namespace)
+	case <-addressed:
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return stages{}, ctx.Err()
 	}
-	if err := b.scale(ctx, 0); err != nil {
-		return 0, err
+	s := seen().since(published)
+	s.answered = time.UnixMicro(int64(entries[key].At * 1000)).Sub(published)
+	if s.wanted, err = wantedSince(b.replicas, published); err != nil {
+		return stages{}, err
 	}
-	return took, b.awaitNoPods(ctx, client.MatchingLabels{"app": bareName})
+	return s, b.awaitNoPods(ctx, labels)
 }
