@@ -215,6 +215,10 @@ soak-http: cluster ## Put a Function to sleep and wake it a hundred times under 
 bench-wake: cluster ## 20 wakes in Node.js, Python and Go beside 20 bare scale-ups of the same pod, on the local cluster, stage by stage (LANGUAGES, ROUNDS)
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster wake $(if $(LANGUAGES),-languages $(LANGUAGES)) $(if $(ROUNDS),-rounds $(ROUNDS))
 
+.PHONY: bench-burst
+bench-burst: cluster ## 100 sleeping Functions that get an event at the same moment, with KEDA's API limits as shipped and raised, beside 100 bare scale-ups (FUNCTIONS)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster burst $(if $(FUNCTIONS),-functions $(FUNCTIONS))
+
 .PHONY: bench-http
 bench-http: cluster ## 20 wakes by a request beside 20 bare scale-ups of the same pod, a warm Function with waking on beside off, and bench-gateway
 	@$(ASSETS) && selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster http

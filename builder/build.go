@@ -218,7 +218,7 @@ func (b *Builder) Install(ctx context.Context) buildplan.Result {
 	working, stop := to.whileWanted(ctx)
 	defer stop()
 	err = b.installInto(working, plan, to, secrets)
-	if ctx.Err() == nil && working.Err() != nil {
+	if ctx.Err() == nil && (working.Err() != nil || errors.Is(err, errNotWanted)) {
 		return buildplan.Result{} // Push failed, and reports the reason
 	}
 	return secrets.hide(resultOf(ctx, err))

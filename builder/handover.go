@@ -29,6 +29,9 @@ const (
 // errNotHandedOver is returned when Install ended without a layer, and reported the reason.
 var errNotHandedOver = errors.New("there is no layer to push")
 
+// errNotWanted is returned when Push ended before it had the layer, and reports the reason.
+var errNotWanted = errors.New("the container that pushes the image has ended")
+
 // handover is Install's end of the connection to Push.
 type handover struct{ conn *net.UnixConn }
 
@@ -63,8 +66,16 @@ func (h *handover) whileWanted(ctx context.Context) (context.Context, context.Ca
 	return ctx, cancel
 }
 
-// send sends the layer and waits until Push received it.
+// send sends the layer. That Push has ended may be seen here before the context of whileWanted ends.
 func (h *handover) send(place string, entries []entry) error {
+	err := h.sendWhole(place, entries)
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+		return errNotWanted
+	}
+	return err
+}
+
+func (h *handover) sendWhole(place string, entries []entry) error {
 	buffered := bufio.NewWriterSize(h.conn, 256<<10)
 	if err := writeTar(buffered, place, entries); err != nil {
 		return err

@@ -201,3 +201,18 @@ func TestOnlyTheNewLayerIsUploaded(t *testing.T) {
 		})
 	}
 }
+
+func TestALayerThatNobodyWantsIsNoFailureOfTheInstallation(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	push, err := listenHandover(dir)
+	require.NoError(t, err)
+	defer push.close()
+	install, err := dialHandover(t.Context(), dir)
+	require.NoError(t, err)
+	defer install.close()
+	accepted, err := push.accept(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, accepted.Close())
+	require.ErrorIs(t, install.send("/kubeless", nil), errNotWanted)
+}

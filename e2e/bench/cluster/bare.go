@@ -15,19 +15,28 @@ import (
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-const bareName = "bare"
+const (
+	bareName  = "bare"
+	bareLabel = "app" // of all bare pods
+	nameLabel = "name"
+)
 
 // bareTwin is a Deployment with the very same pod as a Function's, which nothing but scale scales.
 type bareTwin struct {
 	cluster   *framework.Cluster
 	namespace string
+	name      string
+}
+
+func (b bareTwin) labels() client.MatchingLabels {
+	return client.MatchingLabels{bareLabel: bareName, nameLabel: b.name}
 }
 
 // create makes the twin at zero, under labels that no other object selects.
 func (b bareTwin) create(ctx context.Context, original *appsv1.Deployment) error {
-	labels := map[string]string{"app": bareName}
+	labels := b.labels()
 	twin := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: bareName, Namespace: original.Namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: b.name, Namespace: original.Namespace},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(0)),
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -50,7 +59,7 @@ const (
 func (b bareTwin) run(ctx context.Context, accepted func(began time.Time, address string) error) (stages, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	labels := client.MatchingLabels{"app": bareName}
+	labels := b.labels()
 	seen, addressed, err := watchStart(ctx, b.cluster, b.namespace, labels)
 	if err != nil {
 		return stages{}, err
@@ -106,12 +115,12 @@ func awaitAccept(ctx context.Context, address string) error {
 
 func (b bareTwin) scale(ctx context.Context, replicas int32) error {
 	scale := &autoscalingv1.Scale{
-		ObjectMeta: metav1.ObjectMeta{Name: bareName, Namespace: b.namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: b.name, Namespace: b.namespace},
 		Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
 	}
-	_, err := b.cluster.Kube.AppsV1().Deployments(b.namespace).UpdateScale(ctx, bareName, scale, metav1.UpdateOptions{})
+	_, err := b.cluster.Kube.AppsV1().Deployments(b.namespace).UpdateScale(ctx, b.name, scale, metav1.UpdateOptions{})
 	if err != nil {
-		return fmt.Errorf("scale the bare Deployment to %d: %w", replicas, err)
+		return fmt.Errorf("scale %s to %d: %w", b.name, replicas, err)
 	}
 	return nil
 }

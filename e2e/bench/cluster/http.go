@@ -43,7 +43,7 @@ func runHTTP(ctx context.Context, r *rig.Rig, rounds, warmRounds int) error {
 	}
 	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
 
-	b := &httpBench{bareTwin: bareTwin{cluster, namespace}}
+	b := &httpBench{bareTwin: bareTwin{cluster, namespace, bareName}}
 	fmt.Println("preparing a Function that sleeps, the same pod without Rouse, and a Function that is warm ...")
 	if err := b.prepare(ctx); err != nil {
 		return err

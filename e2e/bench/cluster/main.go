@@ -10,6 +10,7 @@ import (
 func main() {
 	rig.Commands("cluster", []rig.Command{
 		{Name: "build", About: "a Function from its apply until it is Running", Run: benchBuild},
+		{Name: "burst", About: "100 Functions that wake at the same moment, next to as many bare scale-ups", Run: benchBurst},
 		{Name: "controller", About: "the controller with 10,000 Functions and Subscriptions in a kube-apiserver without nodes", Run: controller.Run},
 		{Name: "http", About: "wakes by a request, a warm Function, and the gateway", Run: benchHTTP},
 		{Name: "tenants", About: "a quiet tenant next to a hostile one", Run: tenants.Run},

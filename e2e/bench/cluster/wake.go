@@ -70,7 +70,7 @@ func wakesOf(ctx context.Context, cluster *framework.Cluster, l language, rounds
 		return nil, nil, err
 	}
 	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
-	b := &wakeBench{bareTwin: bareTwin{cluster, namespace}, language: l}
+	b := &wakeBench{bareTwin: bareTwin{cluster, namespace, bareName}, language: l}
 	fmt.Println("preparing a Function of " + l.runtime + ", the same pod without Rouse, and a ledger ...")
 	if err := b.prepare(ctx); err != nil {
 		return nil, nil, err

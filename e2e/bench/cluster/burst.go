@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/e2e/framework"
+)
+
+// benchBurst measures how long many sleeping Functions take that get an event each at the same moment, with KEDA's own limits of API
+// calls and with higher ones, beside as many Deployments of the same pod that are scaled at the same moment without Rouse.
+func benchBurst(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("burst", flag.ExitOnError)
+	count := flags.Int("functions", 100, "how many Functions sleep")
+	_ = flags.Parse(args)
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	cluster, err := framework.Connect()
+	if err != nil {
+		return err
+	}
+	namespace, err := cluster.CreateNamespace(ctx, "bench")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
+	b := &burstBench{cluster, namespace, *count}
+	fmt.Printf("preparing %d Functions that sleep, as many Deployments of the same pod, and a ledger ...\n", b.count)
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	shipped, raised, err := b.wakes(ctx)
+	if err != nil {
+		return err
+	}
+	bare, err := b.bare(ctx)
+	if err != nil {
+		return err
+	}
+	last := func(times []time.Duration) int64 { return framework.Percentile(times, 100).Milliseconds() }
+	fmt.Printf("burst functions=%d p50_ms=%d p95_ms=%d last_ms=%d raised_last_ms=%d bare_last_ms=%d lost=%d\n", b.count,
+		framework.Percentile(shipped, 50).Milliseconds(), framework.Percentile(shipped, 95).Milliseconds(),
+		last(shipped), last(raised), last(bare), 2*b.count-len(shipped)-len(raised))
+	return nil
+}
+
+type burstBench struct {
+	cluster   *framework.Cluster
+	namespace string
+	count     int
+}
+
+func sleeperName(i int) string { return fmt.Sprintf("sleeper-%d", i) }
+
+func (b *burstBench) prepare(ctx context.Context) error {
+	if err := b.cluster.StartLedger(ctx, b.namespace); err != nil {
+		return err
+	}
+	var manifests []string
+	for i := range b.count {
+		name := sleeperName(i)
+		manifests = append(manifests,
+			framework.Function{
+				Name: name, Runtime: "nodejs22", Source: framework.ReportingHandler(""), Asleep: true, Max: 1,
+				Annotations: map[string]string{"rouse.run/cooldown-period": "5"},
+			}.YAML(),
+			framework.Subscription{Name: name, Namespace: b.namespace, Type: burstType(i), Sink: name}.YAML())
+	}
+	if err := b.cluster.ApplyYAML(ctx, b.namespace, strings.Join(manifests, "---\n")); err != nil {
+		return err
+	}
+	for i := range b.count {
+		if err := b.cluster.AwaitSubscribed(ctx, b.namespace, sleeperName(i)); err != nil {
+			return err
+		}
+	}
+	original := &appsv1.Deployment{}
+	if err := b.cluster.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: sleeperName(0)}, original); err != nil {
+		return err
+	}
+	for i := range b.count {
+		if err := b.twin(i).create(ctx, original); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func burstType(i int) string { return fmt.Sprintf("bench.burst%d.v1", i) }
+
+func (b *burstBench) twin(i int) bareTwin {
+	return bareTwin{cluster: b.cluster, namespace: b.namespace, name: fmt.Sprintf("%s-%d", bareName, i)}
+}
+
+// wakes measures the burst with KEDA's defaults and with the limits of the local cluster, and leaves KEDA as it was.
+func (b *burstBench) wakes(ctx context.Context) (shipped, raised []time.Duration, err error) {
+	limits, err := b.setKEDALimits(ctx, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	shipped, err = b.wake(ctx, "shipped")
+	if _, restored := b.setKEDALimits(context.WithoutCancel(ctx), limits); err == nil {
+		err = restored
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	raised, err = b.wake(ctx, "raised")
+	return shipped, raised, err
+}
+
+// wake publishes an event for each Function at the same moment, and returns how long each took from there until its handler saw it.
+func (b *burstBench) wake(ctx context.Context, round string) ([]time.Duration, error) {
+	if err := b.awaitAsleep(ctx); err != nil {
+		return nil, err
+	}
+	keys := make([]string, b.count)
+	var publishing errgroup.Group
+	began := time.Now()
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%s-%d", round, i)
+		publishing.Go(func() error {
+			return b.cluster.Publish(ctx, framework.Event{ID: keys[i], Type: burstType(i), Data: map[string]string{"key": keys[i]}})
+		})
+	}
+	if err := publishing.Wait(); err != nil {
+		return nil, err
+	}
+	entries, missing := b.cluster.AwaitLedger(ctx, b.namespace, keys, 5*time.Minute)
+	var times []time.Duration
+	for _, key := range keys {
+		if entry, ok := entries[key]; ok {
+			times = append(times, time.UnixMicro(int64(entry.At*1000)).Sub(began))
+		}
+	}
+	if missing != nil {
+		fmt.Println(missing)
+	}
+	fmt.Printf("%-8s %d events: p50 %5d ms, the last %5d ms\n", round, len(times),
+		framework.Percentile(times, 50).Milliseconds(), framework.Percentile(times, 100).Milliseconds())
+	return times, nil
+}
+
+// bare scales all twins at the same moment, and returns how long each took until its port took a connection.
+func (b *burstBench) bare(ctx context.Context) ([]time.Duration, error) {
+	if err := b.awaitAsleep(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	addresses := make(chan string, b.count)
+	err := b.cluster.RecordAddresses(ctx, b.namespace, client.MatchingLabels{bareLabel: bareName}, func(pod *corev1.Pod, _ time.Time) {
+		addresses <- net.JoinHostPort(pod.Status.PodIP, podPort)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var times []time.Duration
+	var starting errgroup.Group
+	began := time.Now()
+	for i := range b.count {
+		starting.Go(func() error { return b.twin(i).scale(ctx, 1) })
+		starting.Go(func() error {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("a bare pod has no address: %w", ctx.Err())
+			case address := <-addresses:
+				err := awaitAccept(ctx, address)
+				mu.Lock()
+				defer mu.Unlock()
+				times = append(times, time.Since(began))
+				return err
+			}
+		})
+	}
+	if err := starting.Wait(); err != nil {
+		return nil, err
+	}
+	fmt.Printf("%-8s %d pods:   p50 %5d ms, the last %5d ms\n", bareName, len(times),
+		framework.Percentile(times, 50).Milliseconds(), framework.Percentile(times, 100).Milliseconds())
+	return times, nil
+}
+
+// awaitAsleep waits until no pod is there but the ledger's.
+func (b *burstBench) awaitAsleep(ctx context.Context) error {
+	return framework.Await(ctx, 5*time.Minute, "all Functions to sleep", func(ctx context.Context) (bool, error) {
+		pods := &corev1.PodList{}
+		if err := b.cluster.List(ctx, pods, client.InNamespace(b.namespace)); err != nil {
+			return false, err
+		}
+		awake := 0
+		for _, pod := range pods.Items {
+			if pod.Labels[framework.FunctionLabel] != framework.LedgerName {
+				awake++
+			}
+		}
+		if awake > 0 {
+			return false, fmt.Errorf("%d pods are there", awake)
+		}
+		return true, nil
+	})
+}
+
+// setKEDALimits sets the flags that limit the API calls of KEDA's operator, none for its defaults, and returns those it had.
+func (b *burstBench) setKEDALimits(ctx context.Context, limits []string) (before []string, err error) {
+	operator := &appsv1.Deployment{}
+	key := types.NamespacedName{Namespace: "keda", Name: "keda-operator"}
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := b.cluster.Get(ctx, key, operator); err != nil {
+			return err
+		}
+		before = nil
+		var args []string
+		container := &operator.Spec.Template.Spec.Containers[0]
+		for _, arg := range container.Args {
+			if strings.HasPrefix(arg, "--kube-api-") {
+				before = append(before, arg)
+			} else {
+				args = append(args, arg)
+			}
+		}
+		container.Args = append(args, limits...)
+		return b.cluster.Update(ctx, operator)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set the limits of KEDA: %w", err)
+	}
+	generation := operator.Generation
+	return before, framework.Await(ctx, 2*time.Minute, "KEDA with its new limits", func(ctx context.Context) (bool, error) {
+		if err := b.cluster.Get(ctx, key, operator); err != nil {
+			return false, err
+		}
+		status := operator.Status
+		return status.ObservedGeneration >= generation && status.UpdatedReplicas == 1 && status.ReadyReplicas == 1 && status.Replicas == 1, nil
+	})
+}
