@@ -3,11 +3,13 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -241,10 +243,65 @@ func TestAClusterLosesNothingWhenItsServersRestart(t *testing.T) {
 	}, 3*testTimeout, 10*moment)
 }
 
+// Publishers that publish at the same time, in batches, while one server after the other goes away.
+func TestAClusterThatSyncsBatchesLosesNothingWhenItsServersRestart(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("a cluster takes its time")
+	}
+	const publishers, least = 16, 20
+	cluster, conn := startCluster(t, natstest.WithSync())
+	seen := collect(t.Context(), t, newSource(conn))
+	publisher := NewPublisher(conn, publisherOptions(func(o *PublisherOptions) { o.Timeout = time.Second }))
+	restarted := make(chan struct{})
+	var confirmed atomic.Int64
+	var all sync.WaitGroup
+	for n := range publishers {
+		all.Go(func() {
+			for i, over := 0, false; (i < least || !over) && t.Context().Err() == nil; i++ {
+				id := fmt.Sprintf("%d-%d", n, i)
+				for publisher.Publish(t.Context(), eventWithID(id)) != nil && t.Context().Err() == nil {
+					time.Sleep(moment)
+				}
+				confirmed.Add(1)
+				select {
+				case <-restarted:
+					over = true
+				default:
+				}
+			}
+		})
+	}
+	grown := func(by int64) {
+		enough := confirmed.Load() + by
+		require.Eventually(t, func() bool { return confirmed.Load() >= enough }, 3*testTimeout, moment, "the cluster stores no more")
+	}
+	for _, server := range cluster.Servers {
+		grown(publishers)
+		server.Stop()
+		grown(publishers)
+		server.Run()
+		require.Eventually(t, func() bool { return isReplicated(t, conn) }, testTimeout, 100*moment)
+	}
+	close(restarted)
+	all.Wait()
+	require.Eventually(t, func() bool { return len(seen()) == int(confirmed.Load()) }, 3*testTimeout, 10*moment)
+	publisher.rounds.mu.Lock()
+	paces := publisher.rounds.pace.sizes
+	publisher.rounds.mu.Unlock()
+	batches := 0
+	for _, size := range paces {
+		if size.batch > 0 {
+			batches++
+		}
+	}
+	require.Positive(t, batches, "there were batches")
+}
+
 // startCluster is a cluster of three with its streams and the consumer c1, and a connection to it.
-func startCluster(t *testing.T) (*natstest.Cluster, *Conn) {
+func startCluster(t *testing.T, server ...natstest.Option) (*natstest.Cluster, *Conn) {
 	t.Helper()
-	cluster := natstest.StartCluster(t, 3)
+	cluster := natstest.StartCluster(t, 3, server...)
 	conn := connect(t, cluster.URL())
 	awaitConnected(t, conn)
 	options := testStreams()

@@ -49,6 +49,11 @@ func WithUser(name, password string) Option {
 	return func(o *server.Options) { o.Username, o.Password = name, password }
 }
 
+// WithSync syncs each message, or each batch, to the disk before it is confirmed, as the chart's server does.
+func WithSync() Option {
+	return func(o *server.Options) { o.SyncAlways = true }
+}
+
 // Server is a nats-server of a test.
 type Server struct {
 	t       testing.TB
@@ -132,7 +137,7 @@ type Cluster struct {
 
 // StartCluster runs a JetStream cluster of the given size until the test ends. It returns once the cluster has elected
 // its leader.
-func StartCluster(t testing.TB, size int) *Cluster {
+func StartCluster(t testing.TB, size int, options ...Option) *Cluster {
 	t.Helper()
 	routePorts := make([]int, size)
 	routes := make([]*url.URL, size)
@@ -153,6 +158,9 @@ func StartCluster(t testing.TB, size int) *Cluster {
 			Cluster:    server.ClusterOpts{Name: "test", Host: loopback.Host, Port: routePorts[i]},
 			Routes:     routes,
 		}}
+		for _, change := range options {
+			change(&s.options)
+		}
 		s.startCluster()
 		cluster.Servers = append(cluster.Servers, s)
 		t.Cleanup(s.Stop)
