@@ -323,7 +323,7 @@ func (s *session) chain(
 	ctx context.Context, admins []target.Admin, asked target.Wanted, id string, wait time.Duration,
 ) (root trace.Node, atRest bool, err error) {
 	deadline := time.Now().Add(wait)
-	for {
+	for rested := false; ; {
 		idle, err := target.New(admins[0]).Idle(ctx, asked.Within) // before the records, which contain deliveries in between
 		if err != nil {
 			return root, false, err
@@ -334,15 +334,17 @@ func (s *session) chain(
 		}
 		root, err = trace.Tree(records, id)
 		unknown := errors.Is(err, trace.ErrUnknown)
-		switch atRest = err == nil && idle && !moves(root); {
-		case atRest:
+		rests := err == nil && idle && !moves(root)
+		switch {
+		case rests && (rested || !awaitsDelivery(root)):
 			return root, true, nil
 		case time.Now().After(deadline):
 			if unknown {
 				err = exit.With(exit.NotFound, err)
 			}
-			return root, false, err
+			return root, rests, err
 		}
+		rested = rests
 		s.reportProgress("waiting for the chain of " + id + " to come to rest")
 		select {
 		case <-ctx.Done():
@@ -384,6 +386,15 @@ func chainRecords(ctx context.Context, admins []target.Admin, asked target.Wante
 		all = append(all, of...)
 	}
 	return all, nil
+}
+
+// awaitsDelivery reports whether an event of the tree has no delivery. It may have no Subscription, or be stored since a moment ago:
+// nats-server counts an event as pending shortly after it has confirmed it.
+func awaitsDelivery(n trace.Node) bool {
+	if len(n.Deliveries) == 0 || slices.ContainsFunc(n.Children, awaitsDelivery) {
+		return true
+	}
+	return slices.ContainsFunc(n.Deliveries, func(d trace.Delivery) bool { return slices.ContainsFunc(d.Children, awaitsDelivery) })
 }
 
 // moves reports whether an event of the tree is in flight.
