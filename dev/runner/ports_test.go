@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func named(name string) func(*serverlessv1alpha2.Function) {
@@ -39,7 +40,7 @@ func (w *fixture) urls() map[string]string {
 func TestAFunctionKeepsItsPortOverRestartsAndNewFunctions(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ports.json")
-	options := Options{FirstPort: 20_000, Ports: file}
+	options := Options{FirstPort: loopback.ReserveRow(t, 3), Ports: file}
 	asleep := sleeps(0, 1)
 	w := run(t, options)
 	w.Apply(set(function("serve v1", asleep), function("serve v1", asleep, named("recorder"))), nil)
@@ -68,7 +69,8 @@ func TestTakenFrontPortIsReplacedForGoodAndReported(t *testing.T) {
 	port := taken.Addr().(*net.TCPAddr).Port
 	require.NoError(t, os.WriteFile(file, []byte(`{"orders/pricing":`+strconv.Itoa(port)+`}`), 0o600))
 
-	w := run(t, Options{Ports: file})
+	options := Options{FirstPort: loopback.Reserve(t), Ports: file} // which no other program takes meanwhile
+	w := run(t, options)
 	w.Apply(set(function("serve v1", sleeps(0, 1))), nil)
 	url := w.urls()["pricing"]
 	require.NotContains(t, url, ":"+strconv.Itoa(port))
@@ -77,7 +79,7 @@ func TestTakenFrontPortIsReplacedForGoodAndReported(t *testing.T) {
 	w.stop()
 
 	require.NoError(t, taken.Close())
-	w = run(t, Options{Ports: file})
+	w = run(t, options)
 	w.Apply(set(function("serve v1", sleeps(0, 1))), nil)
 	require.Equal(t, url, w.urls()["pricing"])
 	require.NotContains(t, w.logged(), "taken")
