@@ -234,7 +234,7 @@ func (f *Functions) killSilent(u *unit, r *replica, limit time.Duration) {
 }
 
 // watchTimeout bounds how long a draining replica waits for watchers to apply its removal.
-const watchTimeout = time.Second
+const watchTimeout = 5 * time.Second
 
 // watcher follows the endpoints of a Service.
 type watcher struct {

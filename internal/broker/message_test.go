@@ -415,11 +415,12 @@ func TestStreamAndConsumersOfAnEarlierVersionAreChangedInPlace(t *testing.T) {
 	f.ofEarlierVersion(t)
 	f.publish(t, 2)
 	s := f.source(t)
-	require.NoError(t, fetchOne(t, s).Retry(t.Context(), 2*time.Second))
+	const due = 10 * time.Second // after all of the changes
+	require.NoError(t, fetchOne(t, s).Retry(t.Context(), due))
 	forward(t, f.conn)
 
 	require.NoError(t, f.conn.EnsureStreams(t.Context(), testStreams()))
-	detach(t, fetchOne(t, s), 2*time.Second)
+	detach(t, fetchOne(t, s), due)
 	f.inDetachedCalls(t, 1, 1)
 	attempts := map[string]int{}
 	for range 2 {
