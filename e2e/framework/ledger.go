@@ -71,14 +71,17 @@ func Handle(ctx context.Context, event function.Event) error {
 }
 `
 
-// ReportingHandlerInPython is ReportingHandler for a Function in Python.
+// ReportingHandlerInPython is ReportingHandler for a Function of python314.
 const ReportingHandlerInPython = `import time
 
-def main(event, context):
+import sdk
+
+def main():
     at = time.time() * 1000
-    if not event['ce-type']:
-        return 'ok'
-    event.emitCloudEvent('ledger.entry.v1', '` + Source + `', {'key': event['data']['key'], 'at': at})
+    event = sdk.get_cloud_event()
+    if event is not None:
+        sdk.emit_cloud_event('ledger.entry.v1', '` + Source + `', {'key': event.data['key'], 'at': at})
+    return 'ok'
 `
 
 // StartLedger creates the ledger in a namespace and waits until it runs.
