@@ -110,15 +110,23 @@ func (b *burstBench) wakes(ctx context.Context) (shipped, raised []time.Duration
 	if err != nil {
 		return nil, nil, err
 	}
-	shipped, err = b.wake(ctx, "shipped")
+	shipped, err = b.wakeTwice(ctx, "shipped")
 	if _, restored := b.setKEDALimits(context.WithoutCancel(ctx), limits); err == nil {
 		err = restored
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	raised, err = b.wake(ctx, "raised")
+	raised, err = b.wakeTwice(ctx, "raised")
 	return shipped, raised, err
+}
+
+// wakeTwice measures the second burst after KEDA has started: in the first one some of its streams to the scaler are not open yet.
+func (b *burstBench) wakeTwice(ctx context.Context, round string) ([]time.Duration, error) {
+	if _, err := b.wake(ctx, round+"-first"); err != nil {
+		return nil, err
+	}
+	return b.wake(ctx, round)
 }
 
 // wake publishes an event for each Function at the same moment, and returns how long each took from there until its handler saw it.
@@ -148,7 +156,7 @@ func (b *burstBench) wake(ctx context.Context, round string) ([]time.Duration, e
 	if missing != nil {
 		fmt.Println(missing)
 	}
-	fmt.Printf("%-8s %d events: p50 %5d ms, the last %5d ms\n", round, len(times),
+	fmt.Printf("%-13s %d events: p50 %5d ms, the last %5d ms\n", round, len(times),
 		framework.Percentile(times, 50).Milliseconds(), framework.Percentile(times, 100).Milliseconds())
 	return times, nil
 }
@@ -189,7 +197,7 @@ func (b *burstBench) bare(ctx context.Context) ([]time.Duration, error) {
 	if err := starting.Wait(); err != nil {
 		return nil, err
 	}
-	fmt.Printf("%-8s %d pods:   p50 %5d ms, the last %5d ms\n", bareName, len(times),
+	fmt.Printf("%-13s %d pods:   p50 %5d ms, the last %5d ms\n", bareName, len(times),
 		framework.Percentile(times, 50).Milliseconds(), framework.Percentile(times, 100).Milliseconds())
 	return times, nil
 }
