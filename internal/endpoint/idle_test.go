@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-type closer struct{ closed int }
+type closer struct{ closed atomic.Int32 }
 
 func (c *closer) Close() error {
-	c.closed++
+	c.closed.Add(1)
 	return nil
 }
 
@@ -23,13 +24,13 @@ func TestIdleConnectionsAreTakenInTurnFromTheNewestOn(t *testing.T) {
 		for _, each := range []*closer{first, second, third} {
 			require.True(t, idle.Keep(each))
 		}
-		require.Equal(t, 1, third.closed, "there are enough")
+		require.EqualValues(t, 1, third.closed.Load(), "there are enough")
 		taken, ok := idle.Take()
 		require.True(t, ok)
 		require.Same(t, second, taken)
 		idle.Close()
-		require.Equal(t, 1, first.closed)
-		require.Zero(t, second.closed)
+		require.EqualValues(t, 1, first.closed.Load())
+		require.Zero(t, second.closed.Load())
 		_, ok = idle.Take()
 		require.False(t, ok)
 	})
@@ -49,11 +50,11 @@ func TestIdleConnectionsExpireInTheirTime(t *testing.T) {
 		idle.Keep(used)
 		time.Sleep(IdleTimeout/2 + time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, 1, old.closed)
-		require.Zero(t, used.closed)
+		require.EqualValues(t, 1, old.closed.Load())
+		require.Zero(t, used.closed.Load())
 		time.Sleep(IdleTimeout / 2)
 		synctest.Wait()
-		require.Equal(t, 1, used.closed)
+		require.EqualValues(t, 1, used.closed.Load())
 		require.True(t, idle.Keep(&closer{}), "without retire it goes on")
 	})
 }
@@ -61,8 +62,8 @@ func TestIdleConnectionsExpireInTheirTime(t *testing.T) {
 func TestIdleRetiresWhenItsLastConnectionHasExpired(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		retired := 0
-		idle := NewIdle[*closer](10, func() { retired++ })
+		var retired atomic.Int32
+		idle := NewIdle[*closer](10, func() { retired.Add(1) })
 		idle.Keep(&closer{})
 		taken, _ := idle.Take()
 		time.Sleep(IdleTimeout / 2)
@@ -70,12 +71,12 @@ func TestIdleRetiresWhenItsLastConnectionHasExpired(t *testing.T) {
 		idle.Keep(taken)
 		time.Sleep(IdleTimeout/2 + time.Millisecond) // the timer of the first use
 		synctest.Wait()
-		require.Zero(t, retired)
+		require.Zero(t, retired.Load())
 		time.Sleep(IdleTimeout)
 		synctest.Wait()
-		require.Equal(t, 1, retired)
+		require.EqualValues(t, 1, retired.Load())
 		late := &closer{}
 		require.False(t, idle.Keep(late))
-		require.Zero(t, late.closed)
+		require.Zero(t, late.closed.Load())
 	})
 }
