@@ -324,18 +324,11 @@ func (s *session) chain(
 ) (root trace.Node, atRest bool, err error) {
 	deadline := time.Now().Add(wait)
 	for rested := false; ; {
-		idle, err := target.New(admins[0]).Idle(ctx, asked.Within) // before the records, which contain deliveries in between
-		if err != nil {
-			return root, false, err
-		}
-		records, err := chainRecords(ctx, admins, asked, id)
-		if err != nil {
-			return root, false, err
-		}
-		root, err = trace.Tree(records, id)
+		root, rests, err := chainNow(ctx, admins, asked, id)
 		unknown := errors.Is(err, trace.ErrUnknown)
-		rests := err == nil && idle && !moves(root)
 		switch {
+		case err != nil && !unknown:
+			return root, false, err
 		case rests && (rested || !awaitsDelivery(root)):
 			return root, true, nil
 		case time.Now().After(deadline):
@@ -352,6 +345,20 @@ func (s *session) chain(
 		case <-time.After(chainPollInterval):
 		}
 	}
+}
+
+// chainNow returns the chain, and whether no event of it is in flight.
+func chainNow(ctx context.Context, admins []target.Admin, asked target.Wanted, id string) (root trace.Node, rests bool, err error) {
+	idle, err := target.New(admins[0]).Idle(ctx, asked.Within) // before the records, which contain deliveries in between
+	if err != nil {
+		return root, false, err
+	}
+	records, err := chainRecords(ctx, admins, asked, id)
+	if err != nil {
+		return root, false, err
+	}
+	root, err = trace.Tree(records, id)
+	return root, err == nil && idle && !moves(root), err
 }
 
 // chainRecords returns the records of the event and of all events with its trace.

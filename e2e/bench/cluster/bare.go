@@ -16,6 +16,8 @@ import (
 )
 
 const (
+	nodeRuntime = "nodejs22"
+
 	bareName  = "bare"
 	bareLabel = "app" // of all bare pods
 	nameLabel = "name"

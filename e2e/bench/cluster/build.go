@@ -73,7 +73,7 @@ type builtLanguage struct {
 func builtLanguages() []builtLanguage {
 	return []builtLanguage{
 		{
-			runtime: "nodejs22",
+			runtime: nodeRuntime,
 			plain:   func(answer string) string { return fmt.Sprintf("module.exports.main = () => '%s'\n", answer) },
 			needy: func(answer string) string {
 				return fmt.Sprintf("require('lodash'); require('axios'); module.exports.main = () => '%s'\n", answer)

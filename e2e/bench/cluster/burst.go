@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -73,7 +74,7 @@ func (b *burstBench) prepare(ctx context.Context) error {
 		name := sleeperName(i)
 		manifests = append(manifests,
 			framework.Function{
-				Name: name, Runtime: "nodejs22", Source: framework.ReportingHandler(""), Asleep: true, Max: 1,
+				Name: name, Runtime: nodeRuntime, Source: framework.ReportingHandler(""), Asleep: true, Max: 1,
 				Annotations: map[string]string{"rouse.run/cooldown-period": "5"},
 			}.YAML(),
 			framework.Subscription{Name: name, Namespace: b.namespace, Type: burstType(i), Sink: name}.YAML())
@@ -240,7 +241,7 @@ func (b *burstBench) setKEDALimits(ctx context.Context, limits []string) (before
 				args = append(args, arg)
 			}
 		}
-		container.Args = append(args, limits...)
+		container.Args = slices.Concat(args, limits)
 		return b.cluster.Update(ctx, operator)
 	})
 	if err != nil {

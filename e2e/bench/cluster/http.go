@@ -84,8 +84,8 @@ type httpBench struct {
 func (b *httpBench) prepare(ctx context.Context) error {
 	fast := map[string]string{"rouse.run/polling-interval": "1", "rouse.run/cooldown-period": "1"}
 	functions := []framework.Function{
-		{Name: sleeping, Runtime: "nodejs22", Source: hello, Asleep: true, Annotations: fast},
-		{Name: warm, Runtime: "nodejs22", Source: hello, Asleep: true, Max: 1},
+		{Name: sleeping, Runtime: nodeRuntime, Source: hello, Asleep: true, Annotations: fast},
+		{Name: warm, Runtime: nodeRuntime, Source: hello, Asleep: true, Max: 1},
 	}
 	b.urls = map[string]string{}
 	for _, function := range functions {

@@ -18,7 +18,7 @@ import (
 type language struct{ name, runtime, source string }
 
 var languages = []language{
-	{"node", "nodejs22", framework.ReportingHandler("")},
+	{"node", nodeRuntime, framework.ReportingHandler("")},
 	{"python", "python314", framework.ReportingHandlerInPython},
 	{"go", "go126", framework.ReportingHandlerInGo},
 }
@@ -36,7 +36,7 @@ func benchWake(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	figures, beside := "", ""
+	var figures, beside strings.Builder
 	for name := range strings.SplitSeq(*names, ",") {
 		i := slices.IndexFunc(languages, func(l language) bool { return l.name == name })
 		if i < 0 {
@@ -47,11 +47,11 @@ func benchWake(ctx context.Context, args []string) error {
 			return err
 		}
 		p50, p95, bare := percentile(wakes, 50), percentile(wakes, 95), median(bares)
-		figures += fmt.Sprintf(" %[1]s_p50_ms=%[2]d %[1]s_p95_ms=%[3]d", name, p50.Milliseconds(), p95.Milliseconds())
-		beside += fmt.Sprintf(" %[1]s_bare_accept_p50_ms=%[2]d %[1]s_bare_ready_p50_ms=%[3]d %[1]s_ratio=%.2[4]f",
+		_, _ = fmt.Fprintf(&figures, " %[1]s_p50_ms=%[2]d %[1]s_p95_ms=%[3]d", name, p50.Milliseconds(), p95.Milliseconds())
+		_, _ = fmt.Fprintf(&beside, " %[1]s_bare_accept_p50_ms=%[2]d %[1]s_bare_ready_p50_ms=%[3]d %[1]s_ratio=%.2[4]f",
 			name, bare.answered.Milliseconds(), bare.ready.Milliseconds(), float64(p50)/float64(bare.answered))
 	}
-	fmt.Println("wake" + figures + beside)
+	fmt.Println("wake" + figures.String() + beside.String())
 	return nil
 }
 
