@@ -183,16 +183,6 @@ func (b *httpBench) wakes(ctx context.Context, rounds int) (*wakes, error) {
 	return w, nil
 }
 
-// wantedSince is how long it took until the Function was to have a replica.
-func wantedSince(replicas *framework.Replicas, began time.Time) (time.Duration, error) {
-	for _, move := range replicas.Moves() {
-		if move.Replicas > 0 && move.At.After(began) {
-			return move.At.Sub(began), nil
-		}
-	}
-	return 0, errNotSeen
-}
-
 // explain says where the time of a wake goes.
 func (w *wakes) explain() {
 	wanted, answer := framework.Percentile(w.wanted, 50), framework.Percentile(w.answer, 50)

@@ -63,6 +63,16 @@ func (s start) since(began time.Time) stages {
 	return stages{made: s.made.Sub(began), bound: s.bound.Sub(began), addressed: s.addressed.Sub(began), ready: s.ready.Sub(began)}
 }
 
+// wantedSince is how long it took until the Function was to have a replica.
+func wantedSince(replicas *framework.Replicas, began time.Time) (time.Duration, error) {
+	for _, move := range replicas.Moves() {
+		if move.Replicas > 0 && move.At.After(began) {
+			return move.At.Sub(began), nil
+		}
+	}
+	return 0, errors.New("the Function answered, and nobody saw that it was to have a replica")
+}
+
 // median returns the median of each stage.
 func median(all []stages) stages {
 	of := func(stage func(stages) time.Duration) time.Duration {
@@ -108,6 +118,3 @@ func printStages(runtime string, wakes, bares []stages) {
 	}
 	fmt.Printf("%-30s %8s %8d\n\n", "Kubernetes finds it Ready", "", bare.ready.Milliseconds())
 }
-
-// errNotSeen means that a wake left no trace in a watch.
-var errNotSeen = errors.New("the Function answered, and nobody saw that it was to have a replica")

@@ -40,7 +40,7 @@ func benchWake(ctx context.Context, args []string) error {
 	for name := range strings.SplitSeq(*names, ",") {
 		i := slices.IndexFunc(languages, func(l language) bool { return l.name == name })
 		if i < 0 {
-			return fmt.Errorf("-languages %q: %s is none of node, python and go", *names, name)
+			return fmt.Errorf("-languages %q: %q is unknown, use node, python or go", *names, name)
 		}
 		wakes, bares, err := wakesOf(ctx, cluster, languages[i], *rounds)
 		if err != nil {
