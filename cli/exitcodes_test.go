@@ -110,7 +110,10 @@ func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
 		"logs pricing --dir no/such": exit.Unreachable,
 
 		"functions":               exit.OK,
-		"functions pricing":       exit.Usage,
+		"functions pricing":       exit.OK,
+		"functions nothing":       exit.NotFound,
+		"functions pricing -A":    exit.Usage,
+		"functions pricing extra": exit.Usage,
 		"functions -o nonsense":   exit.Usage,
 		"functions --dir no/such": exit.Unreachable,
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
 )
@@ -17,18 +18,32 @@ import (
 func newFunctions(streams Streams) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
-		Use:     "functions",
+		Use:     "functions [FUNCTION]",
 		Aliases: []string{"function", "fn"},
-		Short:   "List Functions and their status",
+		Short:   "List Functions and their status, or explain the replicas of one",
+		Long: `List Functions and their status.
+
+With the name of a Function: its replicas, why it sleeps or why it does not, why it has no more replicas, and the events of each
+Subscription that wait for it.`,
 		Example: `  rouse functions
+  rouse functions pricing
   rouse functions -n orders -o name
   rouse functions --context production -A`,
-		Args: exactly(0, ""),
+		Args: atMostOne,
 	}
 	s := ask(streams, cmd, output.JSON, output.YAML, output.Name)
+	cmd.ValidArgsFunction = once(s.complete(functionNames))
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "of all namespaces")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return s.with(func(conn *target.Connection) error { return s.listFunctions(cmd.Context(), conn, all) })
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && all {
+			return exit.Errorf(exit.Usage, "--all-namespaces lists Functions: leave it out, or %s", args[0])
+		}
+		return s.with(func(conn *target.Connection) error {
+			if len(args) > 0 {
+				return s.explainFunction(cmd.Context(), conn, args[0])
+			}
+			return s.listFunctions(cmd.Context(), conn, all)
+		})
 	}
 	return cmd
 }
@@ -165,15 +180,22 @@ func (s *session) listSubscriptions(ctx context.Context, conn *target.Connection
 		listed = append(listed, subscription{Subscription: sub})
 	}
 	if len(listed) > 0 && s.format.Chosen != output.Name {
-		if err := fillBacklogs(ctx, conn, namespace, listed); err != nil {
-			if ctx.Err() != nil {
-				return err
-			}
-			s.note("cannot read the backlogs: %s", output.Clean(err.Error()))
+		if err := s.tryBacklogs(ctx, conn, namespace, listed); err != nil {
+			return err
 		}
 	}
 	s.endProgress()
 	return s.writeSubscriptions(listed, cmp.Or(namespace, conn.Name))
+}
+
+// tryBacklogs adds the backlogs, or writes a note when it cannot read them.
+func (s *session) tryBacklogs(ctx context.Context, conn *target.Connection, namespace string, listed []subscription) error {
+	err := fillBacklogs(ctx, conn, namespace, listed)
+	if err != nil && ctx.Err() == nil {
+		s.note("cannot read the backlogs: %s", output.Clean(err.Error()))
+		return nil
+	}
+	return err
 }
 
 // fillBacklogs queries any bridge: all share the stream with the pending events.

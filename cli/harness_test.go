@@ -29,6 +29,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/kedarules"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
@@ -105,7 +106,7 @@ func newFixture(t *testing.T, handler http.HandlerFunc) *fixture {
 	admin := w.startBridge(t)
 	w.instance.Admin = "http://" + admin.Addr().String()
 	w.instance.Control = serve(t, dev.NewControl(dev.ControlDeps{
-		Functions: w.functions, Exposures: w.functions, Subscriptions: subs, Backlogs: w.functions, Lines: w.feed, Token: token,
+		Functions: w.functions, Exposures: w.functions, Subscriptions: subs, Scaling: fakeScaling{}, Lines: w.feed, Token: token,
 	}))
 	w.instance.Token, w.instance.Namespace = token, "default"
 	w.announce(t)
@@ -275,7 +276,16 @@ func (f fakeSubscriptions) Status() []dev.SubscriptionStatus { return f }
 
 func (f *fakeFunctions) Status() []runner.Status { return f.all }
 
-func (f *fakeFunctions) Backlog(fn types.NamespacedName) (int, bool) { return 3, fn.Name == "pricing" }
+type fakeScaling struct{}
+
+func (fakeScaling) Backlog(fn types.NamespacedName) (int, bool) { return 3, fn.Name == "pricing" }
+
+func (fakeScaling) Status(fn types.NamespacedName) *kedarules.Status {
+	if fn.Name != "pricing" {
+		return nil
+	}
+	return &kedarules.Status{Replicas: 1, Max: 5, CooldownSeconds: 5, Active: true, Metrics: []kedarules.Metric{{Name: "rouse-backlog", Value: 3, Target: 10}}}
+}
 
 // URLs returns no URLs of APIRules.
 func (f *fakeFunctions) URLs(types.NamespacedName) []string { return nil }

@@ -128,6 +128,14 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
+// atMostOne allows an argument.
+func atMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return exactly(1, "")(cmd, args)
+	}
+	return nil
+}
+
 // isTyping reports whether the input is a terminal.
 func (s *session) isTyping() bool { return output.IsTerminal(s.In) && output.IsTerminal(s.Err) }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
 // Function is the status of a Function with its backlog.
@@ -25,6 +26,8 @@ type Function struct {
 
 	// Backlog is nil when it is unknown.
 	Backlog *int `json:"backlog,omitempty"`
+	// Scaling is nil for a Function that is not scaled.
+	Scaling *kedarules.Status `json:"scaling,omitempty"`
 	// Exposed lists the URLs of APIRules that lead to the Function.
 	Exposed []string `json:"exposed,omitempty"`
 }
@@ -59,9 +62,10 @@ type SubscriptionList interface {
 	Status() []SubscriptionStatus
 }
 
-// Backlogs returns the backlog of a Function, if it is known.
-type Backlogs interface {
+// Scaling returns the backlog of a Function, if it is known, and what is known about its replicas.
+type Scaling interface {
 	Backlog(fn types.NamespacedName) (backlog int, known bool)
+	Status(fn types.NamespacedName) *kedarules.Status
 }
 
 // Exposures returns the URLs of APIRules.
@@ -82,7 +86,7 @@ type ControlDeps struct {
 	Functions     Functions
 	Exposures     Exposures
 	Subscriptions SubscriptionList
-	Backlogs      Backlogs
+	Scaling       Scaling
 	Lines         Lines
 	// Token is the bearer token that requests have to carry.
 	Token string
@@ -132,8 +136,11 @@ func (h *ControlHandler) functions(w http.ResponseWriter, _ *http.Request) {
 	list := List{Functions: []Function{}}
 	for _, status := range h.deps.Functions.Status() {
 		name := types.NamespacedName{Namespace: status.Namespace, Name: status.Name}
-		fn := Function{Status: status, Exposed: h.deps.Exposures.URLs(name)}
-		if backlog, known := h.deps.Backlogs.Backlog(name); known {
+		fn := Function{Status: status, Scaling: h.deps.Scaling.Status(name), Exposed: h.deps.Exposures.URLs(name)}
+		if fn.Scaling != nil {
+			fn.Scaling.Ready = status.Ready
+		}
+		if backlog, known := h.deps.Scaling.Backlog(name); known {
 			fn.Backlog = &backlog
 		}
 		list.Functions = append(list.Functions, fn)

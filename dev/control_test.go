@@ -15,6 +15,7 @@ import (
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
 type functions []runner.Status
@@ -32,6 +33,13 @@ func (b backlogs) Backlog(fn types.NamespacedName) (int, bool) {
 	return backlog, known
 }
 
+func (b backlogs) Status(fn types.NamespacedName) *kedarules.Status {
+	if _, known := b[fn.Name]; !known {
+		return nil
+	}
+	return &kedarules.Status{Max: 5}
+}
+
 type exposures map[string][]string
 
 func (e exposures) URLs(fn types.NamespacedName) []string { return e[fn.Name] }
@@ -47,7 +55,7 @@ func serveControl(t *testing.T) (*httptest.Server, *process.Feed, context.Cancel
 		},
 		Exposures:     exposures{"pricing": {"http://pricing.localhost:8070/"}},
 		Subscriptions: subscribed{{Namespace: "orders", Name: "pricing", State: Paused}},
-		Backlogs:      backlogs{"pricing": 3}, Lines: lines, Token: token,
+		Scaling:       backlogs{"pricing": 3}, Lines: lines, Token: token,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(handler.Until(ctx))
@@ -79,6 +87,7 @@ func TestFunctionsAreListedWithTheirStatus(t *testing.T) {
 	require.Len(t, list.Functions, 2)
 	require.Equal(t, "pricing", list.Functions[0].Name)
 	require.Equal(t, 3, *list.Functions[0].Backlog)
+	require.Equal(t, &kedarules.Status{Max: 5}, list.Functions[0].Scaling)
 	require.Equal(t, []string{"http://pricing.localhost:8070/"}, list.Functions[0].Exposed)
 	require.Nil(t, list.Functions[1].Backlog, "it is not known")
 	require.Empty(t, list.Functions[1].Exposed)

@@ -259,7 +259,7 @@ func together(ctx context.Context, parts ...func(context.Context) error) error {
 
 func (m *mode) serveControl(ctx context.Context) error {
 	handler := NewControl(ControlDeps{
-		Functions: m.functions, Exposures: m.apiRules, Subscriptions: m.subs, Backlogs: m.scaling, Lines: m.feed, Token: m.token,
+		Functions: m.functions, Exposures: m.apiRules, Subscriptions: m.subs, Scaling: m.scaling, Lines: m.feed, Token: m.token,
 	})
 	return daemon.Serve(ctx, daemon.Server{
 		Name: "control", Listener: m.control, Handler: handler.Until(ctx), DrainTimeout: stopTimeout,

@@ -23,7 +23,7 @@ import (
 )
 
 // controlPlane starts for the first test that needs it.
-var controlPlane = envtest.New()
+var controlPlane = envtest.New(envtest.WithKEDA())
 
 func TestMain(m *testing.M) { os.Exit(controlPlane.Main(m)) }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/dev/instance"
+	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
 // maxLine bounds a line of a log.
@@ -68,6 +69,24 @@ func (l *local) Exposed(ctx context.Context, namespace string) map[types.Namespa
 		exposed[types.NamespacedName{Namespace: f.Namespace, Name: f.Name}] = f.Exposed
 	}
 	return exposed
+}
+
+// Scaling implements Inventory.
+func (l *local) Scaling(ctx context.Context, namespace, name string) (*kedarules.Status, error) {
+	var answer struct {
+		Functions []struct {
+			Namespace string            `json:"namespace"`
+			Name      string            `json:"name"`
+			Scaling   *kedarules.Status `json:"scaling"`
+		} `json:"functions"`
+	}
+	err := l.read(ctx, "/v1/functions", &answer)
+	for _, f := range answer.Functions {
+		if f.Namespace == namespace && f.Name == name {
+			return f.Scaling, err
+		}
+	}
+	return nil, err
 }
 
 // Subscriptions implements Inventory.

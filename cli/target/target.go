@@ -17,6 +17,7 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/dev/instance"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/kedarules"
 	"github.com/rouse-run/rouse/internal/skew"
 )
 
@@ -26,6 +27,8 @@ type Inventory interface {
 	Functions(ctx context.Context, namespace string) ([]Function, error)
 	// Exposed returns the URLs of APIRules, by Function. It is empty when they are unknown.
 	Exposed(ctx context.Context, namespace string) map[types.NamespacedName][]string
+	// Scaling returns what is known about the replicas of a Function, without its events. It is nil before there is a Deployment.
+	Scaling(ctx context.Context, namespace, name string) (*kedarules.Status, error)
 	// Subscriptions returns the Subscriptions of a namespace, or of all for "".
 	Subscriptions(ctx context.Context, namespace string) ([]Subscription, error)
 	// Namespaces returns the namespaces of Functions and Subscriptions.
@@ -82,6 +85,12 @@ type Subscription struct {
 	Message      string   `json:"message,omitempty"`      // what is wrong
 }
 
+// LeadsTo reports whether the sink of the Subscription is the Function's Service.
+func (s *Subscription) LeadsTo(fn *Function) bool {
+	sink, err := url.Parse(s.Sink)
+	return err == nil && s.Namespace == fn.Namespace && strings.HasPrefix(sink.Hostname(), fn.Name+"."+fn.Namespace+".svc")
+}
+
 // LogOptions select lines of a log.
 type LogOptions struct {
 	Tail   int           // past lines per replica; negative for all
@@ -129,6 +138,18 @@ type Connection struct {
 	// Namespace is the effective namespace: that of the options, or else that of the context. It is empty for the local
 	// mode when none was named: names are searched in all namespaces there.
 	Namespace string
+
+	// usual is the namespace to prefer when Namespace is empty.
+	usual string
+}
+
+// Find returns the Function with the name, in a namespace or in any for "".
+func (c *Connection) Find(ctx context.Context, namespace, name string) (Function, error) {
+	all, err := c.Functions(ctx, namespace)
+	if err != nil {
+		return Function{}, err
+	}
+	return choose(all, namespace, name, c.usual)
 }
 
 // IsCluster reports whether the options select a cluster.
@@ -190,7 +211,7 @@ func openLocal(o Options) (*Connection, error) {
 	switch {
 	case err == nil:
 		return &Connection{
-			Target: newLocal(found), Name: "the local mode of " + found.Directory, Local: true, Namespace: o.Namespace,
+			Target: newLocal(found), Name: "the local mode of " + found.Directory, Local: true, Namespace: o.Namespace, usual: found.Namespace,
 		}, nil
 	case errors.Is(err, fs.ErrPermission):
 		return nil, exit.Errorf(exit.Unreachable, "%w; it is another user's", err)

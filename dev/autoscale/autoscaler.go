@@ -9,6 +9,8 @@ import (
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
 	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
 // Target is a Function to scale.
@@ -135,6 +137,18 @@ func (a *Autoscaler) Backlog(fn types.NamespacedName) (backlog int, known bool) 
 		return 0, false
 	}
 	return o.lastBacklog()
+}
+
+// Status returns what is known about the scaling of a Function, without its ready replicas. It returns nil for one that is not scaled.
+func (a *Autoscaler) Status(fn types.NamespacedName) *kedarules.Status {
+	a.mu.Lock()
+	o := a.objects[fn]
+	a.mu.Unlock()
+	if o == nil {
+		return nil
+	}
+	status := o.status()
+	return &status
 }
 
 // Changed returns a channel that is closed when a backlog changes.

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
 const testTimeout = time.Minute
@@ -267,4 +269,23 @@ func TestBacklogChangesAreSignalled(t *testing.T) {
 	case <-time.After(testTimeout):
 		require.Fail(t, "no change was signalled")
 	}
+}
+
+func TestTheStatusHoldsWhatTheLastPollFound(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	w := run(t, s, quick(), Target{Function: pricing, Max: 3, LagThreshold: 7})
+	s.set(25, nil)
+	require.Eventually(t, func() bool { status := w.Status(pricing); return status.Replicas == 3 && len(status.Metrics) == 1 }, testTimeout, time.Millisecond)
+	got := w.Status(pricing)
+	require.NotNil(t, got.LastActive)
+	got.LastActive = nil
+	require.Equal(t, &kedarules.Status{
+		Replicas: 3, Max: 3, Active: true, Metrics: []kedarules.Metric{{Name: "backlog", Value: 25, Target: 10}},
+	}, got)
+	s.set(0, status.Error(codes.Unavailable, "no NATS"))
+	require.Eventually(t, func() bool { return w.Status(pricing).Problem != "" }, testTimeout, time.Millisecond)
+	require.Contains(t, w.Status(pricing).Problem, "no NATS")
+	require.Equal(t, 3, w.Status(pricing).Replicas, "an error holds the replicas")
+	require.Nil(t, w.Status(types.NamespacedName{Namespace: "orders", Name: "none"}))
 }

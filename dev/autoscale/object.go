@@ -88,6 +88,8 @@ type object struct {
 	state   state
 	backlog int
 	known   bool
+	last    observation
+	problem string // of the last poll
 }
 
 func newObject(a *Autoscaler, target Target) *object {
@@ -174,6 +176,30 @@ func (o *object) lastBacklog() (int, bool) {
 	return o.backlog, o.known
 }
 
+// keep records the result of a poll for the status.
+func (o *object) keep(seen observation, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last, o.problem = seen, ""
+	if err != nil {
+		o.problem = err.Error()
+	}
+}
+
+func (o *object) status() kedarules.Status {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	limits := o.bounds()
+	status := kedarules.Status{
+		Replicas: o.state.scale.Replicas, Min: limits.Min, Max: limits.Max, CooldownSeconds: int64(limits.Cooldown.Seconds()),
+		Active: o.last.active || o.state.holds > 0, Problem: o.problem, Metrics: o.last.metrics,
+	}
+	if at := o.state.scale.LastActive; !at.IsZero() {
+		status.LastActive = &at
+	}
+	return status
+}
+
 func (o *object) setBacklog(value float64) {
 	o.mu.Lock()
 	changed := !o.known || o.backlog != int(value)
@@ -227,6 +253,7 @@ func (o *object) poll(ctx context.Context) {
 			o.autoscaler.log.V(1).Info("the backlog is unknown", "function", o.target.Function.String(), "reason", err.Error())
 		}
 		failing = err != nil
+		o.keep(seen, err)
 		o.decide(func(s *state, now time.Time, b bounds) { s.observe(seen, now, b) })
 		timer.Reset(o.autoscaler.options.Polling)
 	}
@@ -251,7 +278,7 @@ func (o *object) observe(ctx context.Context) (observation, error) {
 			return observation{failed: true}, fmt.Errorf("get the metric %s: %w", spec.GetMetricName(), err)
 		}
 		target := kedarules.Number(spec.GetTargetSizeFloat(), spec.GetTargetSize())
-		metrics = append(metrics, kedarules.Metric{Value: value, Target: target})
+		metrics = append(metrics, kedarules.Metric{Name: spec.GetMetricName(), Value: value, Target: target})
 	}
 	active, err := o.autoscaler.client.IsActive(ctx, ref)
 	if err != nil {

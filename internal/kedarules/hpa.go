@@ -84,10 +84,12 @@ func DesiredReplicas(current int, value, target float64) int {
 
 // Metric is the state of one metric of an HPA.
 type Metric struct {
+	// Name is its name without KEDA's prefix.
+	Name string `json:"name,omitempty"`
 	// Value is the current value.
-	Value float64
+	Value float64 `json:"value"`
 	// Target is the target per replica.
-	Target float64
+	Target float64 `json:"target"`
 }
 
 // DesiredByMost returns the largest number of replicas that any metric requests, as an HPA decides over several. The rule is
