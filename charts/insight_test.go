@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"regexp"
@@ -12,17 +13,27 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/rouse-run/rouse/controller/activator"
+	"github.com/rouse-run/rouse/controller/buildqueue"
+	"github.com/rouse-run/rouse/controller/function"
+	"github.com/rouse-run/rouse/controller/gitpoll"
+	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
+	"github.com/rouse-run/rouse/gateway"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/scaler"
+	"github.com/rouse-run/rouse/scaler/httpload"
 )
 
 func TestDashboardsAndAlertsUseExistingMetrics(t *testing.T) {
@@ -40,8 +51,8 @@ func TestDashboardsAndAlertsUseExistingMetrics(t *testing.T) {
 			texts["alerts"] = string(text)
 		}
 	}
-	require.Len(t, texts, 2)
-	metric := regexp.MustCompile(`\b(rouse|eventing)_[a-z_]+[a-z]\b`)
+	require.Len(t, texts, 4)
+	metric := regexp.MustCompile(`\b(rouse|eventing|serverless)_[a-z_]+[a-z]\b`)
 	suffix := regexp.MustCompile(`_(bucket|sum|count)$`)
 	for where, text := range texts {
 		asked := map[string]bool{}
@@ -72,15 +83,13 @@ func registeredMetrics(t *testing.T) map[string]bool {
 	}, eventbridge.DefaultOptions())
 	scaler.New(scaler.Deps{
 		Endpoints: loopback.NewEndpoints(), Backlogs: conn, Listener: conn, Connection: conn, Registry: registry, Log: logr.Discard(),
+		HTTP: &scaler.HTTP{Gateways: httpload.NewGateways(loopback.NewEndpoints(), httpload.GatewaysOptions{}, logr.Discard())},
 	}, scaler.DefaultOptions())
-	scheme, err := kube.NewScheme()
-	require.NoError(t, err)
-	manager, err := ctrl.NewManager(cluster.Environment(t).Config, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-	})
-	require.NoError(t, err)
-	require.NoError(t, subscription.Setup(t.Context(), manager, conn, registry, subscription.DefaultOptions()))
-
+	gateway.New(gateway.Deps{
+		Endpoints: loopback.NewEndpoints(), Exposures: func(context.Context, func([]apirule.Exposure)) error { return nil },
+		Registry: registry, Log: logr.Discard(),
+	}, gateway.DefaultOptions())
+	registerControllers(t, conn, registry)
 	_, err = settingswatch.New(settingswatch.Options{}, settingswatch.Deps{Registry: registry, Log: logr.Discard()})
 	require.NoError(t, err)
 
@@ -97,26 +106,57 @@ func registeredMetrics(t *testing.T) map[string]bool {
 	return known
 }
 
+// registerControllers registers the metrics of controllers, which do not start.
+func registerControllers(t *testing.T, conn *broker.Conn, registry *prometheus.Registry) {
+	t.Helper()
+	scheme, err := kube.NewScheme()
+	require.NoError(t, err)
+	manager, err := ctrl.NewManager(cluster.Environment(t).Config, ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
+	})
+	require.NoError(t, err)
+	require.NoError(t, subscription.Setup(t.Context(), manager, conn, registry, subscription.DefaultOptions()))
+
+	options := function.DefaultOptions()
+	registries := images.NewResolver(manager.GetClient(), manager.GetAPIReader(), images.RegistryOptions{ReleaseNamespace: namespace}, nil)
+	builds := buildqueue.NewQueue(options.Build.Limits(), buildqueue.JobReader{Reader: manager.GetClient()}, clock.RealClock{})
+	require.NoError(t, function.Setup(t.Context(), manager, function.Parts{
+		Registerer: registry, Registries: registries, Builds: builds, Repositories: gitpoll.NewTracker(nil, registry, gitpoll.DefaultOptions()),
+	}, options))
+	images.New(images.Deps{Registry: registries, Builds: builds, Registerer: registry}, images.DefaultOptions())
+	require.NoError(t, activator.Setup(t.Context(), manager, activator.Parts{Registerer: registry, Announcements: conn}, activator.Options{
+		GatewayService: types.NamespacedName{Namespace: namespace, Name: "rouse-gateway"},
+	}))
+}
+
 func TestDashboardsAreFoundByGrafana(t *testing.T) {
 	t.Parallel()
 	all := render(t, values{"metrics.dashboards.enabled=true"})
 	board := named[*corev1.ConfigMap](t, all, "rouse-dashboards")
 	require.Equal(t, "1", board.Labels["grafana_dashboard"])
-	var dashboard struct {
-		Title  string
-		Panels []struct {
-			ID      int
-			Title   string
-			GridPos struct{ X, Y, W, H int }
+	titles := map[string]bool{}
+	for file, text := range board.Data {
+		var dashboard struct {
+			UID, Title string
+			Panels     []struct {
+				ID      int
+				Title   string
+				GridPos struct{ X, Y, W, H int }
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(text), &dashboard), file)
+		require.Equal(t, file, dashboard.UID+".json")
+		titles[dashboard.Title] = true
+		ids, rows := map[int]bool{}, map[[2]int]string{}
+		for _, panel := range dashboard.Panels {
+			require.False(t, ids[panel.ID], panel.Title)
+			ids[panel.ID] = true
+			require.LessOrEqual(t, panel.GridPos.X+panel.GridPos.W, 24, panel.Title)
+			place := [2]int{panel.GridPos.X, panel.GridPos.Y}
+			require.Empty(t, rows[place], "%s lies on another panel", panel.Title)
+			rows[place] = panel.Title
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(board.Data["rouse-eventing.json"]), &dashboard))
-	require.Equal(t, "Rouse eventing", dashboard.Title)
-	ids := map[int]bool{}
-	for _, panel := range dashboard.Panels {
-		require.False(t, ids[panel.ID], panel.Title)
-		ids[panel.ID] = true
-		require.LessOrEqual(t, panel.GridPos.X+panel.GridPos.W, 24, panel.Title)
-	}
+	require.Equal(t, map[string]bool{"Rouse eventing": true, "Rouse Functions and scaling": true, "Rouse gateways": true}, titles)
 	require.Empty(t, of[*unstructured.Unstructured](render(t, nil)), "by default no object may need the Prometheus operator")
 }
