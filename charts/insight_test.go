@@ -24,6 +24,7 @@ import (
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/controller/subscription"
+	"github.com/rouse-run/rouse/controller/wake"
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/gateway"
@@ -124,6 +125,7 @@ func registerControllers(t *testing.T, conn *broker.Conn, registry *prometheus.R
 		Registerer: registry, Registries: registries, Builds: builds, Repositories: gitpoll.NewTracker(nil, registry, gitpoll.DefaultOptions()),
 	}, options))
 	images.New(images.Deps{Registry: registries, Builds: builds, Registerer: registry}, images.DefaultOptions())
+	require.NoError(t, wake.Setup(manager, conn, registry))
 	require.NoError(t, activator.Setup(t.Context(), manager, activator.Parts{Registerer: registry, Announcements: conn}, activator.Options{
 		GatewayService: types.NamespacedName{Namespace: namespace, Name: "rouse-gateway"},
 	}))

@@ -478,6 +478,9 @@ func TestPlainPrintsEachThingOnce(t *testing.T) {
 		times[fact]++
 	}
 	for fact, n := range times {
+		if strings.HasSuffix(fact, "refuser asleep") && n > 1 {
+			n-- // before the event, and again after it when the others took long to fail
+		}
 		if !strings.Contains(fact, "handler did not load") && !strings.Contains(fact, "     at ") { // printed at each start
 			require.Equal(t, 1, n, "%q in\n%s", fact, text)
 		}

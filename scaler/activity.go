@@ -93,9 +93,10 @@ func (t *tracker) forget(now time.Time) {
 
 // function finds the state of a Function, and begins to follow one that was not
 // asked about before.
-func (t *tracker) function(key target) *function {
+func (t *tracker) function(asked request) *function {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	key := asked.target
 	f, ok := t.functions[key]
 	if !ok {
 		f = newFunction(key, t.deps, t.options, t.metrics)
@@ -108,7 +109,7 @@ func (t *tracker) function(key target) *function {
 		default:
 		}
 	}
-	f.asked()
+	f.asked(carries{lag: asked.lagThreshold, concurrency: asked.httpConcurrency})
 	return f
 }
 
@@ -161,11 +162,11 @@ func (t *tracker) oldest() float64 {
 	return oldest.Seconds()
 }
 
-// asked records that KEDA asks about the function.
-func (f *function) asked() {
+// asked records that KEDA asks about the function, and what a replica is meant to carry.
+func (f *function) asked(each carries) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.askedAt = time.Now()
+	f.askedAt, f.carries = time.Now(), each
 }
 
 // abandoned reports whether KEDA does not ask about the function any more.

@@ -133,6 +133,9 @@ func (f *function) interval() time.Duration {
 		settled := time.Until(f.activity.woken.Add(f.options.Refresh.WakeGrace))
 		return min(f.options.Refresh.ActiveInterval, max(settled, shortestPause))
 	}
+	if f.wanting && f.activity.failure == nil {
+		return min(f.options.Refresh.ActiveInterval, wantedEvery)
+	}
 	notListening := f.listener == nil && len(f.counted) > 0
 	// A message that was in flight while the listener was being placed may
 	// show in the next reading only.

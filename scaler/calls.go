@@ -144,6 +144,7 @@ func (f *function) noteCalls(now time.Time, note func()) {
 		f.starting = !f.ready
 	}
 	f.broadcast()
+	f.nudge() // the loop announces the replicas that the calls need
 }
 
 // active reports whether the Function has work. What is known to be work needs

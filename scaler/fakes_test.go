@@ -391,3 +391,23 @@ func (i *fakeIdleness) of(function types.NamespacedName) []time.Time {
 	defer i.mu.Unlock()
 	return i.announced[function]
 }
+
+// fakeWants keeps the announced replicas of all Functions together.
+type fakeWants struct {
+	mu        sync.Mutex
+	announced []int
+	last      time.Time
+}
+
+func (w *fakeWants) AnnounceWanted(_ types.NamespacedName, replicas int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.announced, w.last = append(w.announced, replicas), time.Now()
+	return nil
+}
+
+func (w *fakeWants) all() (announced []int, last time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.announced), w.last
+}

@@ -45,6 +45,8 @@ type function struct {
 	demand     httpload.Demand
 	inFlight   uint64 // events that pods may have, as last read
 	podsFail   bool   // the last reading of pods gave nothing
+	carries    carries
+	wanting    bool // more replicas were announced last
 
 	streams     int       // open ones of all kinds
 	pushes      int       // open ones that can be pushed to
@@ -81,6 +83,7 @@ func (f *function) run(ctx context.Context) {
 		if routes, counted, ok := f.currentRoutes(); ok {
 			follower.follow(ctx, routes)
 			f.refresh(ctx, counted)
+			f.announceWanted()
 		}
 		f.pause(ctx)
 	}

@@ -59,6 +59,7 @@ type rig struct {
 	pods      *fakePods
 	listings  *fakeListings
 	idleness  *fakeIdleness
+	wants     *fakeWants
 	registry  *prometheus.Registry
 	tracer    *kedaspans.Tracer
 	logs      *lines
@@ -95,6 +96,7 @@ func newRig(t *testing.T) *rig {
 		pods:      &fakePods{},
 		listings:  &fakeListings{},
 		idleness:  &fakeIdleness{},
+		wants:     &fakeWants{},
 		registry:  prometheus.NewRegistry(),
 		logs:      &lines{},
 		network:   &network{},
@@ -145,7 +147,7 @@ func (r *rig) serveOn(listener net.Listener) {
 	}
 	r.scaler = New(Deps{
 		Routes: r.routes, Endpoints: endpoints,
-		Backlogs: r.broker, Listener: r.broker, Connection: r.broker, HTTP: r.http,
+		Backlogs: r.broker, Listener: r.broker, Connection: r.broker, HTTP: r.http, Wants: r.wants,
 		Registry: r.registry, Tracer: r.tracer, Log: r.logs.logger(),
 	}, r.options)
 	s := r.scaler

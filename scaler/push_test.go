@@ -432,7 +432,7 @@ func TestAPublishJustAfterAPauseWakesNothing(t *testing.T) {
 		t := r.t
 		object := r.keda("order", seldom)
 		advance(time.Minute)
-		f := r.scaler.tracker.function(target{function: order.Service})
+		f := r.scaler.tracker.function(request{target: target{function: order.Service}})
 		f.mu.Lock()
 		before := f.listener
 		f.mu.Unlock()

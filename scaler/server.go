@@ -45,7 +45,7 @@ func (s *service) IsActive(ctx context.Context, ref *pb.ScaledObjectRef) (*pb.Is
 	if err != nil {
 		return nil, err
 	}
-	f := s.tracker.function(asked.target)
+	f := s.tracker.function(asked)
 	f.await(ctx)
 	active, err := f.active(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *service) GetMetrics(ctx context.Context, in *pb.GetMetricsRequest) (*pb
 	if name != MetricName && (name != httpload.MetricName || asked.http == httpOff) {
 		return nil, status.Errorf(codes.InvalidArgument, "the trigger has no metric %s", quote(name))
 	}
-	f := s.tracker.function(asked.target)
+	f := s.tracker.function(asked)
 	f.await(ctx)
 	value, err := f.measure(ctx, name)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *service) GetMetricSpec(ctx context.Context, ref *pb.ScaledObjectRef) (*
 	if err != nil {
 		return nil, err
 	}
-	f := s.tracker.function(asked.target)
+	f := s.tracker.function(asked)
 	threshold := asked.lagThreshold
 	if threshold == 0 {
 		f.await(ctx)

@@ -84,7 +84,7 @@ type openStream struct {
 func (s *service) open(asked request, call string) *openStream {
 	s.streams.add(1)
 	s.metrics.streams.WithLabelValues(call).Inc()
-	f := s.tracker.function(asked.target)
+	f := s.tracker.function(asked)
 	f.hold()
 	return &openStream{
 		service:  s,

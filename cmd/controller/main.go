@@ -33,6 +33,7 @@ import (
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
 	"github.com/rouse-run/rouse/controller/subscription"
+	"github.com/rouse-run/rouse/controller/wake"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/fips"
@@ -109,6 +110,9 @@ func setUpEventing(ctx context.Context, manager ctrl.Manager, conn *broker.Conn,
 			KEDA:          func(ctx context.Context) (bool, error) { return function.KEDAInstalled(ctx, manager.GetClient()) },
 		}, o.activation)
 		if err != nil {
+			return err
+		}
+		if err := wake.Setup(manager, conn, metrics.Registry); err != nil {
 			return err
 		}
 	}

@@ -59,6 +59,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Listener:   conn,
 		Connection: conn,
 		HTTP:       countCalls(o.scaler.HTTP, endpoints, watch.NewListings(objects), conn, log),
+		Wants:      conn,
 		Registry:   registry,
 		Tracer:     tracer,
 		Log:        log,

@@ -190,7 +190,7 @@ func (p *printer) changed(at time.Time, f Function) {
 	switch {
 	case !known:
 		p.print(at, "function", p.named(name, sentence(phaseOf(f), f.Runtime, f.URL, from(f.At.String()))))
-	case before.Phase != f.Phase || before.Ready != f.Ready:
+	case before.Phase != f.Phase, before.Ready != f.Ready && max(before.Ready, f.Ready) > 1: // of a single replica the phase says enough
 		p.print(at, "function", p.named(name, phaseOf(f)))
 	}
 	if f.Debug != "" && f.Debug != before.Debug {

@@ -39,6 +39,14 @@ func TestPlainPrintsALineForEachChange(t *testing.T) {
 	woken := &after.Functions[1]
 	woken.Phase, woken.Ready, woken.Desired, woken.Backlog, woken.LastWake = runner.Ready, 2, 2, 0, 301*time.Millisecond
 	p.state(after)
+	asleep := after // the phase first, and then the count of its last replica
+	asleep.Functions = slices.Clone(after.Functions)
+	asleep.Functions[0].Phase = runner.Asleep
+	p.state(asleep)
+	gone := asleep
+	gone.Functions = slices.Clone(asleep.Functions)
+	gone.Functions[0].Ready = 0
+	p.state(gone)
 	require.Equal(t, strings.TrimLeft(`
 14:03:24.592 rouse    samples/orders: publish to http://127.0.0.1:8080/publish
 14:03:24.592 rouse    admin API at http://127.0.0.1:40231
@@ -65,6 +73,7 @@ func TestPlainPrintsALineForEachChange(t *testing.T) {
 14:03:24.592 rouse    no problems any more
 14:03:24.592 function invoicing  ready, 2 of 2 replicas, woke in 301 ms
 14:03:24.592 function reports    gone
+14:03:24.592 function pricing    asleep
 `, "\n"), out.String())
 }
 

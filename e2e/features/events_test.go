@@ -72,6 +72,9 @@ func TestAThousandEventsAtZeroAreAllDeliveredWithoutFlapping(t *testing.T) {
 	require.LessOrEqual(t, highest, int32(3))
 	require.Greater(t, highest, int32(1), "the backlog did not scale the Function out")
 	require.Equal(t, 1, framework.DirectionChanges(moves), "replicas went up and down more than once: %v", moves)
+	// KEDA sets the first replica, and the HPA would look for the others up to 15 s later.
+	require.Equal(t, int32(3), moves[1].Replicas, "%v", moves)
+	require.Less(t, moves[1].At.Sub(moves[0].At), 5*time.Second, "%v", moves)
 }
 
 func TestEventIsRetriedUntilItsFunctionSucceeds(t *testing.T) {

@@ -67,9 +67,9 @@
 //	Detach --admit--> rouse.call.4m16s.> --> ack of the message --> the call ends --> retry or dead letter, if need be --> copy deleted
 //	                                                                     the bridge dies --4m16s later--> kyma.rouse-redelivery.<consumer>
 //
-// # Idle Functions
+// # Announcements
 //
-// [Conn.AnnounceIdle] and [Conn.WatchIdle] are messages of core NATS. An announcement may be lost or forged, so it may only
+// That a Function is idle ([Conn.AnnounceIdle]) and how many replicas its work needs ([Conn.AnnounceWanted]) are messages of core NATS. An announcement may be lost or forged, so it may only
 // have harmless effects, and whoever announces repeats it for as long as it is true.
 //
 // # Listening for the first publish

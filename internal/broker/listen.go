@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -84,32 +85,61 @@ func (l *listener) end() {
 	l.subscriptions = nil
 }
 
+// The prefixes of the subjects of announcements. The namespace and the name of the Function follow.
 const (
-	// idlePrefix begins the subjects of announcements. The namespace and the name of the Function follow.
-	idlePrefix = "rouse.idle."
-	// maxIdlePending bounds the announcements that wait. Further ones are dropped: each is repeated.
-	maxIdlePending = 4096
+	idlePrefix   = "rouse.idle."
+	wantedPrefix = "rouse.wanted."
+)
+
+const (
+	// maxAnnouncements bounds the announcements that wait. Further ones are dropped: each is repeated.
+	maxAnnouncements = 4096
+	// mostWanted bounds the replicas of an announcement.
+	mostWanted = 1_000_000
 )
 
 // AnnounceIdle announces that a Function is idle. The announcement is not stored and needs no subscriber: repeat it for as long
 // as the Function is idle.
 func (c *Conn) AnnounceIdle(function types.NamespacedName) error {
-	if !isLabel(function.Namespace) || !isLabel(function.Name) {
-		return fmt.Errorf("announce that %q is idle: its namespace or its name is no part of a subject", function)
-	}
-	if err := c.nc.Publish(idlePrefix+function.Namespace+"."+function.Name, nil); err != nil {
-		return fmt.Errorf("announce that %q is idle: %w", function, mapError(err))
-	}
-	return nil
+	return c.announceFunction(idlePrefix, function, nil)
 }
 
 // WatchIdle calls apply with each Function that is announced to be idle, one call at a time, until ctx ends. It goes on
 // after a reconnect; what is announced meanwhile is not reported. Anyone who may publish may announce anything.
 func (c *Conn) WatchIdle(ctx context.Context, apply func(types.NamespacedName)) error {
-	messages := make(chan *nats.Msg, maxIdlePending)
-	subscription, err := c.nc.ChanSubscribe(idlePrefix+"*.*", messages)
+	return c.watchFunctions(ctx, idlePrefix, func(function types.NamespacedName, _ []byte) { apply(function) })
+}
+
+// AnnounceWanted announces how many replicas the work of a Function needs. It holds like [Conn.AnnounceIdle].
+func (c *Conn) AnnounceWanted(function types.NamespacedName, replicas int) error {
+	return c.announceFunction(wantedPrefix, function, strconv.AppendInt(nil, int64(min(replicas, mostWanted)), 10))
+}
+
+// WatchWanted calls apply with each announced number of replicas, at least 1. It holds like [Conn.WatchIdle].
+func (c *Conn) WatchWanted(ctx context.Context, apply func(function types.NamespacedName, replicas int)) error {
+	return c.watchFunctions(ctx, wantedPrefix, func(function types.NamespacedName, data []byte) {
+		if replicas, err := strconv.Atoi(string(data)); err == nil && replicas > 0 && replicas <= mostWanted {
+			apply(function, replicas)
+		}
+	})
+}
+
+func (c *Conn) announceFunction(prefix string, function types.NamespacedName, data []byte) error {
+	subject := prefix + function.Namespace + "." + function.Name
+	if !isLabel(function.Namespace) || !isLabel(function.Name) {
+		return fmt.Errorf("announce %q: its namespace or its name is no part of a subject", subject)
+	}
+	if err := c.nc.Publish(subject, data); err != nil {
+		return fmt.Errorf("announce %s: %w", subject, mapError(err))
+	}
+	return nil
+}
+
+func (c *Conn) watchFunctions(ctx context.Context, prefix string, apply func(function types.NamespacedName, data []byte)) error {
+	messages := make(chan *nats.Msg, maxAnnouncements)
+	subscription, err := c.nc.ChanSubscribe(prefix+"*.*", messages)
 	if err != nil {
-		return fmt.Errorf("listen for idle Functions: %w", mapError(err))
+		return fmt.Errorf("listen to announcements %s*.*: %w", prefix, mapError(err))
 	}
 	defer func() { _ = subscription.Unsubscribe() }() // fails only when the connection is gone
 	for {
@@ -117,16 +147,16 @@ func (c *Conn) WatchIdle(ctx context.Context, apply func(types.NamespacedName)) 
 		case <-ctx.Done():
 			return nil
 		case message := <-messages:
-			if function, ok := idleFunction(message.Subject); ok {
-				apply(function)
+			if function, ok := announcedFunction(prefix, message.Subject); ok {
+				apply(function, message.Data)
 			}
 		}
 	}
 }
 
-// idleFunction reads the Function from the subject of an announcement.
-func idleFunction(subject string) (types.NamespacedName, bool) {
-	rest, found := strings.CutPrefix(subject, idlePrefix)
+// announcedFunction reads the Function from the subject of an announcement.
+func announcedFunction(prefix, subject string) (types.NamespacedName, bool) {
+	rest, found := strings.CutPrefix(subject, prefix)
 	namespace, name, pair := strings.Cut(rest, ".")
 	return types.NamespacedName{Namespace: namespace, Name: name}, found && pair && isLabel(namespace) && isLabel(name)
 }

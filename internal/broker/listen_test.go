@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 
@@ -201,7 +202,7 @@ func TestAnnouncementsThatAreNotReadInTimeAreDropped(t *testing.T) {
 	server := natstest.Start(t)
 	conn := connect(t, server.URL())
 	awaitConnected(t, conn)
-	begun, release, reported := make(chan types.NamespacedName, 1), make(chan struct{}), make(chan types.NamespacedName, 3*maxIdlePending)
+	begun, release, reported := make(chan types.NamespacedName, 1), make(chan struct{}), make(chan types.NamespacedName, 3*maxAnnouncements)
 	watchIdle(t, conn, func(function types.NamespacedName) {
 		select {
 		case begun <- function:
@@ -211,12 +212,12 @@ func TestAnnouncementsThatAreNotReadInTimeAreDropped(t *testing.T) {
 		}
 	})
 	require.Eventually(t, func() bool { return conn.AnnounceIdle(idlePrice) == nil && len(begun) > 0 }, testTimeout, moment)
-	for range 2 * maxIdlePending {
+	for range 2 * maxAnnouncements {
 		require.NoError(t, conn.AnnounceIdle(idlePrice))
 	}
 	require.NoError(t, conn.nc.Flush(), "the answer comes after all of them")
 	close(release)
-	require.Eventually(t, func() bool { return len(reported) == maxIdlePending }, testTimeout, moment)
+	require.Eventually(t, func() bool { return len(reported) == maxAnnouncements }, testTimeout, moment)
 }
 
 func TestAnAnnouncementWithoutAConnectionIsAnError(t *testing.T) {
@@ -224,4 +225,31 @@ func TestAnAnnouncementWithoutAConnectionIsAnError(t *testing.T) {
 	server := natstest.Start(t)
 	server.Stop()
 	require.ErrorIs(t, connect(t, server.URL()).AnnounceIdle(idlePrice), ErrNotConnected)
+}
+
+func TestAnnouncedReplicasAreReported(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	conn := connect(t, server.URL())
+	awaitConnected(t, conn)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended, reported := make(chan error, 1), make(chan int, 10_000)
+	go func() {
+		ended <- conn.WatchWanted(ctx, func(function types.NamespacedName, replicas int) {
+			if function == idlePrice {
+				reported <- replicas
+			}
+		})
+	}()
+	require.Eventually(t, func() bool { return conn.AnnounceWanted(idlePrice, 1) == nil && len(reported) > 0 }, testTimeout, moment)
+	for _, data := range []string{"", "0", "-1", "x", "1.5", "1000001", "99999999999999999999"} {
+		require.NoError(t, conn.nc.Publish("rouse.wanted.shop.price", []byte(data)))
+	}
+	require.NoError(t, conn.AnnounceWanted(idlePrice, math.MaxInt))
+	for replicas := await(t, reported); replicas != mostWanted; replicas = await(t, reported) {
+		require.Equal(t, 1, replicas, "what is no number of replicas is no announcement")
+	}
+	require.Error(t, conn.AnnounceWanted(types.NamespacedName{Namespace: "shop", Name: ">"}, 1))
+	cancel()
+	require.NoError(t, await(t, ended))
 }

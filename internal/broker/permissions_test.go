@@ -103,6 +103,16 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	stopWatching := watchIdle(t, controller, func(function types.NamespacedName) { idle <- function })
 	announce(t, scaler, idlePrice, idle)
 	stopWatching()
+	wanted := make(chan int, 1000)
+	watching, endWatching := context.WithCancel(ctx)
+	watched := make(chan error, 1)
+	go func() {
+		watched <- controller.WatchWanted(watching, func(_ types.NamespacedName, replicas int) { wanted <- replicas })
+	}()
+	require.Eventually(t, func() bool { return scaler.AnnounceWanted(idlePrice, 7) == nil && len(wanted) > 0 }, testTimeout, moment)
+	require.Equal(t, 7, await(t, wanted))
+	endWatching()
+	require.NoError(t, await(t, watched))
 
 	// The bridge stores, fetches, settles.
 	publisher := NewPublisher(bridge, publisherOptions(func(o *PublisherOptions) { o.Timeout = testTimeout }))
@@ -279,7 +289,7 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 				"$JS.API.STREAM.MSG.DELETE.sap", "$JS.API.STREAM.MSG.GET.sap", "$JS.API.CONSUMER.MSG.NEXT.sap.x", "$JS.ACK.sap.x",
 				"$JS.API.STREAM.CREATE.other", "$JS.API.CONSUMER.LIST.other", "$JS.API.STREAM.PURGE.rouse-dead-letters",
 				"$JS.API.CONSUMER.MSG.NEXT.rouse-dead-letters.x", "$JS.ACK.rouse-dead-letters.x", "$JS.API.STREAM.LIST", "$SYS.REQ.SERVER.PING", "other",
-				"rouse.idle.shop.price",
+				"rouse.idle.shop.price", "rouse.wanted.shop.price",
 			},
 			subscribe: []string{
 				"kyma.>", ">", "_INBOX.>", "_INBOX_rouse_eventbridge.>", "_INBOX_rouse_scaler.x",
@@ -292,8 +302,9 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 				"$JS.API.STREAM.MSG.DELETE.sap", "$JS.API.STREAM.PURGE.rouse-retries", "$JS.API.CONSUMER.CREATE.sap.x", "$JS.API.CONSUMER.DELETE.sap.x",
 				"$JS.API.CONSUMER.CREATE.rouse-dead-letters.x", "$JS.API.CONSUMER.DELETE.rouse-dead-letters.x",
 				"$JS.API.CONSUMER.MSG.NEXT.other.x", "$JS.ACK.other.x", "other", "rouse.idle.shop.price",
+				"rouse.wanted.shop.price",
 			},
-			subscribe: []string{"kyma.>", "rouse.>", "rouse.idle.>", "_INBOX.>", "_INBOX_rouse_controller.>"},
+			subscribe: []string{"kyma.>", "rouse.>", "rouse.idle.>", "rouse.wanted.>", "_INBOX.>", "_INBOX_rouse_controller.>"},
 		},
 		"scaler": {
 			publish: []string{
@@ -301,7 +312,7 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 				"$JS.API.STREAM.MSG.DELETE.rouse-retries", "$JS.API.CONSUMER.DELETE.sap.x", "$JS.API.STREAM.INFO.sap", "$JS.API.CONSUMER.INFO.other.x",
 				"rouse.deadletter.shop.orders", "$JS.API.CONSUMER.MSG.NEXT.rouse-dead-letters.x", "$JS.ACK.rouse-dead-letters.x",
 			},
-			subscribe: []string{"rouse.>", "rouse.idle.>", "rouse.retry.>", "$JS.>", "_INBOX.>", "_INBOX_rouse_eventbridge.>"},
+			subscribe: []string{"rouse.>", "rouse.idle.>", "rouse.wanted.>", "rouse.retry.>", "$JS.>", "_INBOX.>", "_INBOX_rouse_eventbridge.>"},
 		},
 	} {
 		t.Run(user, func(t *testing.T) {

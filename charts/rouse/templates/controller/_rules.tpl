@@ -95,6 +95,15 @@
   resources: [apirules/status]
   verbs: [patch]
 {{- end }}
+- apiGroups: [apps]
+  resources: [deployments] # of Functions that wake
+  verbs: [get]
+- apiGroups: [apps]
+  resources: [deployments/scale]
+  verbs: [update]
+- apiGroups: [keda.sh]
+  resources: [scaledobjects] # whether they are paused
+  verbs: [get]
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices] # of activators, and to read ready pods and gateways
   verbs: [get, list, watch, create, patch, delete]

@@ -1,0 +1,55 @@
+package wake
+
+import "time"
+
+const (
+	// patience is the time that KEDA has for the first replica. It takes 11 ms of a wake when nothing else wakes.
+	patience = time.Second
+	// lookEvery is the pause between two looks for the replica that KEDA sets.
+	lookEvery = 50 * time.Millisecond
+	// wakeEnds is the time without an announcement after which the next one begins another wake. The scaler repeats it every second.
+	wakeEnds = 5 * time.Second
+)
+
+// want is what the scaler has announced in one wake of a Function.
+type want struct {
+	replicas    int
+	first, last time.Time // announcements
+	wrote       int       // replicas that were set last, 0 before
+}
+
+// announced returns the want after an announcement.
+func (w want) announced(replicas int, now time.Time) want {
+	if w.over(now) {
+		w = want{first: now}
+	}
+	w.replicas, w.last = replicas, now
+	return w
+}
+
+// over reports whether the wake has ended.
+func (w want) over(now time.Time) bool { return now.Sub(w.last) >= wakeEnds }
+
+// early reports whether there is nothing to do yet, whatever the state is.
+func (w want) early(now time.Time) bool { return w.replicas <= 1 && now.Sub(w.first) < patience }
+
+// state is the state of a Function's Deployment and its ScaledObject.
+type state struct {
+	replicas  int
+	low, high int // bounds of the Function
+	paused    bool
+}
+
+// decide returns the replicas to set, 0 for none, and otherwise the time after which to look again, 0 for the next announcement.
+func decide(w want, s state, now time.Time) (replicas int, again time.Duration) {
+	goal := min(w.replicas, s.high)
+	switch {
+	case s.paused, s.replicas >= goal:
+		return 0, 0
+	case s.replicas == 0 && now.Sub(w.first) < patience:
+		return 0, lookEvery
+	case s.replicas == 0, s.replicas <= max(s.low, 1), s.replicas == w.wrote:
+		return goal, 0
+	}
+	return 0, 0 // the HPA has decided
+}

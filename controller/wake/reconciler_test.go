@@ -1,0 +1,254 @@
+package wake
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/testing/envtest"
+	"github.com/rouse-run/rouse/internal/testing/never"
+)
+
+const (
+	timeout = time.Minute
+	tick    = 20 * time.Millisecond
+)
+
+var cluster = envtest.New(envtest.WithKEDA())
+
+func TestMain(m *testing.M) {
+	ctrllog.SetLogger(logr.Discard())
+	os.Exit(cluster.Main(m))
+}
+
+// announced is an announcement of the scaler.
+type announced struct {
+	function types.NamespacedName
+	replicas int
+}
+
+type announcements chan announced
+
+// WatchWanted implements Announcements.
+func (a announcements) WatchWanted(ctx context.Context, apply func(types.NamespacedName, int)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case one := <-a:
+			apply(one.function, one.replicas)
+		}
+	}
+}
+
+// fixture is a namespace with a controller.
+type fixture struct {
+	client.Client
+	t         *testing.T
+	namespace string
+	scaler    announcements
+	metrics   *prometheus.Registry
+
+	reconciler *Reconciler
+}
+
+func start(t *testing.T) *fixture {
+	t.Helper()
+	environment := cluster.Environment(t)
+	w := &fixture{
+		Client: environment.Client, t: t, namespace: environment.Namespace(t), scaler: make(announcements), metrics: prometheus.NewRegistry(),
+	}
+	scheme, err := kube.NewScheme()
+	require.NoError(t, err)
+	mgr, err := ctrl.NewManager(environment.Config, ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	require.NoError(t, err)
+	w.reconciler, err = setup(mgr, w.scaler, w.metrics)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return w
+}
+
+// function creates a Function that may sleep, with its Deployment and its ScaledObject.
+func (w *fixture) function(name string, replicas int32) types.NamespacedName {
+	w.t.Helper()
+	fn := &v1alpha2.Function{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+		Spec: v1alpha2.FunctionSpec{
+			Runtime:     v1alpha2.RuntimeNodeJS22,
+			ScaleConfig: &v1alpha2.ScaleConfig{MinReplicas: new(int32(0)), MaxReplicas: new(int32(5))},
+			Source:      v1alpha2.Source{Inline: &v1alpha2.InlineSource{Source: "module.exports = { main: () => 'ok' }"}},
+		},
+	}
+	require.NoError(w.t, w.Create(w.t.Context(), fn))
+	w.deployment(name, replicas, *metav1.NewControllerRef(fn, v1alpha2.GroupVersion.WithKind("Function")))
+	w.scaledObject(name, nil)
+	return types.NamespacedName{Namespace: w.namespace, Name: name}
+}
+
+func (w *fixture) deployment(name string, replicas int32, owners ...metav1.OwnerReference) {
+	w.t.Helper()
+	labels := map[string]string{"app": name}
+	require.NoError(w.t, w.Create(w.t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, OwnerReferences: owners},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "function", Image: "x"}}},
+			},
+		},
+	}))
+}
+
+func (w *fixture) scaledObject(name string, annotations map[string]string) {
+	w.t.Helper()
+	require.NoError(w.t, w.Create(w.t.Context(), w.kedaObject(name, annotations)))
+}
+
+func (w *fixture) kedaObject(name string, annotations map[string]string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+		"spec": map[string]any{
+			"scaleTargetRef": map[string]any{"name": name},
+			"triggers":       []any{map[string]any{"type": "external-push", "metadata": map[string]any{"scalerAddress": "scaler:9090"}}},
+		},
+	}}
+	object.SetNamespace(w.namespace)
+	object.SetName(name)
+	object.SetAnnotations(annotations)
+	return object
+}
+
+// announce announces every few milliseconds, as the scaler does every second, until the function returns true.
+func (w *fixture) announce(function types.NamespacedName, replicas int, until func() bool) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
+		w.scaler <- announced{function, replicas}
+		return until()
+	}, timeout, tick)
+}
+
+func (w *fixture) replicas(name string) int32 {
+	w.t.Helper()
+	deployment := &appsv1.Deployment{}
+	require.NoError(w.t, w.Get(w.t.Context(), types.NamespacedName{Namespace: w.namespace, Name: name}, deployment))
+	return *deployment.Spec.Replicas
+}
+
+// scale sets the replicas as KEDA and the HPA do.
+func (w *fixture) scale(name string, replicas int32) {
+	w.t.Helper()
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
+	require.NoError(w.t, w.SubResource("scale").Update(w.t.Context(), deployment,
+		client.WithSubResourceBody(&autoscalingv1.Scale{ObjectMeta: deployment.ObjectMeta, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}})))
+}
+
+func (w *fixture) requireCounts(backlog, kedaLate int) {
+	w.t.Helper()
+	require.NoError(w.t, testutil.GatherAndCompare(w.metrics, strings.NewReader(fmt.Sprintf(`
+# HELP rouse_controller_wakes_total %s
+# TYPE rouse_controller_wakes_total counter
+rouse_controller_wakes_total{reason="backlog"} %d
+rouse_controller_wakes_total{reason="keda_late"} %d
+`, wakesHelp, backlog, kedaLate))))
+}
+
+func TestTheReplicasOfALargeBacklogAreSetOnceKEDAHasWokenTheFunction(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	function := w.function("pricing", 0)
+	w.scaler <- announced{function, 4}
+	w.scale("pricing", 1) // as KEDA
+	w.announce(function, 4, func() bool { return w.replicas("pricing") == 4 })
+	w.announce(function, 40, func() bool { return w.replicas("pricing") == 5 }) // maxReplicas
+
+	w.scale("pricing", 2) // as the HPA
+	w.scaler <- announced{function, 40}
+	never.Happens(t, func() bool { return w.replicas("pricing") != 2 }, 300*time.Millisecond, tick, "what the HPA has decided stays")
+	w.requireCounts(2, 0)
+}
+
+func TestAFunctionThatKEDADoesNotWakeIsWoken(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	function := w.function("pricing", 0)
+	began := time.Now()
+	w.announce(function, 1, func() bool { return w.replicas("pricing") == 1 })
+	require.GreaterOrEqual(t, time.Since(began), patience)
+	w.requireCounts(0, 1)
+}
+
+func TestOnlyFunctionsThatKEDAScalesAreWoken(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	names := []string{"nobodys", "anothers", "unscaled"}
+	w.deployment("nobodys", 0) // there is no Function of this name
+	w.function("anothers", 0)
+	require.NoError(t, w.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "anothers"}}))
+	w.deployment("anothers", 0) // it is not the Function's
+	w.function("unscaled", 0)
+	require.NoError(t, w.Delete(t.Context(), w.kedaObject("unscaled", nil)))
+	for name, annotations := range map[string]map[string]string{
+		"paused": {"autoscaling.keda.sh/paused": "true"},
+		"fixed":  {"autoscaling.keda.sh/paused-replicas": "0"},
+		"halted": {"autoscaling.keda.sh/paused-scale-out": ""},
+	} {
+		w.function(name, 0)
+		require.NoError(t, w.Patch(t.Context(), w.kedaObject(name, annotations), client.Merge))
+		names = append(names, name)
+	}
+
+	last := w.function("last", 0)
+	w.announce(last, 1, func() bool {
+		for _, name := range append(names, "nothing") {
+			w.scaler <- announced{types.NamespacedName{Namespace: w.namespace, Name: name}, 7}
+		}
+		return w.replicas("last") == 1
+	})
+	for _, name := range names {
+		require.Zero(t, w.replicas(name), name)
+	}
+}
+
+func TestForgedAnnouncementsTakeNoMemory(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	last := w.function("last", 0)
+	w.announce(last, 1, func() bool {
+		for n := range 100 {
+			w.scaler <- announced{types.NamespacedName{Namespace: w.namespace, Name: fmt.Sprintf("forged-%d", n)}, 1}
+		}
+		return w.replicas("last") == 1
+	})
+	w.reconciler.mu.Lock()
+	defer w.reconciler.mu.Unlock()
+	require.Len(t, w.reconciler.wants, 1)
+}
