@@ -197,6 +197,7 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(BridgeMemory / 10 * 9)
 	}
+	go daemon.PaceCollector(ctx)
 	stopProfile, err := Profile(ctx)
 	if err != nil {
 		return err

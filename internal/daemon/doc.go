@@ -17,6 +17,11 @@
 // Profiles are off until a flag sets an address, which has to be a loopback address. A profile takes at most a minute, and does not
 // delay the end of the process.
 //
+// # Garbage
+//
+// A process with a memory limit (GOMEMLIMIT) has garbage collected less often while it uses little of it ([PaceCollector]): the
+// heap grows to five times what is live, or to half of the limit. GOGC turns that off.
+//
 // # Log
 //
 // The level and the format of a [Log] can be changed while the process runs, and so can the levels of its components. A component is
