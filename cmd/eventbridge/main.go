@@ -81,7 +81,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	err = daemon.RunOn(ctx, bridge.Run, objects.Start, conn.Hold, watcher.Run, settingswatch.DebuggedBehindServices(objects, log, true).Run)
+	err = daemon.RunOn(ctx, bridge.Run, objects.Start, conn.Hold, watcher.Run, daemon.PaceCollector, settingswatch.DebuggedBehindServices(objects, log, true).Run)
 	if lost := tracer.Close(ctx); lost != nil {
 		log.Info("lost the last spans", "reason", lost.Error())
 	}

@@ -70,7 +70,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	return daemon.RunOn(ctx, serves.Run, objects.Start, endpoints.Run, watcher.Run, settingswatch.DebuggedBehindServices(objects, log, false).Run)
+	return daemon.RunOn(ctx, serves.Run, objects.Start, endpoints.Run, watcher.Run, daemon.PaceCollector, settingswatch.DebuggedBehindServices(objects, log, false).Run)
 }
 
 type options struct {

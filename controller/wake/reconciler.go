@@ -116,7 +116,7 @@ func newReconciler(mgr ctrl.Manager, registerer prometheus.Registerer) *Reconcil
 	return r
 }
 
-// Reconcile implements reconcile.Reconciler. Each result but an error leads back here until the wake is over, and is forgotten then.
+// Reconcile implements reconcile.Reconciler. It is called again after each announcement, and once more when the wake is over, to forget it.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	wanted, known := r.current(request.NamespacedName)
 	if !known {

@@ -36,7 +36,7 @@ const (
 // AdminToken is the token for the admin API of each bridge.
 const AdminToken = "correct-horse"
 
-// BridgeMemory is the chart's memory limit of a bridge, in bytes.
+// BridgeMemory is the chart's memory limit of a bridge, and of a gateway, in bytes.
 const BridgeMemory int64 = 512 << 20
 
 // Bridges is the Service of the bridges, whose endpoints a Fixture may contain.
@@ -194,17 +194,21 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: log,
 		Listener: listeners[0], MetricsListener: listeners[1], AdminListener: listeners[2],
 	}, options)
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(BridgeMemory / 10 * 9)
-	}
-	go daemon.PaceCollector(ctx)
+	LimitMemory()
 	stopProfile, err := Profile(ctx)
 	if err != nil {
 		return err
 	}
 	defer stopProfile()
 	ready(fmt.Sprintf("http://%s http://%s http://%s", listeners[0].Addr(), listeners[1].Addr(), listeners[2].Addr()))
-	return daemon.RunOn(ctx, bridge.Run, conn.Hold)
+	return daemon.RunOn(ctx, bridge.Run, conn.Hold, daemon.PaceCollector)
+}
+
+// LimitMemory sets the memory limit that the chart sets for a bridge or a gateway, unless GOMEMLIMIT does.
+func LimitMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(BridgeMemory / 10 * 9)
+	}
 }
 
 // listen listens on ports of the loopback interface, 0 for any.

@@ -9,19 +9,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestBridgesHaveTheMemoryLimitOfTheChart(t *testing.T) {
+func TestBridgesAndGatewaysHaveTheMemoryLimitOfTheChart(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../charts/rouse/values.yaml")
 	require.NoError(t, err)
-	var values struct {
-		Eventbridge struct {
-			Resources struct {
-				Limits struct{ Memory resource.Quantity }
-			}
+	type component struct {
+		Resources struct {
+			Limits struct{ Memory resource.Quantity }
 		}
 	}
+	var values struct{ Eventbridge, Gateway component }
 	require.NoError(t, yaml.Unmarshal(text, &values))
 	require.Equal(t, BridgeMemory, values.Eventbridge.Resources.Limits.Memory.Value())
+	require.Equal(t, BridgeMemory, values.Gateway.Resources.Limits.Memory.Value())
 }
 
 // Without control groups, or with another version, no file that looks like one may be written.

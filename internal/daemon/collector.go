@@ -4,53 +4,62 @@ import (
 	"context"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"time"
+	"sync/atomic"
 )
 
+// The smallest and the largest value for GOGC that is set: the percentage of live memory that may be allocated before a collection.
+// Go's default is 100.
 const (
-	// mostGarbage is the largest percentage of live memory that may be allocated before a collection.
-	mostGarbage = 400
-	// pacePeriod is the interval of the decision. Memory that grows faster is bounded by the memory limit.
-	pacePeriod = time.Second
+	leastGarbage = 75
+	mostGarbage  = 400
 )
 
 // PaceCollector has garbage collected less often while the process uses little of its memory limit, until ctx ends: a
-// collection costs as much processor time with much memory left as with little. It does nothing without a memory limit, nor
-// where GOGC is set.
-func PaceCollector(ctx context.Context) {
-	limit := debug.SetMemoryLimit(-1)
-	if limit == math.MaxInt64 || os.Getenv("GOGC") != "" {
-		return
+// collection costs as much processor time with much memory left as with little. It decides after each collection. It is meant for the
+// data plane, and does nothing without a memory limit, nor where GOGC is set.
+func PaceCollector(ctx context.Context) error {
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 && os.Getenv("GOGC") == "" {
+		p := &pacer{limit: limit}
+		p.decide()
+		defer p.ended.Store(true)
 	}
-	ticker := time.NewTicker(pacePeriod)
-	defer ticker.Stop()
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	for set := defaultGarbage; ; {
-		metrics.Read(live)
-		if percent := garbagePercent(live[0].Value.Uint64(), limit); percent != set {
-			debug.SetGCPercent(percent)
-			set = percent
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	<-ctx.Done()
+	return nil
 }
 
-// defaultGarbage is Go's default for GOGC.
-const defaultGarbage = 100
+// pacer decides after each collection, until it has ended.
+type pacer struct {
+	limit int64
+	set   int
+	ended atomic.Bool
+}
 
-// garbagePercent returns the value for GOGC at which the heap reaches half of the limit before a collection, between Go's
-// default and mostGarbage. Its steps are wide, since a change stops the process for a moment.
-func garbagePercent(live uint64, limit int64) int {
-	const step = 50
-	if live == 0 {
+// collected is garbage at once: its cleanup runs after the next collection.
+type collected struct{ _ *pacer }
+
+func (p *pacer) decide() {
+	if p.ended.Load() {
+		return
+	}
+	used := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	metrics.Read(used)
+	if percent := garbagePercent(used[0].Value.Uint64()+used[1].Value.Uint64(), p.limit); percent != p.set {
+		debug.SetGCPercent(percent)
+		p.set = percent
+	}
+	runtime.AddCleanup(&collected{}, (*pacer).decide, p)
+}
+
+// garbagePercent returns the value for GOGC at which live heap, stacks and garbage reach half of the limit before a collection,
+// between leastGarbage and mostGarbage. Its steps are wide, since a change stops the process for a moment.
+func garbagePercent(used uint64, limit int64) int {
+	const step = 25
+	if used == 0 {
 		return mostGarbage
 	}
-	percent := 100 * (float64(limit)/2/float64(live) - 1)
-	return min(max(int(percent/step)*step, defaultGarbage), mostGarbage)
+	percent := 100 * (float64(limit)/2/float64(used) - 1)
+	return min(max(int(percent/step)*step, leastGarbage), mostGarbage)
 }

@@ -19,8 +19,8 @@
 //
 // # Garbage
 //
-// A process with a memory limit (GOMEMLIMIT) has garbage collected less often while it uses little of it ([PaceCollector]): the
-// heap grows to five times what is live, or to half of the limit. GOGC turns that off.
+// A process of the data plane with a memory limit (GOMEMLIMIT) has garbage collected less often while it uses little of it
+// ([PaceCollector]): the heap grows to five times what is live, or to half of the limit. GOGC turns that off.
 //
 // # Log
 //

@@ -74,9 +74,6 @@ func runMain(
 	build := ThisBuild()
 	log.Info("starting", "component", name, "version", build.Version, "commit", build.Commit, "built", build.Time, "go", build.Go,
 		"fips", state.Mode(), "fipsModule", state.Version)
-	pacing, stopPacing := context.WithCancel(ctx)
-	defer stopPacing()
-	go PaceCollector(pacing)
 	err = profiling.run(ctx, log, func(ctx context.Context) error { return run(ctx, log) })
 	if err != nil && !errors.Is(err, context.Canceled) {
 		log.Error(err, "stopped by an error", "component", name)

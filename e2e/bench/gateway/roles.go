@@ -91,7 +91,8 @@ func gatewayRole(ctx context.Context, ready func(string), args []string) error {
 			ready(options.Entrance.HTTPAddress)
 		}
 	}()
-	return g.Run(ctx)
+	rig.LimitMemory()
+	return daemon.RunOn(ctx, g.Run, daemon.PaceCollector)
 }
 
 // freeAddress is one that nobody had a moment ago: a gateway that finds it taken ends, and with it the benchmark.
