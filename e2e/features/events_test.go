@@ -73,8 +73,9 @@ func TestAThousandEventsAtZeroAreAllDeliveredWithoutFlapping(t *testing.T) {
 	require.Greater(t, highest, int32(1), "the backlog did not scale the Function out")
 	require.Equal(t, 1, framework.DirectionChanges(moves), "replicas went up and down more than once: %v", moves)
 	// KEDA sets the first replica, and the HPA would look for the others up to 15 s later.
-	require.Equal(t, int32(3), moves[1].Replicas, "%v", moves)
-	require.Less(t, moves[1].At.Sub(moves[0].At), 5*time.Second, "%v", moves)
+	woken := slices.IndexFunc(moves, func(move framework.Move) bool { return move.Replicas > 0 })
+	all := slices.IndexFunc(moves, func(move framework.Move) bool { return move.Replicas == 3 })
+	require.Less(t, moves[all].At.Sub(moves[woken].At), 5*time.Second, "%v", moves)
 }
 
 func TestEventIsRetriedUntilItsFunctionSucceeds(t *testing.T) {
