@@ -15,7 +15,7 @@ import (
 const (
 	firstDeletion = 12 * time.Second
 	everyDeletion = 10 * time.Second
-	deletionBound = 2 * time.Minute // each message of a stream is read by a request, four times over
+	deletionBound = time.Minute
 	deletionRetry = 100 * time.Millisecond
 	consumerPoll  = 5 * time.Millisecond
 )

@@ -51,9 +51,14 @@ func (s *stage) subjects(stream string) []string {
 	}
 }
 
+// requestTimeout bounds a request of read: nobody answers the one that a server had received when it was stopped.
+const requestTimeout = 2 * time.Second
+
 // read adds the ids in a stream under a subject. A missing stream contains none.
 func (s *stage) read(ctx context.Context, name, subject string, ids map[string]bool) error {
-	stream, err := s.js.Stream(ctx, name)
+	finding, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	stream, err := s.js.Stream(finding, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
 	}
@@ -62,7 +67,7 @@ func (s *stage) read(ctx context.Context, name, subject string, ids map[string]b
 	}
 	sequence := uint64(1)
 	for range maxHeld {
-		message, err := stream.GetMsg(ctx, sequence, jetstream.WithGetMsgSubject(subject))
+		message, err := getMessage(ctx, stream, sequence, subject)
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
 			return nil
@@ -73,6 +78,12 @@ func (s *stage) read(ctx context.Context, name, subject string, ids map[string]b
 		sequence = message.Sequence + 1
 	}
 	return fmt.Errorf("stream %s holds more than %d events", name, maxHeld)
+}
+
+func getMessage(ctx context.Context, stream jetstream.Stream, sequence uint64, subject string) (*jetstream.RawStreamMsg, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return stream.GetMsg(ctx, sequence, jetstream.WithGetMsgSubject(subject))
 }
 
 const (
