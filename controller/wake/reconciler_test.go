@@ -171,14 +171,16 @@ func (w *fixture) scale(name string, replicas int32) {
 		client.WithSubResourceBody(&autoscalingv1.Scale{ObjectMeta: deployment.ObjectMeta, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}})))
 }
 
+// requireCounts waits for the counts, which follow the writes.
 func (w *fixture) requireCounts(backlog, kedaLate int) {
 	w.t.Helper()
-	require.NoError(w.t, testutil.GatherAndCompare(w.metrics, strings.NewReader(fmt.Sprintf(`
+	want := fmt.Sprintf(`
 # HELP rouse_controller_wakes_total %s
 # TYPE rouse_controller_wakes_total counter
 rouse_controller_wakes_total{reason="backlog"} %d
 rouse_controller_wakes_total{reason="keda_late"} %d
-`, wakesHelp, backlog, kedaLate))))
+`, wakesHelp, backlog, kedaLate)
+	require.Eventually(w.t, func() bool { return testutil.GatherAndCompare(w.metrics, strings.NewReader(want)) == nil }, timeout, tick)
 }
 
 func TestTheReplicasOfALargeBacklogAreSetOnceKEDAHasWokenTheFunction(t *testing.T) {
