@@ -92,7 +92,7 @@ func (e *explained) addEvents() {
 		if sub.Backlog == nil {
 			return
 		}
-		if sub.State == statePaused {
+		if sub.State == target.StatePaused { // its events wake nothing
 			continue
 		}
 		waiting += sub.Backlog.Pending + sub.Backlog.InFlight + sub.Backlog.WaitingRetries
@@ -100,9 +100,6 @@ func (e *explained) addEvents() {
 	}
 	e.Scaling.Waiting, e.Scaling.Retrying = &waiting, retrying
 }
-
-// statePaused is the state of a Subscription whose events wake nothing.
-const statePaused = "paused"
 
 func (s *session) writeExplained(found *explained, local bool) error {
 	lines := output.NewTable("", "") // written without its header

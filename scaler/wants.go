@@ -25,7 +25,7 @@ const (
 type carries struct{ lag, concurrency float64 }
 
 // replicas returns how many a backlog and calls over HTTP need, 0 without either.
-// The rule is that of the HPA, which has a replica once KEDA has woken the Function.
+// It divides as the HPA does, without its tolerance.
 func (c carries) replicas(backlog, calls uint64) int {
 	wanted := 0.0
 	if c.lag > 0 {

@@ -258,8 +258,8 @@ func (c *cluster) wake(ctx context.Context, namespace, name string) error {
 	return c.explain(err, "patch", "deployments/scale", namespace)
 }
 
-// statePaused stands beside the phases that Subscriptions share with Functions.
-const statePaused = "paused"
+// StatePaused stands beside the phases that Subscriptions share with Functions.
+const StatePaused = "paused"
 
 // Subscriptions implements Inventory.
 func (c *cluster) Subscriptions(ctx context.Context, namespace string) ([]Subscription, error) {
@@ -314,7 +314,7 @@ func describeSubscription(sub *eventingv1alpha2.Subscription) Subscription {
 	case !sub.Status.Ready:
 		shown.State = phasePreparing
 	case sub.Spec.Paused:
-		shown.State = statePaused
+		shown.State = StatePaused
 	default:
 		shown.State = phaseReady
 	}

@@ -100,15 +100,6 @@ func (c *cluster) whyUnscaled(ctx context.Context, namespace, name string) (stri
 	return "it has no ScaledObject yet", nil
 }
 
-// The annotations by which users take the scaling into their own hands.
-const (
-	annotationPaused         = "autoscaling.keda.sh/paused"
-	annotationPausedReplicas = "autoscaling.keda.sh/paused-replicas"
-	annotationPausedIn       = "autoscaling.keda.sh/paused-scale-in"
-	annotationPausedOut      = "autoscaling.keda.sh/paused-scale-out"
-	annotationForced         = "autoscaling.keda.sh/force-activation"
-)
-
 func (o *scaledObject) describe(status *kedarules.Status) {
 	status.Min, status.Max, status.CooldownSeconds = o.Spec.Min, o.Spec.Max, o.Spec.Cooldown
 	if at := o.Status.LastActive; at != nil {
@@ -122,21 +113,7 @@ func (o *scaledObject) describe(status *kedarules.Status) {
 			status.Problem = condition.Message
 		}
 	}
-	if _, set := o.Metadata.Annotations[annotationPausedReplicas]; set {
-		status.NoScaleIn, status.NoScaleOut = annotationPausedReplicas, annotationPausedReplicas
-	}
-	for annotation, effects := range map[string][]*string{
-		annotationPaused:    {&status.NoScaleIn, &status.NoScaleOut},
-		annotationPausedIn:  {&status.NoScaleIn},
-		annotationPausedOut: {&status.NoScaleOut},
-		annotationForced:    {&status.Forced},
-	} {
-		if value, set := o.Metadata.Annotations[annotation]; set && value != "false" {
-			for _, effect := range effects {
-				*effect = annotation
-			}
-		}
-	}
+	status.ReadAnnotations(o.Metadata.Annotations)
 }
 
 // describeAutoscaler adds the metrics that the HPA has read, and why it could not.

@@ -88,7 +88,7 @@ type Subscription struct {
 // LeadsTo reports whether the sink of the Subscription is the Function's Service.
 func (s *Subscription) LeadsTo(fn *Function) bool {
 	sink, err := url.Parse(s.Sink)
-	return err == nil && s.Namespace == fn.Namespace && strings.HasPrefix(sink.Hostname(), fn.Name+"."+fn.Namespace+".svc")
+	return err == nil && s.Namespace == fn.Namespace && sink.Hostname() == fn.Name+"."+fn.Namespace+".svc.cluster.local"
 }
 
 // LogOptions select lines of a log.

@@ -3,8 +3,8 @@ package wake
 import "time"
 
 const (
-	// patience is the time that KEDA has for the first replica. It takes 11 ms of a wake when nothing else wakes.
-	patience = time.Second
+	// gracePeriod is the time that KEDA has for the first replica. It takes 11 ms of a wake when nothing else wakes.
+	gracePeriod = time.Second
 	// lookEvery is the pause between two looks for the replica that KEDA sets.
 	lookEvery = 50 * time.Millisecond
 	// wakeEnds is the time without an announcement after which the next one begins another wake. The scaler repeats it every second.
@@ -31,7 +31,7 @@ func (w want) announced(replicas int, now time.Time) want {
 func (w want) over(now time.Time) bool { return now.Sub(w.last) >= wakeEnds }
 
 // early reports whether there is nothing to do yet, whatever the state is.
-func (w want) early(now time.Time) bool { return w.replicas <= 1 && now.Sub(w.first) < patience }
+func (w want) early(now time.Time) bool { return w.replicas <= 1 && now.Sub(w.first) < gracePeriod }
 
 // state is the state of a Function's Deployment and its ScaledObject.
 type state struct {
@@ -46,7 +46,7 @@ func decide(w want, s state, now time.Time) (replicas int, again time.Duration) 
 	switch {
 	case s.paused, s.replicas >= goal:
 		return 0, 0
-	case s.replicas == 0 && now.Sub(w.first) < patience:
+	case s.replicas == 0 && now.Sub(w.first) < gracePeriod:
 		return 0, lookEvery
 	case s.replicas == 0, s.replicas <= max(s.low, 1), s.replicas == w.wrote:
 		return goal, 0

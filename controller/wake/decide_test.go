@@ -11,7 +11,7 @@ func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
 
 func TestReplicasAreOnlyAddedToThoseOfAWake(t *testing.T) {
 	t.Parallel()
-	const young, old = 100 * time.Millisecond, patience
+	const young, old = 100 * time.Millisecond, gracePeriod
 	for name, tc := range map[string]struct {
 		age   time.Duration
 		want  want
@@ -47,8 +47,8 @@ func TestAWakeLastsWhileItIsAnnounced(t *testing.T) {
 	now := noon()
 	wanted := want{}.announced(1, now)
 	require.Equal(t, want{replicas: 1, first: now, last: now}, wanted)
-	require.True(t, wanted.early(now.Add(patience-1)), "KEDA has a second")
-	require.False(t, wanted.early(now.Add(patience)))
+	require.True(t, wanted.early(now.Add(gracePeriod-1)), "KEDA has a second")
+	require.False(t, wanted.early(now.Add(gracePeriod)))
 
 	wanted.wrote = 1
 	later := now.Add(wakeEnds - 1)

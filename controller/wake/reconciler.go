@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/kedarules"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/workload"
 )
@@ -177,21 +178,10 @@ func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (state
 	if err := r.live.Get(ctx, name, scaled); err != nil {
 		return state{}, nil, client.IgnoreNotFound(err)
 	}
-	found.paused = isPaused(scaled.Annotations)
+	var set kedarules.Status
+	set.ReadAnnotations(scaled.Annotations)
+	found.paused = set.NoScaleOut != ""
 	return found, deployment, nil
-}
-
-// isPaused reports whether a user keeps KEDA from adding replicas.
-func isPaused(annotations map[string]string) bool {
-	if _, fixed := annotations["autoscaling.keda.sh/paused-replicas"]; fixed {
-		return true
-	}
-	for _, annotation := range []string{"autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-scale-out"} {
-		if value, set := annotations[annotation]; set && value != "false" {
-			return true
-		}
-	}
-	return false
 }
 
 // write sets the replicas unless someone else has written since the Deployment was read.

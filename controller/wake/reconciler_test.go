@@ -204,7 +204,7 @@ func TestAFunctionThatKEDADoesNotWakeIsWoken(t *testing.T) {
 	function := w.function("pricing", 0)
 	began := time.Now()
 	w.announce(function, 1, func() bool { return w.replicas("pricing") == 1 })
-	require.GreaterOrEqual(t, time.Since(began), patience)
+	require.GreaterOrEqual(t, time.Since(began), gracePeriod)
 	w.requireCounts(0, 1)
 }
 

@@ -127,7 +127,7 @@ func (c *Conn) WatchWanted(ctx context.Context, apply func(function types.Namesp
 func (c *Conn) announceFunction(prefix string, function types.NamespacedName, data []byte) error {
 	subject := prefix + function.Namespace + "." + function.Name
 	if !isLabel(function.Namespace) || !isLabel(function.Name) {
-		return fmt.Errorf("announce %q: its namespace or its name is no part of a subject", subject)
+		return fmt.Errorf("announce %q: the namespace and the name of a Function must be DNS labels", subject)
 	}
 	if err := c.nc.Publish(subject, data); err != nil {
 		return fmt.Errorf("announce %s: %w", subject, mapError(err))

@@ -247,7 +247,7 @@ func TestAnnouncedReplicasAreReported(t *testing.T) {
 	}
 	require.NoError(t, conn.AnnounceWanted(idlePrice, math.MaxInt))
 	for replicas := await(t, reported); replicas != mostWanted; replicas = await(t, reported) {
-		require.Equal(t, 1, replicas, "what is no number of replicas is no announcement")
+		require.Equal(t, 1, replicas, "an invalid number of replicas is ignored")
 	}
 	require.Error(t, conn.AnnounceWanted(types.NamespacedName{Namespace: "shop", Name: ">"}, 1))
 	cancel()

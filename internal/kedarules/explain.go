@@ -34,6 +34,28 @@ type Status struct {
 	Retrying uint64  `json:"retrying,omitempty"`
 }
 
+// ReadAnnotations sets what users have set by annotations of the ScaledObject.
+func (s *Status) ReadAnnotations(annotations map[string]string) {
+	const prefix = "autoscaling.keda.sh/"
+	for _, each := range []struct {
+		name    string
+		anyText bool // also "false" sets it
+		effects []*string
+	}{
+		{"paused-scale-in", false, []*string{&s.NoScaleIn}},
+		{"paused-scale-out", false, []*string{&s.NoScaleOut}},
+		{"paused-replicas", true, []*string{&s.NoScaleIn, &s.NoScaleOut}},
+		{"paused", false, []*string{&s.NoScaleIn, &s.NoScaleOut}},
+		{"force-activation", false, []*string{&s.Forced}},
+	} {
+		if value, set := annotations[prefix+each.name]; set && (each.anyText || value != "false") {
+			for _, effect := range each.effects {
+				*effect = prefix + each.name
+			}
+		}
+	}
+}
+
 // Explanation answers a question about the number of replicas.
 type Explanation struct {
 	Question string `json:"question"`

@@ -68,3 +68,24 @@ func TestStatusExplainsWhyThereAreNoMoreReplicas(t *testing.T) {
 		require.Equal(t, Explanation{"why not more", want}, explained[len(explained)-1])
 	}
 }
+
+func TestAnnotationsPauseScaling(t *testing.T) {
+	t.Parallel()
+	const prefix = "autoscaling.keda.sh/"
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		want        Status
+	}{
+		"none":           {nil, Status{}},
+		"paused":         {map[string]string{prefix + "paused": "true"}, Status{NoScaleIn: prefix + "paused", NoScaleOut: prefix + "paused"}},
+		"no longer":      {map[string]string{prefix + "paused": "false"}, Status{}},
+		"any other text": {map[string]string{prefix + "paused-scale-out": ""}, Status{NoScaleOut: prefix + "paused-scale-out"}},
+		"a number":       {map[string]string{prefix + "paused-replicas": "0"}, Status{NoScaleIn: prefix + "paused-replicas", NoScaleOut: prefix + "paused-replicas"}},
+		"the wider one":  {map[string]string{prefix + "paused": "true", prefix + "paused-scale-in": "true"}, Status{NoScaleIn: prefix + "paused", NoScaleOut: prefix + "paused"}},
+		"forced":         {map[string]string{prefix + "force-activation": "true"}, Status{Forced: prefix + "force-activation"}},
+	} {
+		var got Status
+		got.ReadAnnotations(tc.annotations)
+		require.Equal(t, tc.want, got, name)
+	}
+}
