@@ -358,27 +358,39 @@ func TestFunctionsWakeAndSleepWithoutTheController(t *testing.T) {
 	}))
 }
 
-func TestEventsOfASleepingFunctionWaitWithoutScalerOrKEDA(t *testing.T) {
+func TestEventsOfASleepingFunctionWaitForTheScaler(t *testing.T) {
 	cluster, namespace := connect(t)
 	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
-	sleeper(t, cluster, namespace, "absent.scaling.v1", framework.Function{Name: "waiting", Max: 1, Source: framework.ReportingHandler("")})
-	for _, absent := range []struct{ namespace, deployment string }{{framework.System, "rouse-scaler"}, {"keda", "keda-operator"}} {
-		ctx, cancel := context.WithCancel(t.Context())
-		record, err := cluster.RecordReplicas(ctx, namespace, "waiting")
-		require.NoError(t, err)
-		var keys []string
-		var moves []framework.Move
-		require.NoError(t, cluster.Without(t.Context(), absent.namespace, absent.deployment, func() error {
-			keys = publishMany(t, cluster, "absent.scaling.v1", absent.deployment, 3)
-			time.Sleep(held) // no event to await
-			moves = record.Moves()
-			return nil
-		}))
-		cancel()
-		require.Len(t, moves, 1, "it was scaled without %s", absent.deployment)
-		_, err = cluster.AwaitLedger(t.Context(), namespace, keys, 2*time.Minute)
-		require.NoError(t, err, "its events did not outlast the absence of %s", absent.deployment)
-		requireConserved(t, cluster, namespace, "waiting", keys)
-		require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "waiting", 0, 3*time.Minute))
-	}
+	sleeper(t, cluster, namespace, "absent.scaler.v1", framework.Function{Name: "waiting", Max: 1, Source: framework.ReportingHandler("")})
+	record, err := cluster.RecordReplicas(t.Context(), namespace, "waiting")
+	require.NoError(t, err)
+	var keys []string
+	var moves []framework.Move
+	require.NoError(t, cluster.Without(t.Context(), framework.System, "rouse-scaler", func() error {
+		keys = publishMany(t, cluster, "absent.scaler.v1", "waiting", 3)
+		time.Sleep(held) // no event to await
+		moves = record.Moves()
+		return nil
+	}))
+	require.Len(t, moves, 1, "it was scaled without the scaler")
+	_, err = cluster.AwaitLedger(t.Context(), namespace, keys, 2*time.Minute)
+	require.NoError(t, err, "its events did not outlast the absence of the scaler")
+	requireConserved(t, cluster, namespace, "waiting", keys)
+}
+
+func TestEventsWakeAFunctionWithoutKEDAWhichTakesOverWhenItIsBack(t *testing.T) {
+	cluster, namespace := connect(t)
+	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
+	sleeper(t, cluster, namespace, "absent.keda.v1", framework.Function{Name: "early", Max: 1, Source: framework.ReportingHandler("")})
+	record, err := cluster.RecordReplicas(t.Context(), namespace, "early")
+	require.NoError(t, err)
+	var keys []string
+	require.NoError(t, cluster.Without(t.Context(), "keda", "keda-operator", func() error {
+		keys = publishMany(t, cluster, "absent.keda.v1", "early", 3)
+		_, err := cluster.AwaitLedger(t.Context(), namespace, keys, time.Minute)
+		return err
+	}), "its events waited for KEDA")
+	requireConserved(t, cluster, namespace, "early", keys)
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "early", 0, 3*time.Minute))
+	require.Equal(t, 1, framework.DirectionChanges(record.Moves()), "two wakes for one backlog: %v", record.Moves())
 }

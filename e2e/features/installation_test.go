@@ -59,9 +59,9 @@ func sleeper(t *testing.T, cluster *framework.Cluster, namespace, eventType stri
 // publishMany publishes n events and returns their keys. Each event's data is {"key": key}.
 func publishMany(t *testing.T, cluster *framework.Cluster, eventType, prefix string, n int) []string {
 	t.Helper()
-	keys := make([]string, n)
+	keys, run := make([]string, n), rand.Text()[:6] // ids of an earlier run are deduplicated for some time
 	for i := range keys {
-		keys[i] = fmt.Sprintf("%s-%04d", prefix, i)
+		keys[i] = fmt.Sprintf("%s-%s-%04d", prefix, run, i)
 	}
 	require.NoError(t, publishAll(t.Context(), cluster, eventType, keys))
 	return keys
