@@ -32,6 +32,7 @@ import (
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
+	"github.com/rouse-run/rouse/controller/standin"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/controller/wake"
 	"github.com/rouse-run/rouse/internal/broker"
@@ -95,14 +96,14 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := setUpEventing(ctx, manager, conn, o); err != nil {
+	if err := setUpEventing(ctx, manager, conn, live, o); err != nil {
 		return err
 	}
 	return daemon.RunOn(ctx, work, conn.Hold, follow.watcher.Run)
 }
 
 // setUpEventing sets up the controllers that use NATS.
-func setUpEventing(ctx context.Context, manager ctrl.Manager, conn *broker.Conn, o *options) error {
+func setUpEventing(ctx context.Context, manager ctrl.Manager, conn *broker.Conn, live *liveSettings, o *options) error {
 	if o.runs(activators) {
 		err := activator.Setup(ctx, manager, activator.Parts{
 			Registerer:    metrics.Registry,
@@ -113,6 +114,12 @@ func setUpEventing(ctx context.Context, manager ctrl.Manager, conn *broker.Conn,
 			return err
 		}
 		if err := wake.Setup(manager, conn, metrics.Registry); err != nil {
+			return err
+		}
+	}
+	if o.standIns.Enabled() {
+		parts := standin.Parts{Registerer: metrics.Registry, Announcements: conn, Settings: live.functions.Current}
+		if err := standin.Setup(manager, parts, o.standIns); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
+	"github.com/rouse-run/rouse/controller/standin"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/dialguard"
@@ -45,6 +46,7 @@ type options struct {
 	broker       broker.Options
 	manager      kube.ManagerOptions
 	settings     settingswatch.Options
+	standIns     standin.Options
 }
 
 func defaultOptions() *options {
@@ -88,7 +90,8 @@ func (o *options) Flags(fs *flags.Set) {
 		_, err := o.guard()
 		return err
 	})
-	ofFunctions.Add(&o.function, &o.registry, &o.git, &o.images)
+	ofFunctions.Add(&o.function, &o.registry, &o.git, &o.images, &o.standIns)
+	fs.Require(!o.standIns.Enabled() || o.runs(functions) && o.runs(activators), "--stand-ins-per-namespace needs --controllers with %s and %s", functions, activators)
 	fs.When(o.runs(activators, subscriptions)).Add(&o.subscription, &o.broker)
 }
 

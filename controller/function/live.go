@@ -71,6 +71,9 @@ func (l *Live) complete(options Options) {
 	l.compute()
 }
 
+// Current returns the settings that Functions are made with now.
+func (l *Live) Current() *resources.Settings { return l.load().Settings }
+
 func (l *Live) load() *liveState { return l.state.Load() }
 
 func (l *Live) compute() {

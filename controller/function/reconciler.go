@@ -393,11 +393,12 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 		return fmt.Errorf("list pods: %w", err)
 	}
 	for i := range pods.Items {
-		if pods.Items[i].Labels[v1alpha2.LabelResource] == v1alpha2.ResourceJob {
+		switch labels := pods.Items[i].Labels; {
+		case labels[v1alpha2.LabelResource] == v1alpha2.ResourceJob:
 			s.buildPods = append(s.buildPods, pods.Items[i])
-			continue
+		case labels[v1alpha2.LabelStandIn] == "": // a stand-in says nothing about the Function's own pods
+			s.pods = append(s.pods, pods.Items[i])
 		}
-		s.pods = append(s.pods, pods.Items[i])
 	}
 	if err := r.findMissingSecrets(ctx, s); err != nil {
 		return err

@@ -284,7 +284,7 @@ func CacheObjects() map[client.Object]cache.ByObject {
 		crd():                                    {Field: fields.OneTermEqualSelector("metadata.name", scaledObjectCRD)},
 		metadataOf(kindConfigMap):                {Transform: withoutContent},
 		metadataOf(kindSecret):                   {Transform: withoutContent},
-		metadataOf(kindNamespace):                {Transform: withoutContent},
+		metadataOf(kindNamespace):                {Transform: onlyStandIns},
 	}
 }
 
@@ -362,6 +362,21 @@ func withoutMeasures(object any) (any, error) {
 	}
 	hpa.ManagedFields, hpa.Annotations, hpa.Spec.Metrics, hpa.Spec.Behavior = nil, nil, nil, nil
 	return hpa, nil
+}
+
+// onlyStandIns keeps of a Namespace how many stand-ins it has.
+func onlyStandIns(object any) (any, error) {
+	typed, ok := object.(client.Object)
+	if !ok {
+		return object, nil
+	}
+	wanted, has := typed.GetAnnotations()[v1alpha2.AnnotationStandIns]
+	typed.SetAnnotations(nil)
+	typed.SetManagedFields(nil)
+	if has {
+		typed.SetAnnotations(map[string]string{v1alpha2.AnnotationStandIns: wanted})
+	}
+	return object, nil
 }
 
 // withoutContent drops what a metadata cache does not need. An annotation of kubectl contains the values of a Secret.

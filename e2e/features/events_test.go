@@ -440,3 +440,46 @@ module.exports = { main: async (event) => {
 	_, err := cluster.AwaitLedger(t.Context(), namespace, keys, 2*time.Minute)
 	require.NoError(t, err)
 }
+
+// A stand-in takes what the first events need until the Function's own pod is ready, also where it is killed meanwhile.
+func TestAStandInServesAWakingFunctionAndNothingIsLostWhenItIsKilled(t *testing.T) {
+	cluster, namespace := connect(t)
+	ctx := t.Context()
+	require.NoError(t, cluster.StartLedger(ctx, namespace))
+	slow := framework.ReportingHandler("await new Promise(r => setTimeout(r, 200))")
+	sleeper(t, cluster, namespace, "stand.in.v1", framework.Function{Name: "quick", Max: 1, Source: slow, Spec: framework.WithinStandIns()})
+	require.NoError(t, cluster.AskForStandIns(ctx, namespace, "nodejs22=1"))
+	for _, kill := range []bool{false, true} {
+		_, err := cluster.AwaitStandIns(ctx, namespace, 1)
+		require.NoError(t, err)
+		watching, cancel := context.WithCancel(ctx)
+		served, err := cluster.RecordServingStandIns(watching, namespace, func(pod *corev1.Pod) {
+			if kill {
+				_ = cluster.Delete(ctx, pod, client.GracePeriodSeconds(0))
+			}
+		})
+		require.NoError(t, err)
+		keys := publishMany(t, cluster, "stand.in.v1", "stand", 20)
+		_, err = cluster.AwaitLedger(ctx, namespace, keys, 2*time.Minute)
+		require.NoError(t, err)
+		require.Len(t, served.Names(), 1, "a stand-in serves")
+		requireConserved(t, cluster, namespace, "quick", keys)
+		cancel()
+		require.NoError(t, cluster.AwaitReplicas(ctx, namespace, "quick", 0, asleep))
+	}
+}
+
+func TestAStandInTakesAFunctionFromItsControllerOnly(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	require.NoError(t, cluster.AskForStandIns(t.Context(), namespace, "python312=1"))
+	waiting, err := cluster.AwaitStandIns(t.Context(), namespace, 1)
+	require.NoError(t, err)
+	caller, err := cluster.StartCaller(t.Context(), namespace)
+	require.NoError(t, err)
+	stranger := answerTo(t, caller, framework.Call{
+		URL: "http://" + waiting[0].Status.PodIP + ":8080/.well-known/rouse/stand-in", Method: http.MethodPost,
+		Body: `{"key": "guessed", "environment": {"FUNC_NAME": "mine"}}`,
+	})
+	require.Equal(t, http.StatusForbidden, stranger.Status)
+}

@@ -23,6 +23,8 @@ type Language struct {
 	FunctionDir string
 	// Environment lists the variables of every pod of the language, before the user's.
 	Environment []Variable
+	// StartVariables lists the prefixes of the variables that have an effect only when a process starts with them.
+	StartVariables []string
 	// BuildEnvironment lists the variables of builds, NAME=value.
 	BuildEnvironment []string
 	// BuildHome holds the files in HOME of builds, by relative path.

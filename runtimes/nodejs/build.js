@@ -12,7 +12,7 @@ const { plugins } = require('./bundling.js');
 const { copyPackages } = require('./packages.js');
 
 // The parts that server.js can load later.
-const PARTS = ['opentelemetry', 'requestlog', 'scrape'].map((name) => `parts/${name}.js`);
+const PARTS = ['opentelemetry', 'requestlog', 'scrape', 'standin'].map((name) => `parts/${name}.js`);
 
 async function build(outDir) {
   fs.mkdirSync(path.join(outDir, 'node_modules'), { recursive: true });

@@ -25,8 +25,9 @@ func Language() *language.Language {
 		Runtimes: []language.Runtime{
 			{Name: "nodejs20", Deprecated: true, NoFIPS: true}, {Name: "nodejs22"}, {Name: "nodejs24"}, {Name: "nodejs26", Modern: true},
 		},
-		FunctionDir: "/usr/src/app/function",
-		Handler:     "handler.js", OtherHandlers: otherHandlers, Check: check,
+		FunctionDir:    "/usr/src/app/function",
+		StartVariables: []string{"NODE_", "UV_"},
+		Handler:        "handler.js", OtherHandlers: otherHandlers, Check: check,
 		Packages: language.PackageManager{
 			Program: "npm", Manifest: "package.json", Dir: packagesDir, Settings: ".npmrc",
 			Locks:    []string{"package-lock.json", "npm-shrinkwrap.json", ".npmrc"},

@@ -42,13 +42,26 @@ function loadBundle(name) {
 }
 
 const { create } = loadBundle('main') ?? require('./lib/main.js');
-const server = create((name) => loadBundle(name) ?? require(`./lib/parts/${name}.js`));
+const loadPart = (name) => loadBundle(name) ?? require(`./lib/parts/${name}.js`);
 
+let server;
+
+// start resolves with the Function's HTTP server just before it listens. release is called before that.
 // A bundle runs as a separate script, where import() is not available.
-const start = (appDir) => server.start(appDir, (url) => import(url));
+function start(appDir, release) {
+  server = create(loadPart);
+  return server.start(appDir, (url) => import(url), release);
+}
 
-module.exports = { sdk: server.sdk, start, scripts };
+module.exports = {
+  get sdk() {
+    return server.sdk;
+  },
+  start,
+  scripts,
+};
 
 if (require.main === module) {
-  start(__dirname);
+  if (process.env.FUNC_STAND_IN) loadPart('standin').wait(process.env, (release) => start(__dirname, release));
+  else start(__dirname);
 }

@@ -28,8 +28,9 @@ const (
 func Language() *language.Language {
 	return &language.Language{
 		Name: "python", Folder: "python", Title: "Python", Default: "python312",
-		Runtimes:    []language.Runtime{{Name: "python312", NoFIPS: true}, {Name: "python314", Modern: true}},
-		FunctionDir: functionDir,
+		Runtimes:       []language.Runtime{{Name: "python312", NoFIPS: true}, {Name: "python314", Modern: true}},
+		FunctionDir:    functionDir,
+		StartVariables: []string{"PYTHON"},
 		Environment: []language.Variable{
 			{Name: "PYTHONUNBUFFERED", Value: "TRUE"}, {Name: "MOD_NAME", Value: "handler"}, {Name: "FUNC_HANDLER", Value: "main"},
 		},

@@ -21,6 +21,20 @@ const (
 	ResourceJob = "job"
 )
 
+// Stand-ins: pods without a Function that serve one while its own pod starts.
+const (
+	// AnnotationStandIns, on a Namespace, lists how many stand-ins of each runtime wait there: nodejs22=2,python312=1.
+	AnnotationStandIns = "rouse.run/stand-ins"
+	// LabelStandIn, on a pod, is StandInWaits or StandInServes.
+	LabelStandIn = "rouse.run/stand-in"
+	// LabelStandInRuntime, on a stand-in, is its runtime.
+	LabelStandInRuntime = "rouse.run/runtime"
+	// StandInWaits is the value of LabelStandIn of a pod without a Function.
+	StandInWaits = "waits"
+	// StandInServes is the value of LabelStandIn of a pod that serves the Function that its other labels name.
+	StandInServes = "serves"
+)
+
 // Annotations that users set on a Function.
 const (
 	// AnnotationRollbackTo serves an earlier version without a build: a previous value of status.version, or

@@ -10,6 +10,15 @@
 {{- with include "rouse.functionNetworkPolicy" . }}
 - {{ printf "--function-network-policy=%s" . | quote }}
 {{- end }}
+{{- with include "rouse.standIns" . }}
+- --stand-ins-per-namespace={{ . }}
+- --stand-ins-priority-class={{ include "rouse.fullname" $ }}-stand-ins
+{{- end }}
+{{- end -}}
+
+{{/* How many stand-ins a namespace may have; empty: none. */}}
+{{- define "rouse.standIns" -}}
+{{- with ((.Values.functions | default dict).standIns | default dict).perNamespace }}{{ int . }}{{ end -}}
 {{- end -}}
 
 {{/* "true" when an operator installs the Function controller as a Serverless specifies. */}}
@@ -150,8 +159,12 @@ podSelector:
   "address" (printf "http://%s/publish" (include "rouse.publisherHost" .))
   "to" (list (include "rouse.releasePods" (dict "root" . "components" (list "eventbridge")) | fromYaml))
   "ports" (list 8080) -}}
+{{- $callers := list "eventbridge" "gateway" "scaler" -}}
+{{- if include "rouse.standIns" . -}}
+{{- $callers = append $callers "controller" -}}
+{{- end -}}
 {{- dict
-  "callers" (list (include "rouse.releasePods" (dict "root" . "components" (list "eventbridge" "gateway" "scaler")) | fromYaml))
+  "callers" (list (include "rouse.releasePods" (dict "root" . "components" $callers) | fromYaml))
   "from" ($policies.from | default list)
   "publisher" $publisher
   "dnsTo" ($policies.dnsTo | default list)

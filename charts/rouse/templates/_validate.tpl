@@ -36,6 +36,9 @@
 {{- include "rouse.validateStoredVersions" . -}}
 {{- include "rouse.validateKeptCRDs" . -}}
 {{- include "rouse.validateOperator" . -}}
+{{- if and (include "rouse.standIns" .) (eq (include "rouse.operated" .) "true") -}}
+{{- fail "functions.standIns.perNamespace is set while operator.enabled is true: stand-ins need the Function controller of the chart" -}}
+{{- end -}}
 {{- with .Values.scaler.tls -}}
 {{- if ne (empty .secret) (empty .kedaSecret) -}}
 {{- fail "scaler.tls: secret and kedaSecret belong together, set both or, for certificates that the chart makes, none" -}}

@@ -97,11 +97,14 @@ func (i Images) Values() (string, error) {
 		"apiRules": map[string]any{"enabled": true, "domains": map[string]any{namespace + "/entrance": "rouse.test"}},
 		// All tests run with NetworkPolicies for Functions, though the network of a single node does not enforce them.
 		// With several nodes the policies allow calls within namespaces, as tests make.
-		"functions": map[string]any{"networkPolicies": map[string]any{
-			"enabled": true,
-			"from":    from,
-			"egress":  egress,
-		}},
+		"functions": map[string]any{
+			"networkPolicies": map[string]any{
+				"enabled": true,
+				"from":    from,
+				"egress":  egress,
+			},
+			"standIns": map[string]any{"perNamespace": standIns},
+		},
 	}
 	if i.NATSURL != "" {
 		values["nats"] = map[string]any{"enabled": false, "external": map[string]any{"url": i.NATSURL}}
@@ -110,6 +113,9 @@ func (i Images) Values() (string, error) {
 	text, err := yaml.Marshal(values)
 	return string(text), err
 }
+
+// standIns is how many a namespace may have. Only those that ask for them have any.
+const standIns = 5
 
 // gateways returns the rule by which Functions may wake others.
 func gateways() map[string]any {

@@ -47,13 +47,14 @@ class Server {
     this.sdk = createSdk(config, this.#publisher, this.#tracing);
   }
 
-  // start resolves with the HTTP server just before it listens.
-  async start(appDir, importModule) {
+  // start resolves with the HTTP server just before it listens. release frees the port where another server has it.
+  async start(appDir, importModule, release = () => {}) {
     const drain = new Drain(['SIGTERM', 'SIGINT']);
     const main = await this.#loadHandler(appDir, importModule, drain);
     this.#tracing.join();
     // A stray error in a handler's callback must not end the requests of others.
     process.on('uncaughtException', (error) => console.error('Caught exception:', error));
+    release();
     return this.#listen(main, drain);
   }
 

@@ -30,6 +30,7 @@ class Config:
         # is reserved, so a Function cannot set it by accident.
         new = env.get if self.modern else _nothing
         self.ready = _descriptor(env)
+        self.ready_text = None
         self.host = "127.0.0.1" if self.ready is not None else new("SERVER_HOST") or "0.0.0.0"
         self.port = 0 if self.ready is not None else _port(new("SERVER_PORT") or env.get("FUNC_PORT"))
         self.threads = int(_positive(env.get("SERVER_NUMTHREADS" if self.modern else "CHERRYPY_NUMTHREADS"), 50))

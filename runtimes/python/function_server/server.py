@@ -14,7 +14,7 @@ DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def main():
     """Run until a signal ends the server; return the exit code of the process."""
-    config = Config(os.environ)
+    config = _configure()
     try:
         bound = _bind(config)
     except OSError as error:
@@ -23,6 +23,17 @@ def main():
     shared = board.Board(2 * config.processes + 1)
     supervisor = Supervisor(config, shared, lambda slot, first: _work(config, bound, shared, slot, first))
     sys.exit(supervisor.run())
+
+
+def _configure():
+    if not os.environ.get("FUNC_STAND_IN"):
+        return Config(os.environ)
+    from . import standin
+
+    descriptor = standin.wait(os.environ)
+    config = Config(os.environ)
+    config.ready, config.ready_text = descriptor, standin.READY
+    return config
 
 
 def _bind(config):
@@ -49,7 +60,7 @@ def _work(config, bound, shared, slot, first):
     stop.attach(server.pull_trigger)
     if first:
         print(f"listening on {config.host}:{server.effective_port}", flush=True)
-        if config.ready is not None and not _write_port(config, server.effective_port):
+        if config.ready is not None and not _write_ready(config, server.effective_port):
             return 1
     slot.tell(board.SERVING)
     server.serve(lambda: stop.begun)
@@ -57,12 +68,13 @@ def _work(config, bound, shared, slot, first):
     return 0
 
 
-def _write_port(config, port):
-    """Write the port to the process that started the server; when that fails, the start fails."""
+def _write_ready(config, port):
+    """Write to the process that waits for the server, by default the port; when that fails, the start fails."""
     try:
-        os.write(config.ready, f"{port}\n".encode())
+        os.write(config.ready, config.ready_text or f"{port}\n".encode())
         os.close(config.ready)
     except OSError as error:
-        failure.report(f"cannot write to FUNC_READY_FD={config.ready}: {error}", config.termination_log)
+        reader = "the controller" if config.ready_text else f"FUNC_READY_FD={config.ready}"
+        failure.report(f"cannot write to {reader}: {error}", config.termination_log)
         return False
     return True

@@ -53,6 +53,14 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch]
+{{- if include "rouse.standIns" . }}
+- apiGroups: [""]
+  resources: [pods] # stand-ins
+  verbs: [create, patch, delete]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies] # whether they select a Function's pods and stand-ins alike
+  verbs: [list]
+{{- end }}
 - apiGroups: [""]
   resources: [events] # the reason why a build has no pod
   verbs: [list]
