@@ -212,7 +212,7 @@ soak-http: cluster ## Put a Function to sleep and wake it a hundred times under 
 
 ##@ Measure it
 .PHONY: bench-wake
-bench-wake: cluster ## 20 wakes in Node.js, Python and Go beside 20 bare scale-ups of the same pod, on the local cluster, stage by stage (LANGUAGES, ROUNDS)
+bench-wake: cluster ## 20 wakes in Node.js, Python and Go, and with stand-ins, beside 20 bare scale-ups of the same pod, on the local cluster, stage by stage (LANGUAGES, ROUNDS)
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster wake $(if $(LANGUAGES),-languages $(LANGUAGES)) $(if $(ROUNDS),-rounds $(ROUNDS))
 
 .PHONY: bench-burst

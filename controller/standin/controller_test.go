@@ -36,6 +36,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
@@ -103,6 +104,7 @@ type fixture struct {
 	controller    *Controller
 	loads         chan loaded
 	answer        http.HandlerFunc
+	places        *fair.Pool // nil: the controller's own
 }
 
 func start(t *testing.T, changes ...func(*fixture)) *fixture {
@@ -154,6 +156,9 @@ func (f *fixture) run(environment *envtest.Environment, port int) {
 		Registerer: f.metrics, Announcements: f.announcements, Settings: func() *resources.Settings { return f.settings },
 	}, Options{PerNamespace: 3}, port)
 	require.NoError(f.t, err)
+	if f.places != nil {
+		f.controller.places = f.places
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -323,7 +328,7 @@ func TestAStandInServesAWakingFunctionUntilItsOwnPodIsReady(t *testing.T) {
 	f.ready(own)
 	f.await(v1alpha2.StandInServes, 0)
 	f.await(v1alpha2.StandInWaits, 1)
-	require.Equal(t, 1, f.handovers(resultServed))
+	require.Eventually(t, func() bool { return f.handovers(resultServed) == 1 }, timeout, tick)
 }
 
 func TestAWakeIsHandedOverOnce(t *testing.T) {
@@ -336,7 +341,7 @@ func TestAWakeIsHandedOverOnce(t *testing.T) {
 	for range 3 {
 		f.announcements.made <- client.ObjectKeyFromObject(fn)
 	}
-	require.Equal(t, 1, f.handovers(resultServed))
+	require.Eventually(t, func() bool { return f.handovers(resultServed) == 1 }, timeout, tick)
 	require.Zero(t, f.handovers(resultNone))
 }
 
@@ -362,6 +367,21 @@ func TestAStandInThatDoesNotLoadTheHandlerIsReplaced(t *testing.T) {
 			require.Empty(t, f.standIns(v1alpha2.StandInServes))
 		})
 	}
+}
+
+func TestANamespaceHasNoMoreHandOversUnderWayThanItLeavesFree(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(f *fixture) {
+		f.answer = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+		f.places = fair.NewPool(fair.Limits{Total: 2})
+	})
+	second := f.function("second")
+	f.wake(f.function("first"))
+	<-f.loads
+	f.announcements.made <- client.ObjectKeyFromObject(second)
+	f.announcements.made <- client.ObjectKey{Namespace: "elsewhere", Name: "forged"} // when it is read the one before is done
+	require.Equal(t, 1, f.handovers(resultBusy))
+	require.True(t, f.places.TryAcquire("another-namespace", 1))
 }
 
 func TestAFunctionThatStandInsCannotServeIsToldWhy(t *testing.T) {

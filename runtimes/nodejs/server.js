@@ -41,7 +41,7 @@ function loadBundle(name) {
   return mod.exports;
 }
 
-const { create } = loadBundle('main') ?? require('./lib/main.js');
+const { create, createPlain } = loadBundle('main') ?? require('./lib/main.js');
 const loadPart = (name) => loadBundle(name) ?? require(`./lib/parts/${name}.js`);
 
 let server;
@@ -62,6 +62,9 @@ module.exports = {
 };
 
 if (require.main === module) {
-  if (process.env.FUNC_STAND_IN) loadPart('standin').wait(process.env, (release) => start(__dirname, release));
-  else start(__dirname);
+  if (process.env.FUNC_STAND_IN) {
+    loadPart('standin').wait(process.env, createPlain, (release) => start(__dirname, release));
+  } else {
+    start(__dirname);
+  }
 }

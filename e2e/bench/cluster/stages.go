@@ -28,6 +28,9 @@ func watchStart(ctx context.Context, cluster *framework.Cluster, namespace strin
 	var s start
 	known := make(chan struct{})
 	err = cluster.RecordPods(ctx, namespace, labels, func(pod *corev1.Pod) {
+		if pod.Labels[framework.StandInLabel] != "" {
+			return // it was there before
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		now := time.Now()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -9,18 +10,25 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
 // language is a runtime whose wakes are measured.
-type language struct{ name, runtime, source string }
+type language struct {
+	name, runtime, source string
+	// standIn is true where a stand-in waits before each wake.
+	standIn bool
+}
 
 var languages = []language{
-	{"node", nodeRuntime, framework.ReportingHandler("")},
-	{"python", "python314", framework.ReportingHandlerInPython},
-	{"go", "go126", framework.ReportingHandlerInGo},
+	{"node", nodeRuntime, framework.ReportingHandler(""), false},
+	{"python", "python314", framework.ReportingHandlerInPython, false},
+	{"go", "go126", framework.ReportingHandlerInGo, false},
+	{"standin", nodeRuntime, framework.ReportingHandler(""), true},
+	{"standin_python", "python314", framework.ReportingHandlerInPython, true},
 }
 
 // benchWake measures how long a sleeping Function takes from a publish to the first byte at its handler, beside a bare scale of the same
@@ -28,7 +36,7 @@ var languages = []language{
 func benchWake(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("wake", flag.ExitOnError)
 	rounds := flags.Int("rounds", 20, "how many wakes of each runtime, and as many bare scale-ups")
-	names := flags.String("languages", "node,python,go", "languages to measure")
+	names := flags.String("languages", "node,python,go,standin,standin_python", "languages to measure, and languages with a stand-in")
 	_ = flags.Parse(args)
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
@@ -40,7 +48,7 @@ func benchWake(ctx context.Context, args []string) error {
 	for name := range strings.SplitSeq(*names, ",") {
 		i := slices.IndexFunc(languages, func(l language) bool { return l.name == name })
 		if i < 0 {
-			return fmt.Errorf("-languages %q: %q is unknown, use node, python or go", *names, name)
+			return fmt.Errorf("-languages %q: %q is unknown, use node, python, go, standin or standin_python", *names, name)
 		}
 		wakes, bares, err := wakesOf(ctx, cluster, languages[i], *rounds)
 		if err != nil {
@@ -112,6 +120,12 @@ func (b *wakeBench) prepare(ctx context.Context) error {
 		Name: wokenName, Runtime: b.language.runtime, Source: b.language.source, Asleep: true, Max: 1,
 		Annotations: map[string]string{"rouse.run/polling-interval": "1", "rouse.run/cooldown-period": "1"},
 	}
+	if b.language.standIn {
+		woken.Spec = framework.WithinStandIns()
+		if err := b.cluster.AskForStandIns(ctx, b.namespace, b.language.runtime+"=1"); err != nil {
+			return err
+		}
+	}
 	subscription := framework.Subscription{Name: wokenName, Namespace: b.namespace, Type: wakeType, Sink: wokenName}
 	if err := b.cluster.ApplyYAML(ctx, b.namespace, woken.YAML()+"---\n"+subscription.YAML()); err != nil {
 		return err
@@ -145,6 +159,10 @@ func (b *wakeBench) wake(ctx context.Context, key string) (stages, error) {
 	if err != nil {
 		return stages{}, err
 	}
+	served, err := b.awaitStandIn(watching)
+	if err != nil {
+		return stages{}, err
+	}
 	published := time.Now()
 	err = b.cluster.Publish(ctx, framework.Event{ID: key, Type: wakeType, Data: map[string]string{"key": key}})
 	if err != nil {
@@ -159,10 +177,23 @@ func (b *wakeBench) wake(ctx context.Context, key string) (stages, error) {
 	case <-ctx.Done():
 		return stages{}, ctx.Err()
 	}
+	if b.language.standIn && len(served.Names()) == 0 {
+		return stages{}, errors.New("no stand-in served in the wake of " + key)
+	}
 	s := seen().since(published)
 	s.answered = time.UnixMicro(int64(entries[key].At * 1000)).Sub(published)
 	if s.wanted, err = wantedSince(b.replicas, published); err != nil {
 		return stages{}, err
 	}
 	return s, b.awaitNoPods(ctx, labels)
+}
+
+// awaitStandIn waits until a stand-in waits, where one does, and records whether it serves.
+func (b *wakeBench) awaitStandIn(ctx context.Context) (*framework.ServingStandIns, error) {
+	if b.language.standIn {
+		if _, err := b.cluster.AwaitStandIns(ctx, b.namespace, 1); err != nil {
+			return nil, err
+		}
+	}
+	return b.cluster.RecordServingStandIns(ctx, b.namespace, func(*corev1.Pod) {})
 }

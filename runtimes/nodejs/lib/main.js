@@ -5,6 +5,7 @@ const fs = require('node:fs');
 const http = require('node:http');
 const path = require('node:path');
 const { fromEnv } = require('./config.js');
+const current = require('./current.js');
 const { Dispatcher } = require('./dispatch.js');
 const { Drain } = require('./drain.js');
 const { describe, report } = require('./failure.js');
@@ -117,4 +118,13 @@ class Server {
 // create returns the server for this process. loadPart(name) loads a file of parts/, which a start may not need.
 const create = (loadPart) => new Server(fromEnv(process.env), loadPart);
 
-module.exports = { create };
+// createPlain returns an HTTP server that calls main for each request, without traces, logs and a publisher.
+function createPlain(main) {
+  const config = fromEnv(process.env);
+  const tracing = { begin: () => undefined, run: ({ req }, handle) => current.run(req, handle) };
+  const invoke = config.modern ? modern.createInvoke((req, res) => res.end(main())) : legacy.createInvoke(main, config, { tracing });
+  const dispatcher = new Dispatcher({ invoke, config, tracing, metrics: new Metrics('') });
+  return http.createServer(dispatcher.messages, dispatcher.listener);
+}
+
+module.exports = { create, createPlain };
