@@ -24,10 +24,13 @@ import (
 // adminPort is the port of the bridges' admin API.
 const adminPort = 9091
 
+// TenantAccount is the ServiceAccount of a tenant.
+const TenantAccount = "tenant"
+
 // Tenant creates a user of a namespace as a ServiceAccount, with one of Kubernetes' roles there, and returns a token.
 // Without audiences the token is for the API server.
 func (c *Cluster) Tenant(ctx context.Context, namespace, role string, audiences ...string) (token string, err error) {
-	const name = "tenant"
+	const name = TenantAccount
 	manifest := fmt.Sprintf(`{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": %q}}
 ---
 {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "%[1]s-%[2]s"},
