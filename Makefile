@@ -194,6 +194,11 @@ e2e-serverless: cluster ## A Serverless that installs, changes, repairs and remo
 e2e-nodes: ## On three nodes: NetworkPolicies, and events and wakes while a node is cut off and one is drained, on a local cluster of its own (a quarter of an hour)
 	@e2e/nodes/run.sh
 
+.PHONY: e2e-dashboards
+e2e-dashboards: cluster ## Every query of the Grafana dashboards by Prometheus' own engine, over scrapes of all processes on the local cluster
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/insight -out bin/scrapes
+	@$(GO) run -C e2e/insight/panels . "$(CURDIR)/bin/scrapes" "$(CURDIR)/charts/rouse/files/dashboards"
+
 .PHONY: e2e-release
 e2e-release: cluster ## Make a release, push it to the local cluster's registry, install it from there alone and play the order chain
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 40m -v ./e2e/release

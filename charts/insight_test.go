@@ -21,8 +21,10 @@ import (
 	"github.com/rouse-run/rouse/controller/activator"
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function"
+	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
+	"github.com/rouse-run/rouse/controller/standin"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/controller/wake"
 	"github.com/rouse-run/rouse/eventbridge"
@@ -126,6 +128,8 @@ func registerControllers(t *testing.T, conn *broker.Conn, registry *prometheus.R
 	}, options))
 	images.New(images.Deps{Registry: registries, Builds: builds, Registerer: registry}, images.DefaultOptions())
 	require.NoError(t, wake.Setup(manager, conn, registry))
+	standInSettings := func() *resources.Settings { return &resources.Settings{} }
+	require.NoError(t, standin.Setup(manager, standin.Parts{Registerer: registry, Announcements: conn, Settings: standInSettings}, standin.Options{PerNamespace: 1}))
 	require.NoError(t, activator.Setup(t.Context(), manager, activator.Parts{Registerer: registry, Announcements: conn}, activator.Options{
 		GatewayService: types.NamespacedName{Namespace: namespace, Name: "rouse-gateway"},
 	}))
