@@ -9,10 +9,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,6 +99,7 @@ type Reconciler struct {
 	live      client.Reader
 	client    client.Client
 	clock     clock.PassiveClock
+	recorder  events.EventRecorder
 	set       *prometheus.CounterVec
 
 	mu    sync.Mutex
@@ -106,6 +109,7 @@ type Reconciler struct {
 func newReconciler(mgr ctrl.Manager, registerer prometheus.Registerer) *Reconciler {
 	r := &Reconciler{
 		functions: mgr.GetClient(), live: mgr.GetAPIReader(), client: mgr.GetClient(), clock: clock.RealClock{},
+		recorder: mgr.GetEventRecorder("wake-controller"),
 		set: promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
 			Name: "rouse_controller_wakes_total", Help: wakesHelp,
 		}, []string{"reason"}),
@@ -196,6 +200,11 @@ func (r *Reconciler) write(ctx context.Context, deployment *appsv1.Deployment, f
 	reason := reasonBacklog
 	if from == 0 {
 		reason = reasonKEDALate
+		about := &v1alpha2.Function{ObjectMeta: metav1.ObjectMeta{
+			Namespace: deployment.Namespace, Name: deployment.Name, UID: metav1.GetControllerOf(deployment).UID,
+		}}
+		r.recorder.Eventf(about, nil, corev1.EventTypeWarning, "KEDALate", "Wake",
+			"KEDA set no replica within %s of the Function's work, so that the controller set %d: look at KEDA's operator", gracePeriod, to)
 	}
 	r.set.WithLabelValues(reason).Inc()
 	ctrl.LoggerFrom(ctx).Info("replicas set for a function that wakes", "from", from, "to", to, "reason", reason)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -206,6 +208,13 @@ func TestAFunctionThatKEDADoesNotWakeIsWoken(t *testing.T) {
 	w.announce(function, 1, func() bool { return w.replicas("pricing") == 1 })
 	require.GreaterOrEqual(t, time.Since(began), gracePeriod)
 	w.requireCounts(0, 1)
+	require.Eventually(t, func() bool {
+		events := &eventsv1.EventList{}
+		require.NoError(t, w.List(t.Context(), events, client.InNamespace(w.namespace)))
+		return slices.ContainsFunc(events.Items, func(event eventsv1.Event) bool {
+			return event.Reason == "KEDALate" && event.Regarding.Kind == "Function" && event.Regarding.Name == "pricing"
+		})
+	}, timeout, tick)
 }
 
 func TestOnlyFunctionsThatKEDAScalesAreWoken(t *testing.T) {
