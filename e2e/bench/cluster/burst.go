@@ -50,6 +50,9 @@ func benchBurst(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := b.away(ctx); err != nil {
+		return err
+	}
 	last := func(times []time.Duration) int64 { return framework.Percentile(times, 100).Milliseconds() }
 	fmt.Printf("burst functions=%d p50_ms=%d p95_ms=%d last_ms=%d raised_last_ms=%d bare_last_ms=%d lost=%d\n", b.count,
 		framework.Percentile(shipped, 50).Milliseconds(), framework.Percentile(shipped, 95).Milliseconds(),
@@ -63,7 +66,13 @@ type burstBench struct {
 	count     int
 }
 
-func sleeperName(i int) string { return fmt.Sprintf("sleeper-%d", i) }
+const (
+	sleeperPrefix = "sleeper-"
+	kedaNamespace = "keda"
+	kedaOperator  = "keda-operator"
+)
+
+func sleeperName(i int) string { return fmt.Sprintf("%s%d", sleeperPrefix, i) }
 
 func (b *burstBench) prepare(ctx context.Context) error {
 	if err := b.cluster.StartLedger(ctx, b.namespace); err != nil {
@@ -135,16 +144,9 @@ func (b *burstBench) wake(ctx context.Context, round string) ([]time.Duration, e
 	if err := b.awaitAsleep(ctx); err != nil {
 		return nil, err
 	}
-	keys := make([]string, b.count)
-	var publishing errgroup.Group
 	began := time.Now()
-	for i := range keys {
-		keys[i] = fmt.Sprintf("%s-%d", round, i)
-		publishing.Go(func() error {
-			return b.cluster.Publish(ctx, framework.Event{ID: keys[i], Type: burstType(i), Data: map[string]string{"key": keys[i]}})
-		})
-	}
-	if err := publishing.Wait(); err != nil {
+	keys, err := b.publish(ctx, round, 0, b.count)
+	if err != nil {
 		return nil, err
 	}
 	entries, missing := b.cluster.AwaitLedger(ctx, b.namespace, keys, 5*time.Minute)
@@ -160,6 +162,98 @@ func (b *burstBench) wake(ctx context.Context, round string) ([]time.Duration, e
 	fmt.Printf("%-13s %d events: p50 %5d ms, the last %5d ms\n", round, len(times),
 		framework.Percentile(times, 50).Milliseconds(), framework.Percentile(times, 100).Milliseconds())
 	return times, nil
+}
+
+// publish publishes an event for each of some Functions at the same moment, and returns their keys.
+func (b *burstBench) publish(ctx context.Context, round string, from, to int) ([]string, error) {
+	keys := make([]string, to-from)
+	var publishing errgroup.Group
+	for i := from; i < to; i++ {
+		key := fmt.Sprintf("%s-%s-%d", b.namespace, round, i)
+		keys[i-from] = key
+		publishing.Go(func() error {
+			return b.cluster.Publish(ctx, framework.Event{ID: key, Type: burstType(i), Data: map[string]string{"key": key}})
+		})
+	}
+	return keys, publishing.Wait()
+}
+
+// away stops KEDA's operator in the middle of a burst, and prints how the Functions woke whose events came then. Two pods of
+// a Function are one too many.
+func (b *burstBench) away(ctx context.Context) error {
+	if err := b.awaitAsleep(ctx); err != nil {
+		return err
+	}
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pods := podNames{of: map[string]map[string]bool{}}
+	if err := b.cluster.RecordPods(watching, b.namespace, nil, pods.add); err != nil {
+		return err
+	}
+	keys, err := b.publish(ctx, "away", 0, b.count/2)
+	if err != nil {
+		return err
+	}
+	var began time.Time
+	var entries map[string]framework.Entry
+	err = b.cluster.Without(ctx, kedaNamespace, kedaOperator, func() error {
+		began = time.Now()
+		more, err := b.publish(ctx, "away", b.count/2, b.count)
+		if err != nil {
+			return err
+		}
+		keys = append(keys, more...)
+		entries, err = b.cluster.AwaitLedger(ctx, b.namespace, keys, 5*time.Minute)
+		return err
+	})
+	if err == nil {
+		err = b.awaitAsleep(ctx) // KEDA is back
+	}
+	if err != nil {
+		return err
+	}
+	var times []time.Duration
+	lost := 0
+	for i, key := range keys {
+		entry, ok := entries[key]
+		switch {
+		case !ok:
+			lost++
+		case i >= b.count/2:
+			times = append(times, time.UnixMicro(int64(entry.At*1000)).Sub(began))
+		}
+	}
+	fmt.Printf("keda-away: woken=%d p95_ms=%d lost=%d double=%d\n", len(times), framework.Percentile(times, 95).Milliseconds(), lost, pods.doubles())
+	return nil
+}
+
+// podNames are the names of the pods of each Function.
+type podNames struct {
+	mu sync.Mutex
+	of map[string]map[string]bool
+}
+
+func (p *podNames) add(pod *corev1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name := pod.Labels[framework.FunctionLabel]
+	if p.of[name] == nil {
+		p.of[name] = map[string]bool{}
+	}
+	p.of[name][pod.Name] = true
+}
+
+// doubles counts the sleepers that had more than one pod.
+func (p *podNames) doubles() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for name, pods := range p.of {
+		if strings.HasPrefix(name, sleeperPrefix) && len(pods) > 1 {
+			n++
+		}
+	}
+	return n
 }
 
 // bare scales all twins at the same moment, and returns how long each took until its port took a connection.
@@ -226,7 +320,7 @@ func (b *burstBench) awaitAsleep(ctx context.Context) error {
 // setKEDALimits sets the flags that limit the API calls of KEDA's operator, none for its defaults, and returns those it had.
 func (b *burstBench) setKEDALimits(ctx context.Context, limits []string) (before []string, err error) {
 	operator := &appsv1.Deployment{}
-	key := types.NamespacedName{Namespace: "keda", Name: "keda-operator"}
+	key := types.NamespacedName{Namespace: kedaNamespace, Name: kedaOperator}
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		if err := b.cluster.Get(ctx, key, operator); err != nil {
 			return err
