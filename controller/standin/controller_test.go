@@ -23,8 +23,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -46,7 +48,7 @@ const (
 	tick    = 20 * time.Millisecond
 )
 
-var cluster = envtest.New()
+var cluster = envtest.New(envtest.WithKEDA())
 
 func TestMain(m *testing.M) {
 	ctrllog.SetLogger(logr.Discard())
@@ -231,7 +233,22 @@ func (f *fixture) function(name string, changes ...func(*v1alpha2.Function)) *v1
 	})
 	require.NoError(f.t, err)
 	require.NoError(f.t, f.Apply(f.t.Context(), config, client.FieldOwner("test")))
+	require.NoError(f.t, f.Create(f.t.Context(), f.scaledObject(name, nil)))
 	return fn
+}
+
+func (f *fixture) scaledObject(name string, annotations map[string]string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+		"spec": map[string]any{
+			"scaleTargetRef": map[string]any{"name": name},
+			"triggers":       []any{map[string]any{"type": "external-push", "metadata": map[string]any{"scalerAddress": "scaler:9090"}}},
+		},
+	}}
+	object.SetNamespace(f.namespace)
+	object.SetName(name)
+	object.SetAnnotations(annotations)
+	return object
 }
 
 // ownPod creates a pod of the Function.
@@ -402,10 +419,12 @@ func TestAFunctionThatStandInsCannotServeIsToldWhy(t *testing.T) {
 	require.Empty(t, f.loads)
 }
 
-func TestAFunctionWithAReadyPodOrOfAnotherOwnerGetsNoStandIn(t *testing.T) {
+func TestAFunctionThatIsAwakeOrPausedOrOfAnotherOwnerGetsNoStandIn(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	awake, foreigner := f.function("awake"), f.function("foreigner")
+	awake, foreigner, paused, unscaled := f.function("awake"), f.function("foreigner"), f.function("paused"), f.function("unscaled")
+	require.NoError(t, f.Patch(t.Context(), f.scaledObject("paused", map[string]string{"autoscaling.keda.sh/paused": "true"}), client.Merge))
+	require.NoError(t, f.Delete(t.Context(), f.scaledObject("unscaled", nil)))
 	deployment := &appsv1.Deployment{}
 	require.NoError(t, f.Get(t.Context(), client.ObjectKeyFromObject(awake), deployment))
 	deployment.Status.Replicas, deployment.Status.ReadyReplicas = 1, 1
@@ -414,9 +433,13 @@ func TestAFunctionWithAReadyPodOrOfAnotherOwnerGetsNoStandIn(t *testing.T) {
 	deployment.OwnerReferences = nil
 	require.NoError(t, f.Update(t.Context(), deployment))
 	last := f.function("last")
+	f.ask("nodejs22=1")
+	pod := f.await(v1alpha2.StandInWaits, 1)[0]
+	f.ready(&pod)
 	f.announcements.made <- client.ObjectKey{Namespace: f.namespace, Name: "forged"}
-	f.announcements.made <- client.ObjectKeyFromObject(awake)
-	f.announcements.made <- client.ObjectKeyFromObject(foreigner)
+	for _, fn := range []*v1alpha2.Function{awake, foreigner, paused, unscaled} {
+		f.announcements.made <- client.ObjectKeyFromObject(fn)
+	}
 	f.wake(last)
 	require.Equal(t, "last", (<-f.loads).Environment["FUNC_NAME"])
 	f.await(v1alpha2.StandInServes, 1)
@@ -443,6 +466,22 @@ func TestStandInsOfAnEarlierProcessAreReplaced(t *testing.T) {
 	require.Eventually(t, func() bool {
 		waiting := f.standIns(v1alpha2.StandInWaits)
 		return len(waiting) == 1 && waiting[0].Name != "earlier"
+	}, timeout, tick)
+}
+
+func TestStandInsHaveANetworkPolicyWhereFunctionsHaveOne(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(f *fixture) {
+		f.settings.Network = &resources.NetworkRules{DNSPorts: []int32{53}, Publisher: resources.Publisher{Ports: []int32{8080}}}
+	})
+	f.ask("nodejs22=1")
+	f.await(v1alpha2.StandInWaits, 1)
+	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: resources.StandInPolicy}}
+	require.NoError(t, f.Get(t.Context(), client.ObjectKeyFromObject(policy), policy), "before the first pod")
+	f.ask("")
+	f.await(v1alpha2.StandInWaits, 0)
+	require.Eventually(t, func() bool {
+		return apierrors.IsNotFound(f.Get(t.Context(), client.ObjectKeyFromObject(policy), policy))
 	}, timeout, tick)
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/controller/wake"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -122,14 +123,8 @@ func (l *listener) wake(ctx context.Context, function types.NamespacedName) {
 
 // handOver returns an empty result where no stand-in is needed.
 func (c *Controller) handOver(ctx context.Context, fn *v1alpha2.Function) (result, pod string, err error) {
-	if serves, err := c.serves(ctx, fn); err != nil || serves {
-		return "", "", nil
-	}
-	deployment := &appsv1.Deployment{}
-	if err := c.live.Get(ctx, client.ObjectKeyFromObject(fn), deployment); err != nil || !metav1.IsControlledBy(deployment, fn) {
-		return "", "", nil // it has no Deployment yet
-	}
-	if deployment.Status.ReadyReplicas > 0 {
+	deployment := c.sleeping(ctx, fn)
+	if deployment == nil {
 		return "", "", nil
 	}
 	environment, err := resources.StandInEnvironment(fn, c.settings(), &deployment.Spec.Template)
@@ -153,6 +148,23 @@ func (c *Controller) handOver(ctx context.Context, fn *v1alpha2.Function) (resul
 		return resultFailed, standIn.Name, errors.Join(err, c.delete(deleting, standIn, 0))
 	}
 	return resultServed, standIn.Name, nil
+}
+
+// sleeping returns the Deployment of a Function that KEDA may wake and that nothing serves; otherwise nil.
+func (c *Controller) sleeping(ctx context.Context, fn *v1alpha2.Function) *appsv1.Deployment {
+	if serves, err := c.serves(ctx, fn); err != nil || serves {
+		return nil
+	}
+	deployment := &appsv1.Deployment{}
+	err := c.live.Get(ctx, client.ObjectKeyFromObject(fn), deployment)
+	if err != nil || !metav1.IsControlledBy(deployment, fn) || deployment.Status.ReadyReplicas > 0 {
+		return nil
+	}
+	exists, paused, err := wake.Paused(ctx, c.live, client.ObjectKeyFromObject(fn))
+	if err != nil || !exists || paused {
+		return nil
+	}
+	return deployment
 }
 
 // checkPolicies returns an error when a NetworkPolicy distinguishes the Function's pods from stand-ins.

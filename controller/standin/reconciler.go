@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -49,6 +50,11 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if err := c.fill(ctx, request.Namespace, wanted, pods.Items); err != nil {
 		return reconcile.Result{}, err
+	}
+	if len(wanted) == 0 && len(pods.Items) > 0 && !serving { // the last ones go
+		if err := c.deletePolicy(ctx, request.Namespace); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	switch {
 	case serving:
@@ -150,6 +156,17 @@ func (c *Controller) applyPolicy(ctx context.Context, namespace string) error {
 	}
 	if err := c.client.Apply(ctx, policy, kube.FieldOwner, client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply the NetworkPolicy of stand-ins: %w", err)
+	}
+	return nil
+}
+
+func (c *Controller) deletePolicy(ctx context.Context, namespace string) error {
+	if c.settings().Network == nil {
+		return nil
+	}
+	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: resources.StandInPolicy}}
+	if err := client.IgnoreNotFound(c.client.Delete(ctx, policy)); err != nil {
+		return fmt.Errorf("delete the NetworkPolicy of stand-ins: %w", err)
 	}
 	return nil
 }

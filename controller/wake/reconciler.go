@@ -177,15 +177,24 @@ func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (state
 	if deployment.Spec.Replicas != nil {
 		found.replicas = int(*deployment.Spec.Replicas)
 	}
+	exists, paused, err := Paused(ctx, r.live, name)
+	if err != nil || !exists {
+		return state{}, nil, err
+	}
+	found.paused = paused
+	return found, deployment, nil
+}
+
+// Paused reports whether a Function has a ScaledObject, and whether someone has paused scaling out by its annotations.
+func Paused(ctx context.Context, reader client.Reader, name types.NamespacedName) (exists, paused bool, err error) {
 	scaled := &metav1.PartialObjectMetadata{}
 	scaled.SetGroupVersionKind(schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"})
-	if err := r.live.Get(ctx, name, scaled); err != nil {
-		return state{}, nil, client.IgnoreNotFound(err)
+	if err := reader.Get(ctx, name, scaled); err != nil {
+		return false, false, client.IgnoreNotFound(err)
 	}
 	var set kedarules.Status
 	set.ReadAnnotations(scaled.Annotations)
-	found.paused = set.NoScaleOut != ""
-	return found, deployment, nil
+	return true, set.NoScaleOut != "", nil
 }
 
 // write sets the replicas unless someone else has written since the Deployment was read.

@@ -97,8 +97,10 @@ func StandInEnvironment(fn *v1alpha2.Function, settings *Settings, live *corev1.
 	if own.Annotations[AnnotationTemplate] != live.Annotations[AnnotationTemplate] {
 		return nil, errors.New("its Deployment does not have the current spec and settings yet")
 	}
-	if bound := Projected(live); len(bound.Volumes)+len(bound.Containers)+len(bound.InitContainers) > 0 {
-		return nil, errors.New("a service is bound to its pods")
+	bound := Projected(live)
+	if len(bound.Volumes)+len(bound.Containers)+len(bound.InitContainers) > 0 || len(live.Spec.Containers) != 1 ||
+		len(live.Spec.InitContainers) != len(own.Spec.InitContainers) || len(live.Spec.Volumes) != len(own.Spec.Volumes) {
+		return nil, errors.New("a service is bound to its pods, or its Deployment was changed")
 	}
 	standIn, err := standInTemplate(standInFunction(fn.Namespace, code.Runtime), settings)
 	if err != nil {
