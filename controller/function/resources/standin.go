@@ -97,9 +97,7 @@ func StandInEnvironment(fn *v1alpha2.Function, settings *Settings, live *corev1.
 	if own.Annotations[AnnotationTemplate] != live.Annotations[AnnotationTemplate] {
 		return nil, errors.New("its Deployment does not have the current spec and settings yet")
 	}
-	bound := Projected(live)
-	if len(bound.Volumes)+len(bound.Containers)+len(bound.InitContainers) > 0 || len(live.Spec.Containers) != 1 ||
-		len(live.Spec.InitContainers) != len(own.Spec.InitContainers) || len(live.Spec.Volumes) != len(own.Spec.Volumes) {
+	if hasMore(live, own) {
 		return nil, errors.New("a service is bound to its pods, or its Deployment was changed")
 	}
 	standIn, err := standInTemplate(standInFunction(fn.Namespace, code.Runtime), settings)
@@ -114,6 +112,13 @@ func StandInEnvironment(fn *v1alpha2.Function, settings *Settings, live *corev1.
 		return nil, errors.New("its pods differ from stand-ins")
 	}
 	return environmentOf(live, code.Runtime)
+}
+
+// hasMore reports whether others have added to a template what the controller has built.
+func hasMore(live *corev1.PodTemplateSpec, own *corev1ac.PodTemplateSpecApplyConfiguration) bool {
+	bound := Projected(live)
+	return len(bound.Volumes)+len(bound.Containers)+len(bound.InitContainers) > 0 ||
+		len(live.Spec.Containers) != 1 || len(live.Spec.InitContainers) != len(own.Spec.InitContainers) || len(live.Spec.Volumes) != len(own.Spec.Volumes)
 }
 
 // checkSpec checks the fields of a spec that stand-ins do not follow, for a message that names them.
