@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,6 +46,7 @@ import (
 const (
 	timeout = time.Minute
 	tick    = 20 * time.Millisecond
+	podIP   = "192.0.2.7" // a slice takes no loopback address
 )
 
 var cluster = envtest.New(envtest.WithKEDA())
@@ -131,16 +132,12 @@ func start(t *testing.T, changes ...func(*fixture)) *fixture {
 		f.answer(w, r)
 	}))
 	t.Cleanup(server.Close)
-	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
-	require.NoError(t, err)
-	number, err := strconv.Atoi(port)
-	require.NoError(t, err)
-	f.run(environment, number)
+	f.run(environment, server.Listener.Addr().String())
 	return f
 }
 
-// run starts the controller for this namespace only, since tests share an API server.
-func (f *fixture) run(environment *envtest.Environment, port int) {
+// run starts the controller for this namespace only, since tests share an API server. It dials address for each stand-in.
+func (f *fixture) run(environment *envtest.Environment, address string) {
 	f.t.Helper()
 	scheme, err := kube.NewScheme()
 	require.NoError(f.t, err)
@@ -156,8 +153,14 @@ func (f *fixture) run(environment *envtest.Environment, port int) {
 	require.NoError(f.t, err)
 	f.controller, err = setup(mgr, Parts{
 		Registerer: f.metrics, Announcements: f.announcements, Settings: func() *resources.Settings { return f.settings },
-	}, Options{PerNamespace: 3}, port)
+	}, Options{PerNamespace: 3})
 	require.NoError(f.t, err)
+	f.controller.http.Transport = &http.Transport{DialContext: func(ctx context.Context, network, dialled string) (net.Conn, error) {
+		if dialled != podIP+":8080" {
+			return nil, fmt.Errorf("%s is not the address of a stand-in", dialled)
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}}
 	if f.places != nil {
 		f.controller.places = f.places
 	}
@@ -206,8 +209,8 @@ func (f *fixture) await(state string, n int) []corev1.Pod {
 // ready does what the kubelet does when a pod is ready.
 func (f *fixture) ready(pod *corev1.Pod) {
 	f.t.Helper()
-	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "127.0.0.1"
-	pod.Status.PodIPs = []corev1.PodIP{{IP: "127.0.0.1"}}
+	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, podIP
+	pod.Status.PodIPs = []corev1.PodIP{{IP: podIP}}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	require.NoError(f.t, f.Status().Update(f.t.Context(), pod))
 }
@@ -337,6 +340,10 @@ func TestAStandInServesAWakingFunctionUntilItsOwnPodIsReady(t *testing.T) {
 		require.Equal(t, value, serving.Labels[name], "its Service selects it")
 	}
 	require.True(t, metav1.IsControlledBy(&serving, fn), "it ends with the Function")
+	slice := &discoveryv1.EndpointSlice{}
+	require.NoError(t, f.Get(t.Context(), client.ObjectKeyFromObject(pod), slice))
+	require.Equal(t, fn.Name, slice.Labels[discoveryv1.LabelServiceName])
+	require.Equal(t, []string{podIP}, slice.Endpoints[0].Addresses)
 	f.requireEvent("StandIn", "Pod "+pod.Name+" serves until a pod of the Function is ready")
 	require.Empty(t, f.standIns(v1alpha2.StandInWaits), "its successor would slow the start of the Function's own pod")
 	require.Eventually(t, func() bool { return f.announcements.announced() > 0 }, timeout, tick, "a late KEDA owes the Function a pod")
@@ -344,6 +351,7 @@ func TestAStandInServesAWakingFunctionUntilItsOwnPodIsReady(t *testing.T) {
 	own := f.ownPod(fn)
 	f.ready(own)
 	f.await(v1alpha2.StandInServes, 0)
+	require.True(t, apierrors.IsNotFound(f.Get(t.Context(), client.ObjectKeyFromObject(slice), slice)), "it goes before the pod")
 	f.await(v1alpha2.StandInWaits, 1)
 	require.Eventually(t, func() bool { return f.handovers(resultServed) == 1 }, timeout, tick)
 }
@@ -419,12 +427,34 @@ func TestAFunctionThatStandInsCannotServeIsToldWhy(t *testing.T) {
 	require.Empty(t, f.loads)
 }
 
-func TestAFunctionThatIsAwakeOrPausedOrOfAnotherOwnerGetsNoStandIn(t *testing.T) {
+func TestAPausedFunctionIsServedByNoStandIn(t *testing.T) {
+	t.Parallel()
+	for name, pause := range map[string]func(*fixture){
+		"its ScaledObject is paused": func(f *fixture) {
+			require.NoError(f.t, f.Patch(f.t.Context(), f.scaledObject("price", map[string]string{"autoscaling.keda.sh/paused": "true"}), client.Merge))
+		},
+		"it has none": func(f *fixture) { require.NoError(f.t, f.Delete(f.t.Context(), f.scaledObject("price", nil))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			fn := f.function("price")
+			pause(f)
+			first := f.wake(fn)
+			require.Eventually(t, func() bool { return f.handovers(resultFailed) == 1 }, timeout, tick)
+			require.Eventually(t, func() bool {
+				waiting := f.standIns(v1alpha2.StandInWaits)
+				return len(waiting) == 1 && waiting[0].UID != first.UID
+			}, timeout, tick, "it may have loaded the handler")
+			require.Empty(t, f.standIns(v1alpha2.StandInServes))
+		})
+	}
+}
+
+func TestAFunctionThatIsAwakeOrOfAnotherOwnerGetsNoStandIn(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	awake, foreigner, paused, unscaled := f.function("awake"), f.function("foreigner"), f.function("paused"), f.function("unscaled")
-	require.NoError(t, f.Patch(t.Context(), f.scaledObject("paused", map[string]string{"autoscaling.keda.sh/paused": "true"}), client.Merge))
-	require.NoError(t, f.Delete(t.Context(), f.scaledObject("unscaled", nil)))
+	awake, foreigner := f.function("awake"), f.function("foreigner")
 	deployment := &appsv1.Deployment{}
 	require.NoError(t, f.Get(t.Context(), client.ObjectKeyFromObject(awake), deployment))
 	deployment.Status.Replicas, deployment.Status.ReadyReplicas = 1, 1
@@ -437,7 +467,7 @@ func TestAFunctionThatIsAwakeOrPausedOrOfAnotherOwnerGetsNoStandIn(t *testing.T)
 	pod := f.await(v1alpha2.StandInWaits, 1)[0]
 	f.ready(&pod)
 	f.announcements.made <- client.ObjectKey{Namespace: f.namespace, Name: "forged"}
-	for _, fn := range []*v1alpha2.Function{awake, foreigner, paused, unscaled} {
+	for _, fn := range []*v1alpha2.Function{awake, foreigner} {
 		f.announcements.made <- client.ObjectKeyFromObject(fn)
 	}
 	f.wake(last)

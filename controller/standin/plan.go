@@ -78,6 +78,9 @@ func isReady(pod *corev1.Pod) bool {
 // samePolicies returns an error when a NetworkPolicy of the namespace selects the Function's pods and not stand-ins, or the
 // other way round. The policies that the installation makes for both have the same rules.
 func samePolicies(policies []networkingv1.NetworkPolicy, fn *v1alpha2.Function) error {
+	if len(policies) > maxPolicies {
+		return fmt.Errorf("the namespace has more than %d NetworkPolicies", maxPolicies)
+	}
 	own := labels.Set(resources.ServingLabels(fn))
 	for _, name := range []string{v1alpha2.LabelStandIn, v1alpha2.LabelStandInRuntime} {
 		delete(own, name)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,8 @@ import (
 const (
 	// longestService bounds the time that a stand-in serves. A Function whose own pod is not ready by then does not start.
 	longestService = time.Minute
+	// sliceLife is the time for which a slice of this controller leads to a stand-in. Kubernetes' own does by then.
+	sliceLife = 5 * time.Second
 	// lookEvery is the pause between two looks at a Function that a stand-in serves.
 	lookEvery = time.Second
 	// resync is the interval at which a namespace is looked at without any change: the settings may have changed.
@@ -49,6 +52,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	if err := c.fill(ctx, request.Namespace, wanted, pods.Items); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := c.prepare(ctx, request.Namespace, len(wanted) > 0); err != nil {
 		return reconcile.Result{}, err
 	}
 	if len(wanted) == 0 && len(pods.Items) > 0 && !serving { // the last ones go
@@ -186,9 +192,12 @@ func (c *Controller) endServices(ctx context.Context, pods []corev1.Pod) (servin
 		case err != nil:
 			failed = append(failed, err)
 		case over:
-			failed = append(failed, c.delete(ctx, pod, grace))
+			failed = append(failed, c.end(ctx, pod, grace))
 		default:
 			count++
+			if c.clock.Now().Sub(servesSince(pod)) > sliceLife {
+				failed = append(failed, c.deleteSlice(ctx, pod))
+			}
 		}
 	}
 	return count > 0, errors.Join(failed...)
@@ -201,8 +210,7 @@ func (c *Controller) isOver(ctx context.Context, pod *corev1.Pod) (over bool, gr
 		return apierrors.IsNotFound(err), 0, client.IgnoreNotFound(err)
 	}
 	grace = resources.GracePeriod(fn)
-	since, _ := time.Parse(time.RFC3339, pod.Annotations[annotationServes]) // long ago where someone has changed it
-	if hasEnded(pod) || c.clock.Now().Sub(since) > longestService {
+	if hasEnded(pod) || c.clock.Now().Sub(servesSince(pod)) > longestService {
 		return true, grace, nil
 	}
 	own := &corev1.PodList{}
@@ -226,6 +234,25 @@ func (c *Controller) isOver(ctx context.Context, pod *corev1.Pod) (over bool, gr
 		}
 	}
 	return false, grace, nil
+}
+
+// servesSince returns the time since which a stand-in serves, long ago where someone has changed it.
+func servesSince(pod *corev1.Pod) time.Time {
+	since, _ := time.Parse(time.RFC3339, pod.Annotations[annotationServes])
+	return since
+}
+
+// end deletes a stand-in that serves, or that may. The slice goes first: it says nothing of the end of a pod.
+func (c *Controller) end(ctx context.Context, pod *corev1.Pod, grace int64) error {
+	return errors.Join(c.deleteSlice(ctx, pod), c.delete(ctx, pod, grace))
+}
+
+func (c *Controller) deleteSlice(ctx context.Context, pod *corev1.Pod) error {
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	if err := client.IgnoreNotFound(c.client.Delete(ctx, slice)); err != nil {
+		return fmt.Errorf("delete EndpointSlice %s: %w", pod.Name, err)
+	}
+	return nil
 }
 
 func (c *Controller) delete(ctx context.Context, pod *corev1.Pod, grace int64) error {

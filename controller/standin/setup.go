@@ -8,15 +8,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
@@ -78,23 +81,23 @@ type Controller struct {
 	clock         clock.PassiveClock
 	metrics       *standInMetrics
 
-	pool   *pool
-	places *fair.Pool
-	http   *http.Client
-	port   int
+	pool     *pool
+	prepared *environments
+	places   *fair.Pool
+	http     *http.Client
 }
 
 // Setup adds the controller to a manager with the cache of the Function controller. It runs on the leader.
 func Setup(mgr ctrl.Manager, parts Parts, options Options) error {
-	_, err := setup(mgr, parts, options, resources.Port)
+	_, err := setup(mgr, parts, options)
 	return err
 }
 
-func setup(mgr ctrl.Manager, parts Parts, options Options, port int) (*Controller, error) {
+func setup(mgr ctrl.Manager, parts Parts, options Options) (*Controller, error) {
 	c := &Controller{
 		options: options, client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder("stand-ins"),
 		announcements: parts.Announcements, settings: parts.Settings, clock: clock.RealClock{}, metrics: newMetrics(parts.Registerer),
-		pool: newPool(), places: fair.NewPool(fair.Limits{Total: maxHandovers}), http: newHTTPClient(), port: port,
+		pool: newPool(), prepared: newEnvironments(), places: fair.NewPool(fair.Limits{Total: maxHandovers}), http: newHTTPClient(),
 	}
 	namespaces := &metav1.PartialObjectMetadata{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -104,6 +107,7 @@ func setup(mgr ctrl.Manager, parts Parts, options Options, port int) (*Controlle
 			return requestsFor(namespace.GetName())
 		})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.namespaceOf)).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(c.namespaceOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(c)
 	if err == nil {
 		err = mgr.Add(&listener{Controller: c, log: mgr.GetLogger().WithName("stand-ins"), wakes: map[types.NamespacedName]time.Time{}})
@@ -114,7 +118,7 @@ func setup(mgr ctrl.Manager, parts Parts, options Options, port int) (*Controlle
 	return c, nil
 }
 
-// namespaceOf requests the namespace of a stand-in, and of a Function's pod that takes over from one.
+// namespaceOf requests the namespace of a stand-in, and of the Deployment and the pods of a Function in a namespace with stand-ins.
 func (c *Controller) namespaceOf(_ context.Context, pod client.Object) []reconcile.Request {
 	if pod.GetLabels()[v1alpha2.LabelStandIn] == "" && !c.pool.any(pod.GetNamespace()) {
 		return nil

@@ -19,6 +19,9 @@ import (
 	"github.com/rouse-run/rouse/internal/applyconfig"
 )
 
+// PortName is the name of the port of a Function's Service.
+const PortName = "http"
+
 // Service makes the Function reachable as <name>.<namespace>.svc. Its annotation passes on until when the Function is
 // debugged, for components that watch Services and not Functions.
 func Service(fn *v1alpha2.Function) *corev1ac.ServiceApplyConfiguration {
@@ -33,7 +36,7 @@ func Service(fn *v1alpha2.Function) *corev1ac.ServiceApplyConfiguration {
 			WithType(corev1.ServiceTypeClusterIP).
 			WithSelector(SelectorLabels(fn)).
 			WithPorts(corev1ac.ServicePort().
-				WithName("http").
+				WithName(PortName).
 				WithProtocol(corev1.ProtocolTCP).
 				WithPort(80).
 				WithTargetPort(intstr.FromInt32(Port))))

@@ -59,7 +59,7 @@
   verbs: [create, patch, delete]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies] # whether they select a Function's pods and stand-ins alike
-  verbs: [list]
+  verbs: [get, list, watch]
 {{- end }}
 - apiGroups: [""]
   resources: [events] # the reason why a build has no pod
