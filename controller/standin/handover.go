@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -290,27 +289,20 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-// serve has the Function's Service lead to the stand-in. The slice does so a third of the time earlier than the labels, after
-// which Kubernetes' own controller writes one.
+// serve has the Function's Service lead to the stand-in: first by a slice of this controller, and then by its labels, after
+// which Kubernetes' own controller writes one. That takes longer by the half.
 func (c *Controller) serve(ctx context.Context, pod *corev1.Pod, fn *v1alpha2.Function) error {
+	if err := c.client.Create(ctx, sliceOf(pod, fn)); err != nil {
+		return fmt.Errorf("list pod %s among the Function's endpoints: %w", pod.Name, err)
+	}
 	patch, err := json.Marshal(servicePatch(pod, fn, c.clock.Now()))
 	if err != nil {
 		return fmt.Errorf("encode the labels of a stand-in: %w", err)
 	}
-	writes, ctx := errgroup.WithContext(ctx)
-	writes.Go(func() error {
-		if err := c.client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
-			return fmt.Errorf("label pod %s as the Function's: %w", pod.Name, err)
-		}
-		return nil
-	})
-	writes.Go(func() error {
-		if err := c.client.Create(ctx, sliceOf(pod, fn)); err != nil {
-			return fmt.Errorf("list pod %s among the Function's endpoints: %w", pod.Name, err)
-		}
-		return nil
-	})
-	return writes.Wait()
+	if err := c.client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("label pod %s as the Function's: %w", pod.Name, err)
+	}
+	return nil
 }
 
 // sliceManager marks the EndpointSlices that lead to stand-ins until Kubernetes' own do.
