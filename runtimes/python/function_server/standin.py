@@ -6,7 +6,6 @@ the Function's server listens. A handler that does not load ends the process, as
 """
 
 import asyncio
-import contextlib
 import hashlib
 import hmac
 import json
@@ -19,8 +18,6 @@ PATH = b"/.well-known/rouse/stand-in"
 MAX_HEAD, MAX_BODY = 16 * 1024, 1024 * 1024
 MAX_CONNECTIONS = 64
 TIMEOUT_SECONDS = 2  # for a whole request, so that strangers cannot hold all connections
-
-
 READY = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
 
 
