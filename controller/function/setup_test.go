@@ -164,3 +164,16 @@ func TestASecretEnqueuesOnlyItsFunctionsByIndex(t *testing.T) {
 	require.Len(t, concerned("registry", false, true), 20)
 	require.Len(t, concerned("registry", true, false), 20)
 }
+
+func TestOfANamespaceOnlyItsStandInsAreCached(t *testing.T) {
+	t.Parallel()
+	namespace := metadataOf(kindNamespace)
+	namespace.SetAnnotations(map[string]string{v1alpha2.AnnotationStandIns: "nodejs22=1", "kubectl.kubernetes.io/last-applied-configuration": "long"})
+	kept, err := onlyStandIns(namespace)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{v1alpha2.AnnotationStandIns: "nodejs22=1"}, kept.(client.Object).GetAnnotations())
+	namespace.SetAnnotations(map[string]string{"other": "x"})
+	kept, err = onlyStandIns(namespace)
+	require.NoError(t, err)
+	require.Empty(t, kept.(client.Object).GetAnnotations())
+}
