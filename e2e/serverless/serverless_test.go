@@ -66,7 +66,8 @@ func start(t *testing.T) (*framework.Cluster, string) {
 // operate replaces the chart's Function controller by an operator.
 func operate(t *testing.T) {
 	t.Helper()
-	helm(t, "operator.enabled=true", "operator.namespaces={"+kymaSystem+"}")
+	// Stand-ins need the Function controller of the chart.
+	helm(t, "operator.enabled=true", "operator.namespaces={"+kymaSystem+"}", "functions.standIns.perNamespace=0")
 }
 
 func helm(t *testing.T, set ...string) {

@@ -45,6 +45,8 @@ type Images struct {
 	StreamReplicas int
 	// CABundle holds the certificates that builds trust, in PEM.
 	CABundle string
+	// StandIns is how many a namespace may have. Only those that ask for them have any.
+	StandIns int
 	// Nodes is the address range of several nodes.
 	Nodes string
 }
@@ -74,6 +76,14 @@ func (i Images) Values() (string, error) {
 		from = append(from, map[string]any{"ipBlock": map[string]any{"cidr": i.Nodes}})
 		egress = append(egress, gateways())
 	}
+	functions := map[string]any{"networkPolicies": map[string]any{
+		"enabled": true,
+		"from":    from,
+		"egress":  egress,
+	}}
+	if i.StandIns > 0 {
+		functions["standIns"] = map[string]any{"perNamespace": i.StandIns}
+	}
 	values := map[string]any{
 		"image":    map[string]any{"repository": i.Rouse.Repository(), "tag": i.Rouse.Tag()},
 		"runtimes": runtimes,
@@ -97,14 +107,7 @@ func (i Images) Values() (string, error) {
 		"apiRules": map[string]any{"enabled": true, "domains": map[string]any{namespace + "/entrance": "rouse.test"}},
 		// All tests run with NetworkPolicies for Functions, though the network of a single node does not enforce them.
 		// With several nodes the policies allow calls within namespaces, as tests make.
-		"functions": map[string]any{
-			"networkPolicies": map[string]any{
-				"enabled": true,
-				"from":    from,
-				"egress":  egress,
-			},
-			"standIns": map[string]any{"perNamespace": standIns},
-		},
+		"functions": functions,
 	}
 	if i.NATSURL != "" {
 		values["nats"] = map[string]any{"enabled": false, "external": map[string]any{"url": i.NATSURL}}
@@ -113,9 +116,6 @@ func (i Images) Values() (string, error) {
 	text, err := yaml.Marshal(values)
 	return string(text), err
 }
-
-// standIns is how many a namespace may have. Only those that ask for them have any.
-const standIns = 5
 
 // gateways returns the rule by which Functions may wake others.
 func gateways() map[string]any {

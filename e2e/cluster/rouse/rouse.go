@@ -1,6 +1,7 @@
 package rouse
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -164,6 +165,9 @@ func (r *Rouse) Build(ctx context.Context, cluster *local.Cluster) error {
 	})
 }
 
+// standIns is how many a namespace may ask for.
+const standIns = 5
+
 // Install implements local.Workload: it loads the image, installs NATS if it has several servers, and installs the
 // chart.
 func (r *Rouse) Install(ctx context.Context, cluster *local.Cluster) error {
@@ -180,6 +184,14 @@ func (r *Rouse) Install(ctx context.Context, cluster *local.Cluster) error {
 	}
 	images := Images{
 		Rouse: r.server, NATS: r.nats, Registry: registry, Runtimes: r.runtimes, CABundle: authorities, Nodes: cluster.Links(),
+	}
+	// A checkout of an earlier release has a chart that refuses the value.
+	schema, err := os.ReadFile(filepath.Join(r.options.Checkout, "charts", "rouse", "values.schema.json"))
+	if err != nil {
+		return fmt.Errorf("read the schema of the chart's values: %w", err)
+	}
+	if bytes.Contains(schema, []byte(`"standIns"`)) {
+		images.StandIns = standIns
 	}
 	err = cluster.Step(ctx, "load Rouse's image", func(ctx context.Context, _ command.Detail) error {
 		return cluster.Load(ctx, r.server)
