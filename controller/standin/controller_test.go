@@ -241,17 +241,7 @@ func (f *fixture) function(name string, changes ...func(*v1alpha2.Function)) *v1
 }
 
 func (f *fixture) scaledObject(name string, annotations map[string]string) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
-		"spec": map[string]any{
-			"scaleTargetRef": map[string]any{"name": name},
-			"triggers":       []any{map[string]any{"type": "external-push", "metadata": map[string]any{"scalerAddress": "scaler:9090"}}},
-		},
-	}}
-	object.SetNamespace(f.namespace)
-	object.SetName(name)
-	object.SetAnnotations(annotations)
-	return object
+	return envtest.ScaledObject(f.namespace, name, annotations)
 }
 
 // ownPod creates a pod of the Function.

@@ -73,9 +73,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // wanted returns how many stand-ins of each runtime the namespace is to have.
 func (c *Controller) wanted(ctx context.Context, name string) (map[v1alpha2.Runtime]int, error) {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := c.client.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	namespace := namespaceMetadata(name)
+	err := c.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
 	if err != nil || !namespace.DeletionTimestamp.IsZero() {
 		return nil, client.IgnoreNotFound(err)
 	}
@@ -93,6 +92,13 @@ func (c *Controller) wanted(ctx context.Context, name string) (map[v1alpha2.Runt
 			v1alpha2.AnnotationStandIns, c.options.PerNamespace))
 	}
 	return wanted, nil
+}
+
+// namespaceMetadata is the form in which the cache has Namespaces.
+func namespaceMetadata(name string) *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace
 }
 
 func (c *Controller) warn(about client.Object, reason, note string) {
@@ -145,9 +151,7 @@ func (c *Controller) create(ctx context.Context, namespace string, runtime v1alp
 	if err != nil {
 		c.pool.remove(key)
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-			about := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-			about.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-			c.warn(about, "StandInRefused", err.Error())
+			c.warn(namespaceMetadata(namespace), "StandInRefused", err.Error())
 		}
 		return fmt.Errorf("create a stand-in: %w", err)
 	}

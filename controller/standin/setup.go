@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -99,11 +98,9 @@ func setup(mgr ctrl.Manager, parts Parts, options Options) (*Controller, error) 
 		announcements: parts.Announcements, settings: parts.Settings, clock: clock.RealClock{}, metrics: newMetrics(parts.Registerer),
 		pool: newPool(), prepared: newEnvironments(), places: fair.NewPool(fair.Limits{Total: maxHandovers}), http: newHTTPClient(),
 	}
-	namespaces := &metav1.PartialObjectMetadata{}
-	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	err := kube.NewController(mgr, controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
 		Named("stand-in").
-		WatchesMetadata(namespaces, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, namespace client.Object) []reconcile.Request {
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, namespace client.Object) []reconcile.Request {
 			return requestsFor(namespace.GetName())
 		})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.namespaceOf)).

@@ -136,17 +136,7 @@ func (w *fixture) scaledObject(name string, annotations map[string]string) {
 }
 
 func (w *fixture) kedaObject(name string, annotations map[string]string) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
-		"spec": map[string]any{
-			"scaleTargetRef": map[string]any{"name": name},
-			"triggers":       []any{map[string]any{"type": "external-push", "metadata": map[string]any{"scalerAddress": "scaler:9090"}}},
-		},
-	}}
-	object.SetNamespace(w.namespace)
-	object.SetName(name)
-	object.SetAnnotations(annotations)
-	return object
+	return envtest.ScaledObject(w.namespace, name, annotations)
 }
 
 // announce announces every few milliseconds, as the scaler does every second, until the function returns true.

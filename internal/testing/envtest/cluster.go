@@ -268,3 +268,18 @@ func (e *Environment) Resource(t testing.TB, resource schema.GroupVersionResourc
 	require.Fail(t, "no such resource", resource.String())
 	return metav1.APIResource{}
 }
+
+// ScaledObject returns one for the Deployment of its name. It needs WithKEDA.
+func ScaledObject(namespace, name string, annotations map[string]string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+		"spec": map[string]any{
+			"scaleTargetRef": map[string]any{"name": name},
+			"triggers":       []any{map[string]any{"type": "external-push", "metadata": map[string]any{"scalerAddress": "scaler:9090"}}},
+		},
+	}}
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	object.SetAnnotations(annotations)
+	return object
+}
