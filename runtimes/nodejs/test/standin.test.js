@@ -52,8 +52,8 @@ describe('a server that stands in', () => {
       ]) {
         assert.equal((await handover(server, body)).status, status, body.slice(0, 80));
       }
-      assert.equal((await give(server, sources.nodejs22, { GREETING: 'first' })).status, 204);
-      await give(server, sources.nodejs22, { GREETING: 'second' });
+      assert.equal((await give(server, sources.nodejs22, { FUNC_RUNTIME: 'nodejs22', GREETING: 'first' })).status, 204);
+      await give(server, sources.nodejs22, { FUNC_RUNTIME: 'nodejs22', GREETING: 'second' });
       assert.equal((await server.request({ method: 'GET', path: '/' })).text, 'first undefined');
     });
   });
