@@ -188,8 +188,8 @@ var errPaused = errors.New("KEDA does not scale the Function, or its ScaledObjec
 
 // checkPaused asks the API server while the handler loads.
 func (c *Controller) checkPaused(ctx context.Context, fn *v1alpha2.Function) error {
-	exists, paused, err := wake.Paused(ctx, c.live, client.ObjectKeyFromObject(fn))
-	if err == nil && (!exists || paused) {
+	scaled, err := wake.ReadScaledObject(ctx, c.live, client.ObjectKeyFromObject(fn))
+	if err == nil && (scaled == nil || scaled.Paused) {
 		return errPaused
 	}
 	return err

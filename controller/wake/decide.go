@@ -7,6 +7,8 @@ const (
 	gracePeriod = time.Second
 	// lookEvery is the pause between two looks for the replica that KEDA sets.
 	lookEvery = 50 * time.Millisecond
+	// lateFor is the time that KEDA has, from the beginning of a wake, to take part in one whose first replica the controller has set.
+	lateFor = 8 * time.Second
 	// wakeEnds is the time without an announcement after which the next one begins another wake. The scaler repeats it every second.
 	wakeEnds = 5 * time.Second
 )
@@ -38,18 +40,29 @@ type state struct {
 	replicas  int
 	low, high int // bounds of the Function
 	paused    bool
+	active    time.Time // when KEDA last found work
 }
 
 // decide returns the replicas to set, 0 for none, and otherwise the time after which to look again, 0 for the next announcement.
+//
+// KEDA sets the first replicas at any time after it has read that there is none. In its place, the controller sets as many as KEDA would:
+// more would be taken away again.
 func decide(w want, s state, now time.Time) (replicas int, again time.Duration) {
-	goal := min(w.replicas, s.high)
+	goal, first := min(w.replicas, s.high), max(s.low, 1)
 	switch {
 	case s.paused, s.replicas >= goal:
 		return 0, 0
 	case s.replicas == 0 && now.Sub(w.first) < gracePeriod:
 		return 0, lookEvery
-	case s.replicas == 0, s.replicas <= max(s.low, 1), s.replicas == w.wrote:
+	case s.replicas == 0:
+		return first, 0
+	case s.replicas <= first && s.replicas == w.wrote && !w.takesPart(s.active) && now.Sub(w.first) < lateFor:
+		return 0, 0
+	case s.replicas <= first, s.replicas == w.wrote:
 		return goal, 0
 	}
 	return 0, 0 // the HPA has decided
 }
+
+// takesPart reports whether KEDA has found work in this wake. It records whole seconds.
+func (w want) takesPart(active time.Time) bool { return !active.Before(w.first.Truncate(time.Second)) }

@@ -11,7 +11,7 @@ func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
 
 func TestReplicasAreOnlyAddedToThoseOfAWake(t *testing.T) {
 	t.Parallel()
-	const young, old = 100 * time.Millisecond, gracePeriod
+	const young, old, older = 100 * time.Millisecond, gracePeriod, lateFor
 	for name, tc := range map[string]struct {
 		age   time.Duration
 		want  want
@@ -24,8 +24,11 @@ func TestReplicasAreOnlyAddedToThoseOfAWake(t *testing.T) {
 		"the work needs more than there may be":            {young, want{replicas: 70}, state{replicas: 1, high: 10}, 10, 0},
 		"the work needs one, which KEDA has set":           {young, want{replicas: 1}, state{replicas: 1, high: 10}, 0, 0},
 		"KEDA has a second for the first replica":          {young, want{replicas: 7}, state{replicas: 0, high: 10}, 0, lookEvery},
-		"KEDA has set none for a second":                   {old, want{replicas: 7}, state{replicas: 0, high: 10}, 7, 0},
-		"one replica that KEDA has not set":                {old, want{replicas: 1}, state{replicas: 0, high: 10}, 1, 0},
+		"KEDA has set none for a second":                   {old, want{replicas: 7}, state{replicas: 0, high: 10}, 1, 0},
+		"KEDA has not set the least replicas":              {old, want{replicas: 7}, state{replicas: 0, low: 3, high: 10}, 3, 0},
+		"KEDA may still set the first replica":             {old, want{replicas: 7, wrote: 1}, state{replicas: 1, high: 10, active: noon().Add(-time.Hour)}, 0, 0},
+		"KEDA takes part in a wake that it did not make":   {old, want{replicas: 7, wrote: 1}, state{replicas: 1, high: 10, active: noon()}, 7, 0},
+		"KEDA takes no part":                               {older, want{replicas: 7, wrote: 1}, state{replicas: 1, high: 10}, 7, 0},
 		"the HPA has decided":                              {young, want{replicas: 7}, state{replicas: 4, high: 10}, 0, 0},
 		"the backlog has grown since the last write":       {young, want{replicas: 7, wrote: 4}, state{replicas: 4, high: 10}, 7, 0},
 		"the HPA has decided since the last write":         {young, want{replicas: 7, wrote: 4}, state{replicas: 5, high: 10}, 0, 0},

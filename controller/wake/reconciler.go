@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -177,24 +179,35 @@ func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (state
 	if deployment.Spec.Replicas != nil {
 		found.replicas = int(*deployment.Spec.Replicas)
 	}
-	exists, paused, err := Paused(ctx, r.live, name)
-	if err != nil || !exists {
+	scaled, err := ReadScaledObject(ctx, r.live, name)
+	if err != nil || scaled == nil {
 		return state{}, nil, err
 	}
-	found.paused = paused
+	found.paused, found.active = scaled.Paused, scaled.Active
 	return found, deployment, nil
 }
 
-// Paused reports whether a Function has a ScaledObject, and whether someone has paused scaling out by its annotations.
-func Paused(ctx context.Context, reader client.Reader, name types.NamespacedName) (exists, paused bool, err error) {
-	scaled := &metav1.PartialObjectMetadata{}
-	scaled.SetGroupVersionKind(schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"})
-	if err := reader.Get(ctx, name, scaled); err != nil {
-		return false, false, client.IgnoreNotFound(err)
+// ScaledObject is what decides about a wake in a Function's ScaledObject.
+type ScaledObject struct {
+	// Paused reports whether someone has paused scaling out by its annotations.
+	Paused bool
+	// Active is the time at which KEDA last found work.
+	Active time.Time
+}
+
+// ReadScaledObject reads a Function's ScaledObject, nil if there is none.
+func ReadScaledObject(ctx context.Context, reader client.Reader, name types.NamespacedName) (*ScaledObject, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"})
+	if err := reader.Get(ctx, name, object); err != nil {
+		return nil, client.IgnoreNotFound(err)
 	}
 	var set kedarules.Status
-	set.ReadAnnotations(scaled.Annotations)
-	return true, set.NoScaleOut != "", nil
+	set.ReadAnnotations(object.GetAnnotations())
+	found := &ScaledObject{Paused: set.NoScaleOut != ""}
+	text, _, _ := unstructured.NestedString(object.Object, "status", "lastActiveTime")
+	found.Active, _ = time.Parse(time.RFC3339, text) // KEDA has found none yet
+	return found, nil
 }
 
 // write sets the replicas unless someone else has written since the Deployment was read.

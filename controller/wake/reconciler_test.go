@@ -207,6 +207,23 @@ func TestAFunctionThatKEDADoesNotWakeIsWoken(t *testing.T) {
 	}, timeout, tick)
 }
 
+func TestALargeBacklogWaitsForKEDAsPartInAWakeThatTheControllerMade(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	function := w.function("pricing", 0)
+	w.announce(function, 4, func() bool { return w.replicas("pricing") == 1 })
+	w.scaler <- announced{function, 4}
+	never.Happens(t, func() bool { return w.replicas("pricing") != 1 }, 300*time.Millisecond, tick, "KEDA would take them away again")
+
+	scaled := w.kedaObject("pricing", nil)
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(scaled), scaled))
+	active := metav1.Now().UTC().Format(time.RFC3339)
+	require.NoError(t, unstructured.SetNestedField(scaled.Object, active, "status", "lastActiveTime"))
+	require.NoError(t, w.Status().Update(t.Context(), scaled)) // as KEDA
+	w.announce(function, 4, func() bool { return w.replicas("pricing") == 4 })
+	w.requireCounts(1, 1)
+}
+
 func TestOnlyFunctionsThatKEDAScalesAreWoken(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -72,10 +72,10 @@ func TestAThousandEventsAtZeroAreAllDeliveredWithoutFlapping(t *testing.T) {
 	require.LessOrEqual(t, highest, int32(3))
 	require.Greater(t, highest, int32(1), "the backlog did not scale the Function out")
 	require.Equal(t, 1, framework.DirectionChanges(moves), "replicas went up and down more than once: %v", moves)
-	// KEDA sets the first replica, and the HPA would look for the others up to 15 s later.
+	// KEDA sets the first replica, and the HPA would look for the others up to 15 s later. Where KEDA is late, they wait for it.
 	woken := slices.IndexFunc(moves, func(move framework.Move) bool { return move.Replicas > 0 })
 	all := slices.IndexFunc(moves, func(move framework.Move) bool { return move.Replicas == 3 })
-	require.Less(t, moves[all].At.Sub(moves[woken].At), 5*time.Second, "%v", moves)
+	require.Less(t, moves[all].At.Sub(moves[woken].At), 10*time.Second, "%v", moves)
 }
 
 func TestEventIsRetriedUntilItsFunctionSucceeds(t *testing.T) {

@@ -394,3 +394,26 @@ func TestEventsWakeAFunctionWithoutKEDAWhichTakesOverWhenItIsBack(t *testing.T) 
 	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "early", 0, 3*time.Minute))
 	require.Equal(t, 1, framework.DirectionChanges(record.Moves()), "two wakes for one backlog: %v", record.Moves())
 }
+
+// KEDA has decided to wake the Function by the time that it hangs, and sets its one replica when it goes on.
+func TestAKEDAThatHangsInAWakeTakesNoReplicasAway(t *testing.T) {
+	cluster, namespace := connect(t)
+	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
+	source := framework.ReportingHandler("await new Promise(r => setTimeout(r, 100))")
+	sleeper(t, cluster, namespace, "hanging.keda.v1", framework.Function{Name: "steady", Max: 3, Source: source})
+	record, err := cluster.RecordReplicas(t.Context(), namespace, "steady")
+	require.NoError(t, err)
+	var keys []string
+	require.NoError(t, cluster.WithHanging(t.Context(), "keda", "keda-operator", func() error {
+		keys = publishMany(t, cluster, "hanging.keda.v1", "steady", 300)
+		return framework.Await(t.Context(), time.Minute, "the controller to wake the Function", func(context.Context) (bool, error) {
+			moves := record.Moves()
+			return len(moves) > 0 && moves[len(moves)-1].Replicas > 0, nil
+		})
+	}))
+	_, err = cluster.AwaitLedger(t.Context(), namespace, keys, time.Minute)
+	require.NoError(t, err)
+	requireConserved(t, cluster, namespace, "steady", keys)
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "steady", 0, 3*time.Minute))
+	require.Equal(t, 1, framework.DirectionChanges(record.Moves()), "replicas went up and down more than once: %v", record.Moves())
+}

@@ -121,16 +121,22 @@ func (c *Cluster) Without(ctx context.Context, namespace, name string, run func(
 
 // awaitNoPods waits until the pods of a Deployment have ended: draining ones still serve.
 func (c *Cluster) awaitNoPods(ctx context.Context, namespace, name string) error {
-	deployment := &appsv1.Deployment{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, deployment); err != nil {
-		return fmt.Errorf("find Deployment %s/%s: %w", namespace, name, err)
-	}
-	selector := client.MatchingLabels(deployment.Spec.Selector.MatchLabels)
 	return Await(ctx, 2*time.Minute, "the pods of "+name+" to be gone", func(ctx context.Context) (bool, error) {
-		pods := &corev1.PodList{}
-		err := c.List(ctx, pods, client.InNamespace(namespace), selector)
-		return err == nil && len(pods.Items) == 0, err
+		pods, err := c.podsOfDeployment(ctx, namespace, name)
+		return err == nil && len(pods) == 0, err
 	})
+}
+
+func (c *Cluster) podsOfDeployment(ctx context.Context, namespace, name string) ([]corev1.Pod, error) {
+	deployment, pods := &appsv1.Deployment{}, &corev1.PodList{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, deployment)
+	if err == nil {
+		err = c.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(deployment.Spec.Selector.MatchLabels))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the pods of Deployment %s/%s: %w", namespace, name, err)
+	}
+	return pods.Items, nil
 }
 
 // scaleTo scales a Deployment and returns the previous number of replicas.

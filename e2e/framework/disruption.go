@@ -41,16 +41,37 @@ func (c *Cluster) KillPod(ctx context.Context, pod *corev1.Pod) error {
 var errNotHere = errors.New("the container does not run on this machine")
 
 // killContainer kills the main process of a container, given the kubelet's id.
-func killContainer(id string) error {
+func killContainer(id string) error { return signalContainer(id, syscall.SIGKILL) }
+
+// signalContainer sends a signal to the main process of a container, given the kubelet's id.
+func signalContainer(id string, signal syscall.Signal) error {
 	_, id, _ = strings.Cut(id, "://")
 	pid := processOf(id)
 	if pid <= 1 {
 		return errNotHere
 	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		return fmt.Errorf("kill process %d: %w", pid, err)
+	if err := syscall.Kill(pid, signal); err != nil {
+		return fmt.Errorf("send %s to process %d: %w", signal, pid, err)
 	}
 	return nil
+}
+
+// WithHanging stops the processes of a Deployment's pods with SIGSTOP while a function runs: they are there, keep their
+// connections, and do nothing.
+func (c *Cluster) WithHanging(ctx context.Context, namespace, name string, run func() error) (err error) {
+	pods, err := c.podsOfDeployment(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods {
+		for _, status := range pod.Status.ContainerStatuses {
+			if err := signalContainer(status.ContainerID, syscall.SIGSTOP); err != nil {
+				return fmt.Errorf("stop pod %s: %w", pod.Name, err)
+			}
+			defer func() { err = errors.Join(err, signalContainer(status.ContainerID, syscall.SIGCONT)) }()
+		}
+	}
+	return run()
 }
 
 // processOf returns the main process of a container, found by its cgroup, or 0 when the container runs on another
