@@ -19,7 +19,8 @@ const MetricName = "rouse-backlog"
 
 // Keys of a trigger's metadata.
 const (
-	keyFunction   = "function"
+	keyFunction   = "function" // a Function, which is also the name of its Service
+	keyService    = "service"  // the Service of any workload, the sink of Subscriptions
 	keyLag        = "lagThreshold"
 	keyActivation = "activationLagThreshold"
 
@@ -87,14 +88,9 @@ func parseRequest(ref *pb.ScaledObjectRef) (request, error) {
 				key, ref.GetNamespace())
 		}
 	}
-	function := ref.GetName()
-	if name, ok := metadata[keyFunction]; ok {
-		function = name
-	}
-	if problems := validation.IsDNS1123Label(function); len(problems) > 0 {
-		return request{}, status.Errorf(codes.InvalidArgument,
-			"metadata %s %s must be the name of a Function in namespace %q: %s",
-			keyFunction, quote(function), ref.GetNamespace(), strings.Join(problems, "; "))
+	function, err := parseName(ref)
+	if err != nil {
+		return request{}, err
 	}
 	lag, err := parseNumber(metadata, keyLag, smallestLagThreshold, math.MaxInt32,
 		"a number from 0.001, the backlog that one replica is meant to carry")
@@ -115,6 +111,27 @@ func parseRequest(ref *pb.ScaledObjectRef) (request, error) {
 		target:       target{function: name, activation: activation, http: mode},
 		lagThreshold: lag, httpConcurrency: concurrency,
 	}, nil
+}
+
+// parseName returns the name of a Function or of a Service, that of the ScaledObject where the trigger names none.
+func parseName(ref *pb.ScaledObjectRef) (string, error) {
+	metadata := ref.GetScalerMetadata()
+	key, kind, name := keyFunction, "a Function", ref.GetName()
+	if function, ok := metadata[keyFunction]; ok {
+		name = function
+	}
+	if service, ok := metadata[keyService]; ok {
+		if function, both := metadata[keyFunction]; both && function != service {
+			return "", status.Errorf(codes.InvalidArgument, "metadata %s is %s and %s is %s: remove one of them",
+				keyFunction, quote(function), keyService, quote(service))
+		}
+		key, kind, name = keyService, "a Service", service
+	}
+	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+		return "", status.Errorf(codes.InvalidArgument, "metadata %s %s must be the name of %s in namespace %q: %s",
+			key, quote(name), kind, ref.GetNamespace(), strings.Join(problems, "; "))
+	}
+	return name, nil
 }
 
 // parseHTTP is off when the trigger has no httpConcurrency.

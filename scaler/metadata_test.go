@@ -29,6 +29,22 @@ func TestInvalidMetadataIsRefusedWithAdvice(t *testing.T) {
 			metadata: map[string]string{"function": "order", "lagThreshold": "2.5", "activationLagThreshold": "3"},
 			want:     request{target: target{function: shopOrder, activation: 3}, lagThreshold: 2.5},
 		},
+		"the Service of a workload": {
+			metadata: map[string]string{"service": "order"},
+			want:     request{target: target{function: shopOrder}},
+		},
+		"a Function and its Service": {
+			metadata: map[string]string{"function": "order", "service": "order"},
+			want:     request{target: target{function: shopOrder}},
+		},
+		"a Function and another Service": {
+			metadata: map[string]string{"function": "order", "service": "bill"},
+			wantErr:  `metadata function is "order" and service is "bill": remove one of them`,
+		},
+		"a Service of another namespace cannot be named": {
+			metadata: map[string]string{"service": "bank/order"},
+			wantErr:  `metadata service "bank/order" must be the name of a Service in namespace "shop"`,
+		},
 		"keys of KEDA's own are passed over": {
 			metadata: map[string]string{"function": "order", "scalerAddress": "x:9000", "enableTLS": "true"},
 			want:     request{target: target{function: shopOrder}},

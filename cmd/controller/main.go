@@ -35,6 +35,7 @@ import (
 	"github.com/rouse-run/rouse/controller/standin"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/controller/wake"
+	"github.com/rouse-run/rouse/controller/workloads"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/fips"
@@ -190,6 +191,9 @@ func setUpFunctions(ctx context.Context, manager ctrl.Manager, o *options) (*liv
 		CA:           ca,
 		Settings:     live.functions,
 	}, o.function)
+	if err == nil {
+		err = workloads.Setup(manager, live.functions.Current)
+	}
 	if err != nil || o.images.RegistryDeployment == "" {
 		return live, err
 	}

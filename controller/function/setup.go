@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
@@ -30,7 +31,6 @@ import (
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/images"
-	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -261,10 +261,10 @@ func indexTarget(object client.Object) []string {
 	return nil
 }
 
-// withoutNotes keeps the annotations that are read: Helm's names the release of an object.
+// withoutNotes keeps the annotations that are read: Rouse's own, and Helm's, which names the release of an object.
 func withoutNotes(annotations map[string]string) {
 	maps.DeleteFunc(annotations, func(name, _ string) bool {
-		return !slices.Contains([]string{kube.AnnotationApplied, apirule.AnnotationFrom, "meta.helm.sh/release-name"}, name)
+		return !strings.HasPrefix(name, "rouse.run/") && name != "meta.helm.sh/release-name"
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -73,7 +74,7 @@ type listener struct {
 // Start listens until ctx ends.
 func (l *listener) Start(ctx context.Context) error {
 	return l.announcements.WatchWanted(ctx, func(function types.NamespacedName, replicas int) {
-		if fn, err := l.reconciler.function(ctx, function); fn == nil || err != nil {
+		if about, err := l.reconciler.scaled(ctx, function); about == nil || err != nil {
 			return // the announcement is repeated, and a forged one takes no memory
 		}
 		l.reconciler.announce(function, replicas)
@@ -92,17 +93,17 @@ const (
 	reasonKEDALate = "keda_late"
 )
 
-const wakesHelp = "Times that the controller has set the replicas of a Function that wakes, because its work needs more than one (backlog), " +
+const wakesHelp = "Times that the controller has set the replicas of a Function or workload that wakes, because its work needs more than one (backlog), " +
 	"or because KEDA had set none for a second (keda_late)."
 
-// Reconciler sets the replicas of Functions that wake.
+// Reconciler sets the replicas of Functions, and of workloads that scale with a Service's events, when they wake.
 type Reconciler struct {
-	functions client.Reader // a cache
-	live      client.Reader
-	client    client.Client
-	clock     clock.PassiveClock
-	recorder  events.EventRecorder
-	set       *prometheus.CounterVec
+	cached   client.Reader
+	live     client.Reader
+	client   client.Client
+	clock    clock.PassiveClock
+	recorder events.EventRecorder
+	set      *prometheus.CounterVec
 
 	mu    sync.Mutex
 	wants map[types.NamespacedName]want
@@ -110,7 +111,7 @@ type Reconciler struct {
 
 func newReconciler(mgr ctrl.Manager, registerer prometheus.Registerer) *Reconciler {
 	r := &Reconciler{
-		functions: mgr.GetClient(), live: mgr.GetAPIReader(), client: mgr.GetClient(), clock: clock.RealClock{},
+		cached: mgr.GetClient(), live: mgr.GetAPIReader(), client: mgr.GetClient(), clock: clock.RealClock{},
 		recorder: mgr.GetEventRecorder("wake-controller"),
 		set: promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
 			Name: "rouse_controller_wakes_total", Help: wakesHelp,
@@ -133,69 +134,110 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if wanted.early(r.clock.Now()) {
 		return later, nil
 	}
-	found, deployment, err := r.read(ctx, request.NamespacedName)
+	found, err := r.read(ctx, request.NamespacedName)
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("read how the Function scales: %w", err)
+		return reconcile.Result{}, fmt.Errorf("read how it scales: %w", err)
 	}
-	if deployment == nil {
+	if found == nil {
 		r.forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
-	replicas, again := decide(wanted, found, r.clock.Now())
+	replicas, again := decide(wanted, found.state, r.clock.Now())
 	switch {
 	case again > 0:
 		return reconcile.Result{RequeueAfter: again}, nil
 	case replicas == 0:
 		return later, nil
 	}
-	err = r.write(ctx, deployment, found.replicas, replicas)
+	err = r.write(ctx, request.NamespacedName, found, replicas)
 	if apierrors.IsConflict(err) { // KEDA or the HPA wrote
 		return reconcile.Result{RequeueAfter: lookEvery}, nil
 	}
 	return later, err
 }
 
-// function returns a Function with a scaleConfig, or nil.
-func (r *Reconciler) function(ctx context.Context, name types.NamespacedName) (*v1alpha2.Function, error) {
+// scaled returns the object whose events scale a workload: a Function with a scaleConfig, or a Service that names its target. It is nil
+// for any other name.
+func (r *Reconciler) scaled(ctx context.Context, name types.NamespacedName) (client.Object, error) {
 	fn := &v1alpha2.Function{}
-	if err := r.functions.Get(ctx, name, fn); err != nil || fn.Spec.ScaleConfig == nil || fn.DeletionTimestamp != nil {
+	err := r.cached.Get(ctx, name, fn)
+	if err == nil && fn.Spec.ScaleConfig != nil && fn.DeletionTimestamp == nil {
+		return fn, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	service := &corev1.Service{}
+	err = r.cached.Get(ctx, name, service)
+	if _, names := service.Annotations[v1alpha2.AnnotationScaleTarget]; err != nil || !names || service.DeletionTimestamp != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	return fn, nil
+	return service, nil
 }
 
-// read returns the state of a Function that KEDA scales. There is no Deployment for any other.
-func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (state, *appsv1.Deployment, error) {
-	fn, err := r.function(ctx, name)
-	if err != nil || fn == nil {
-		return state{}, nil, err
-	}
-	deployment := &appsv1.Deployment{}
-	if err := r.live.Get(ctx, name, deployment); err != nil || !metav1.IsControlledBy(deployment, fn) {
-		return state{}, nil, client.IgnoreNotFound(err)
-	}
-	low, high := workload.ReplicaBounds(fn)
-	found := state{replicas: 1, low: int(low), high: int(high)}
-	if deployment.Spec.Replicas != nil {
-		found.replicas = int(*deployment.Spec.Replicas)
+// waking is what wakes: the object whose events do it, and the target with its state.
+type waking struct {
+	about  client.Object
+	target client.Object
+	state  state
+}
+
+// read returns what KEDA scales by a name, nil if it scales nothing.
+func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*waking, error) {
+	about, err := r.scaled(ctx, name)
+	if err != nil || about == nil {
+		return nil, err
 	}
 	scaled, err := ReadScaledObject(ctx, r.live, name)
 	if err != nil || scaled == nil {
-		return state{}, nil, err
+		return nil, err
 	}
-	found.paused, found.active = scaled.Paused, scaled.Active
-	return found, deployment, nil
+	found := &waking{about: about, state: state{paused: scaled.Paused, active: scaled.Active}}
+	owner, target := about, name
+	if fn, is := about.(*v1alpha2.Function); is {
+		low, high := workload.ReplicaBounds(fn)
+		found.state.low, found.state.high = int(low), int(high)
+	} else {
+		found.state.low, found.state.high = scaled.Min, scaled.Max
+		owner, target.Name = nil, scaled.TargetName
+		if !metav1.IsControlledBy(scaled.meta, about) {
+			return nil, nil //nolint:nilnil // it is someone's own
+		}
+	}
+	found.target, found.state.replicas, err = r.target(ctx, scaled.TargetKind, target)
+	if err != nil || found.target == nil || owner != nil && !metav1.IsControlledBy(found.target, owner) {
+		return nil, err
+	}
+	return found, nil
 }
 
-// ScaledObject is what decides about a wake in a Function's ScaledObject.
+// target reads a workload and its replicas. It is nil if there is none.
+func (r *Reconciler) target(ctx context.Context, kind string, name types.NamespacedName) (client.Object, int, error) {
+	deployment, set := &appsv1.Deployment{}, &appsv1.StatefulSet{}
+	object, replicas := client.Object(deployment), &deployment.Spec.Replicas
+	if kind == "StatefulSet" {
+		object, replicas = set, &set.Spec.Replicas
+	}
+	if err := r.live.Get(ctx, name, object); err != nil {
+		return nil, 0, client.IgnoreNotFound(err)
+	}
+	return object, int(ptr.Deref(*replicas, 1)), nil
+}
+
+// ScaledObject is what decides about a wake in a ScaledObject.
 type ScaledObject struct {
+	// TargetKind and TargetName name what it scales, between Min and Max replicas.
+	TargetKind, TargetName string
+	Min, Max               int
 	// Paused reports whether someone has paused scaling out by its annotations.
 	Paused bool
 	// Active is the time at which KEDA last found work.
 	Active time.Time
+
+	meta metav1.Object
 }
 
-// ReadScaledObject reads a Function's ScaledObject, nil if there is none.
+// ReadScaledObject reads the ScaledObject of a Function or of a Service, nil if there is none.
 func ReadScaledObject(ctx context.Context, reader client.Reader, name types.NamespacedName) (*ScaledObject, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"})
@@ -204,33 +246,40 @@ func ReadScaledObject(ctx context.Context, reader client.Reader, name types.Name
 	}
 	var set kedarules.Status
 	set.ReadAnnotations(object.GetAnnotations())
-	found := &ScaledObject{Paused: set.NoScaleOut != ""}
-	text, _, _ := unstructured.NestedString(object.Object, "status", "lastActiveTime")
-	found.Active, _ = time.Parse(time.RFC3339, text) // KEDA has found none yet
+	found := &ScaledObject{Paused: set.NoScaleOut != "", meta: object}
+	read := func(path ...string) string {
+		text, _, _ := unstructured.NestedString(object.Object, path...)
+		return text
+	}
+	number := func(field string) int {
+		value, _, _ := unstructured.NestedInt64(object.Object, "spec", field)
+		return int(value)
+	}
+	found.TargetKind, found.TargetName = read("spec", "scaleTargetRef", "kind"), read("spec", "scaleTargetRef", "name")
+	found.Min, found.Max = number("minReplicaCount"), number("maxReplicaCount")
+	found.Active, _ = time.Parse(time.RFC3339, read("status", "lastActiveTime")) // KEDA has found none yet
 	return found, nil
 }
 
-// write sets the replicas unless someone else has written since the Deployment was read.
-func (r *Reconciler) write(ctx context.Context, deployment *appsv1.Deployment, from, to int) error {
+// write sets the replicas unless someone else has written since the target was read.
+func (r *Reconciler) write(ctx context.Context, name types.NamespacedName, found *waking, to int) error {
+	target, from := found.target, found.state.replicas
 	scale := &autoscalingv1.Scale{
-		ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name, ResourceVersion: deployment.ResourceVersion},
+		ObjectMeta: metav1.ObjectMeta{Namespace: target.GetNamespace(), Name: target.GetName(), ResourceVersion: target.GetResourceVersion()},
 		Spec:       autoscalingv1.ScaleSpec{Replicas: int32(to)},
 	}
-	if err := r.client.SubResource("scale").Update(ctx, deployment, client.WithSubResourceBody(scale)); err != nil {
-		return fmt.Errorf("set the replicas of the Function: %w", err)
+	if err := r.client.SubResource("scale").Update(ctx, target, client.WithSubResourceBody(scale)); err != nil {
+		return fmt.Errorf("set the replicas of %s: %w", target.GetName(), err)
 	}
 	reason := reasonBacklog
 	if from == 0 {
 		reason = reasonKEDALate
-		about := &v1alpha2.Function{ObjectMeta: metav1.ObjectMeta{
-			Namespace: deployment.Namespace, Name: deployment.Name, UID: metav1.GetControllerOf(deployment).UID,
-		}}
-		r.recorder.Eventf(about, nil, corev1.EventTypeWarning, "KEDALate", "Wake",
-			"KEDA set no replica within %s of the Function's work, so that the controller set %d: look at KEDA's operator", gracePeriod, to)
+		r.recorder.Eventf(found.about, nil, corev1.EventTypeWarning, "KEDALate", "Wake",
+			"KEDA set no replica within %s of the work, so that the controller set %d: look at KEDA's operator", gracePeriod, to)
 	}
 	r.set.WithLabelValues(reason).Inc()
-	ctrl.LoggerFrom(ctx).Info("replicas set for a function that wakes", "from", from, "to", to, "reason", reason)
-	r.wrote(client.ObjectKeyFromObject(deployment), to)
+	ctrl.LoggerFrom(ctx).Info("replicas set in a wake", "target", target.GetName(), "from", from, "to", to, "reason", reason)
+	r.wrote(name, to)
 	return nil
 }
 

@@ -123,11 +123,15 @@ func (w *fixture) deployment(name string, replicas int32, owners ...metav1.Owner
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, OwnerReferences: owners},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "function", Image: "x"}}},
-			},
+			Template: podsWith(labels),
 		},
 	}))
+}
+
+func podsWith(labels map[string]string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "function", Image: "x"}}},
+	}
 }
 
 func (w *fixture) scaledObject(name string, annotations map[string]string) {
@@ -222,6 +226,58 @@ func TestALargeBacklogWaitsForKEDAsPartInAWakeThatTheControllerMade(t *testing.T
 	require.NoError(t, w.Status().Update(t.Context(), scaled)) // as KEDA
 	w.announce(function, 4, func() bool { return w.replicas("pricing") == 4 })
 	w.requireCounts(1, 1)
+}
+
+func TestAWorkloadThatAServiceScalesIsWokenAsAFunctionIs(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	labels := map[string]string{"app": "ledger"}
+	require.NoError(t, w.Create(t.Context(), &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "ledger"},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(0)), ServiceName: "books", Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: podsWith(labels),
+		},
+	}))
+	w.deployment("unscaled", 0)
+	books := w.service("books", "StatefulSet", "ledger", true)
+	others := w.service("others", "Deployment", "unscaled", false) // the ScaledObject is not the Service's
+	replicas := func() int32 {
+		set := &appsv1.StatefulSet{}
+		require.NoError(t, w.Get(t.Context(), types.NamespacedName{Namespace: w.namespace, Name: "ledger"}, set))
+		return *set.Spec.Replicas
+	}
+	w.announce(books, 4, func() bool {
+		w.scaler <- announced{others, 4}
+		return replicas() == 1
+	})
+	require.Zero(t, w.replicas("unscaled"))
+	require.Eventually(t, func() bool {
+		events := &eventsv1.EventList{}
+		require.NoError(t, w.List(t.Context(), events, client.InNamespace(w.namespace)))
+		return slices.ContainsFunc(events.Items, func(event eventsv1.Event) bool {
+			return event.Reason == "KEDALate" && event.Regarding.Kind == "Service" && event.Regarding.Name == "books"
+		})
+	}, timeout, tick)
+}
+
+// service creates a Service whose events scale a target up to 5 replicas, with a ScaledObject, which it may own.
+func (w *fixture) service(name, kind, target string, owns bool) types.NamespacedName {
+	w.t.Helper()
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: name, Annotations: map[string]string{"rouse.run/scale-target": kind + "/" + target},
+		},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	require.NoError(w.t, w.Create(w.t.Context(), service))
+	scaled := w.kedaObject(name, nil)
+	require.NoError(w.t, unstructured.SetNestedMap(scaled.Object, map[string]any{"kind": kind, "name": target}, "spec", "scaleTargetRef"))
+	require.NoError(w.t, unstructured.SetNestedField(scaled.Object, int64(5), "spec", "maxReplicaCount"))
+	if owns {
+		scaled.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(service, corev1.SchemeGroupVersion.WithKind("Service"))})
+	}
+	require.NoError(w.t, w.Create(w.t.Context(), scaled))
+	return types.NamespacedName{Namespace: w.namespace, Name: name}
 }
 
 func TestOnlyFunctionsThatKEDAScalesAreWoken(t *testing.T) {

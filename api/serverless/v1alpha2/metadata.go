@@ -23,6 +23,8 @@ const (
 
 // Stand-ins: pods without a Function that serve one while its own pod starts.
 const (
+	// LabelScalesService, on a ScaledObject, is the UID of the Service whose events it counts.
+	LabelScalesService = "rouse.run/scales-service"
 	// AnnotationStandIns, on a Namespace, lists how many stand-ins of each runtime wait there: nodejs22=2,python312=1.
 	AnnotationStandIns = "rouse.run/stand-ins"
 	// LabelStandIn, on a pod, is StandInWaits or StandInServes.
@@ -97,6 +99,15 @@ const (
 	AnnotationHTTPConcurrency = "rouse.run/http-concurrency"
 	// AnnotationHTTPWait is the maximum time that an HTTP request waits for a pod, in seconds.
 	AnnotationHTTPWait = "rouse.run/http-wait" //nolint:gosec // "PW" is of two words
+)
+
+// Annotations that users set on a Service whose events scale a workload that is no Function. Those that tune Functions apply, too.
+const (
+	// AnnotationScaleTarget names the workload whose pods the Service selects: deployment/NAME or statefulset/NAME.
+	AnnotationScaleTarget = "rouse.run/scale-target"
+	// AnnotationMinReplicas and AnnotationMaxReplicas bound its replicas, 0 and 10 by default.
+	AnnotationMinReplicas = "rouse.run/min-replicas"
+	AnnotationMaxReplicas = "rouse.run/max-replicas"
 )
 
 // DebugUntil returns only the annotation AnnotationDebugUntil, or nil without it. It drops a value that is too long for

@@ -22,60 +22,85 @@ func ScaledObjectKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}
 }
 
-// ScaledObject lets KEDA scale the Function's Deployment by its backlog. It has no fallback: while a backlog cannot be
-// read the replicas must stay, and a fallback would wake every Function that is asleep. counted reports whether pods
-// can report their HTTP load.
+// ScaleTarget is what a ScaledObject scales, and between which numbers of replicas.
+type ScaleTarget struct {
+	Kind, Name string // of apps/v1
+	Low, High  int32
+}
+
+// ScaledObject lets KEDA scale the Function's Deployment by its backlog. counted reports whether pods can report their
+// HTTP load.
 func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning workload.Tuning, counted bool) *unstructured.Unstructured {
 	low, high := workload.ReplicaBounds(fn)
-	object := &unstructured.Unstructured{Object: map[string]any{
-		"spec": map[string]any{
-			"scaleTargetRef":        map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": fn.Name},
-			"minReplicaCount":       int64(low),
-			"maxReplicaCount":       int64(high),
-			"pollingInterval":       tuning.PollingSeconds,
-			"cooldownPeriod":        tuning.CooldownSeconds,
-			"initialCooldownPeriod": scaling.InitialCooldownSeconds,
-			"advanced":              map[string]any{"horizontalPodAutoscalerConfig": hpaConfig(fn.Name, scaling)},
-			"triggers":              []any{trigger(fn.Name, scaling, tuning, counted)},
-		},
-	}}
-	object.SetGroupVersionKind(ScaledObjectKind())
+	metadata := triggerMetadata("function", fn.Name, scaling, tuning)
+	addHTTP(metadata, scaling, tuning, counted)
+	object := scaledObject(fn.Name, ScaleTarget{"Deployment", fn.Name, low, high}, scaling, tuning, metadata)
 	object.SetNamespace(fn.Namespace)
-	object.SetName(fn.Name)
 	object.SetLabels(internalLabels(fn)) // KEDA copies them to the HPA: none of the user's
 	object.SetOwnerReferences([]metav1.OwnerReference{owner(fn)})
 	return object
 }
 
-func trigger(function string, scaling Scaling, tuning workload.Tuning, counted bool) map[string]any {
-	made := map[string]any{
-		"type":     "external-push",
-		"metadata": triggerMetadata(function, scaling, tuning, counted),
-	}
+// WorkloadScaledObject lets KEDA scale a workload by the events that wait for a Service. When it is deleted, KEDA sets the
+// replicas that there were before.
+func WorkloadScaledObject(service *corev1.Service, target ScaleTarget, scaling Scaling, tuning workload.Tuning) *unstructured.Unstructured {
+	object := scaledObject(service.Name, target, scaling, tuning, triggerMetadata("service", service.Name, scaling, tuning))
+	_ = unstructured.SetNestedField(object.Object, true, "spec", "advanced", "restoreToOriginalReplicaCount") // there is such a map
+	object.SetNamespace(service.Namespace)
+	object.SetLabels(map[string]string{v1alpha2.LabelScalesService: string(service.UID)})
+	object.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(service, corev1.SchemeGroupVersion.WithKind("Service"))})
+	return object
+}
+
+// scaledObject has no fallback: while a backlog cannot be read the replicas must stay, and a fallback would wake everything that is
+// asleep.
+func scaledObject(name string, target ScaleTarget, scaling Scaling, tuning workload.Tuning, metadata map[string]any) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{
+			"scaleTargetRef":        map[string]any{"apiVersion": "apps/v1", "kind": target.Kind, "name": target.Name},
+			"minReplicaCount":       int64(target.Low),
+			"maxReplicaCount":       int64(target.High),
+			"pollingInterval":       tuning.PollingSeconds,
+			"cooldownPeriod":        tuning.CooldownSeconds,
+			"initialCooldownPeriod": scaling.InitialCooldownSeconds,
+			"advanced":              map[string]any{"horizontalPodAutoscalerConfig": hpaConfig(name, scaling)},
+			"triggers":              []any{trigger(scaling, metadata)},
+		},
+	}}
+	object.SetGroupVersionKind(ScaledObjectKind())
+	object.SetName(name)
+	return object
+}
+
+func trigger(scaling Scaling, metadata map[string]any) map[string]any {
+	made := map[string]any{"type": "external-push", "metadata": metadata}
 	if scaling.ScalerAuthentication != "" {
 		made["authenticationRef"] = map[string]any{"kind": "ClusterTriggerAuthentication", "name": scaling.ScalerAuthentication}
 	}
 	return made
 }
 
-// triggerMetadata is what KEDA passes to the scaler with every call.
-func triggerMetadata(function string, scaling Scaling, tuning workload.Tuning, counted bool) map[string]any {
+// triggerMetadata is what KEDA passes to the scaler with every call. key says what name is of.
+func triggerMetadata(key, name string, scaling Scaling, tuning workload.Tuning) map[string]any {
 	metadata := map[string]any{
 		"scalerAddress":          scaling.ScalerAddress,
-		"function":               function,
+		key:                      name,
 		"activationLagThreshold": "0",
 	}
 	if tuning.LagThreshold > 0 {
 		metadata["lagThreshold"] = strconv.FormatInt(tuning.LagThreshold, 10)
 	}
+	return metadata
+}
+
+func addHTTP(metadata map[string]any, scaling Scaling, tuning workload.Tuning, counted bool) {
 	if !scaling.HTTPWake || !tuning.HTTPWake {
-		return metadata
+		return
 	}
 	metadata["httpConcurrency"] = strconv.FormatInt(tuning.HTTPConcurrency, 10)
 	if !counted {
 		metadata[metadataHTTPCounted] = "false"
 	}
-	return metadata
 }
 
 // metadataHTTPCounted is "false" where every path of a pod leads to the handler, so that only gateways count.

@@ -29,6 +29,9 @@
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [apps]
+  resources: [statefulsets] # whether a Service selects the pods of the one that it names to be scaled
+  verbs: [get]
 - apiGroups: [""]
   resources: [services]
   verbs: [create, patch]
@@ -104,10 +107,10 @@
   verbs: [patch]
 {{- end }}
 - apiGroups: [apps]
-  resources: [deployments] # of Functions that wake
+  resources: [deployments, statefulsets] # of Functions, and of Services that name them, which wake
   verbs: [get]
 - apiGroups: [apps]
-  resources: [deployments/scale]
+  resources: [deployments/scale, statefulsets/scale]
   verbs: [update]
 - apiGroups: [keda.sh]
   resources: [scaledobjects] # whether they are paused

@@ -1,0 +1,92 @@
+package workloads
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/workload"
+)
+
+// serviceOf returns a Service that selects the pods of worker.
+func serviceOf(annotations map[string]string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "orders", Name: "worker", Annotations: annotations},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "worker"}},
+	}
+}
+
+func TestAServiceNamesWhatItsEventsScale(t *testing.T) {
+	t.Parallel()
+	defaults := workload.Tuning{PollingSeconds: 10, CooldownSeconds: 60}
+	asked, err := read(serviceOf(map[string]string{"rouse.run/scale-target": "deployment/worker"}), defaults)
+	require.NoError(t, err)
+	require.Equal(t, resources.ScaleTarget{Kind: "Deployment", Name: "worker", Low: 0, High: 10}, asked.target)
+	require.Equal(t, int64(60), asked.tuning.CooldownSeconds)
+
+	asked, err = read(serviceOf(map[string]string{
+		"rouse.run/scale-target": "StatefulSet/ledger.v1", "rouse.run/min-replicas": "20", "rouse.run/cooldown-period": "5",
+	}), defaults)
+	require.NoError(t, err)
+	require.Equal(t, resources.ScaleTarget{Kind: "StatefulSet", Name: "ledger.v1", Low: 20, High: 20}, asked.target)
+	require.Equal(t, int64(5), asked.tuning.CooldownSeconds)
+}
+
+func TestAWrongServiceNamesItsFieldAndTheRemedy(t *testing.T) {
+	t.Parallel()
+	const target = "annotation rouse.run/scale-target: invalid value %q"
+	good := map[string]string{"rouse.run/scale-target": "deployment/worker"}
+	with := func(key, value string) map[string]string {
+		return map[string]string{"rouse.run/scale-target": "deployment/worker", key: value}
+	}
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		change      func(*corev1.Service)
+		want        string
+	}{
+		"no kind":             {annotations: map[string]string{"rouse.run/scale-target": "worker"}, want: `invalid value "worker": must be deployment/NAME or statefulset/NAME`},
+		"no name":             {annotations: map[string]string{"rouse.run/scale-target": "deployment/"}, want: "must be deployment/NAME"},
+		"another kind":        {annotations: map[string]string{"rouse.run/scale-target": "daemonset/worker"}, want: "must be deployment/NAME"},
+		"another namespace":   {annotations: map[string]string{"rouse.run/scale-target": "deployment/bank/worker"}, want: "of a workload in the Service's namespace"},
+		"a negative bound":    {annotations: with("rouse.run/min-replicas", "-1"), want: `annotation rouse.run/min-replicas: invalid value "-1": must be a whole number from 0 to 10000`},
+		"a huge bound":        {annotations: with("rouse.run/max-replicas", "1000000"), want: "must be a whole number from 1 to 10000"},
+		"crossed bounds":      {annotations: map[string]string{"rouse.run/scale-target": "deployment/worker", "rouse.run/min-replicas": "3", "rouse.run/max-replicas": "2"}, want: "annotation rouse.run/max-replicas is 2, less than rouse.run/min-replicas, 3: raise it"},
+		"a wrong tuning":      {annotations: with("rouse.run/lag-threshold", "many"), want: `annotation rouse.run/lag-threshold: invalid value "many"`},
+		"no selector":         {annotations: good, change: func(s *corev1.Service) { s.Spec.Selector = nil }, want: "the Service has no spec.selector"},
+		"an external name":    {annotations: good, change: func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }, want: "the Service is of type ExternalName"},
+		"a Function's":        {annotations: good, change: func(s *corev1.Service) { s.OwnerReferences = ofFunction() }, want: "the Service is that of Function pricing: set spec.scaleConfig there"},
+		"two wrong at a time": {annotations: map[string]string{"rouse.run/scale-target": "x", "rouse.run/min-replicas": "y"}, want: `annotation rouse.run/min-replicas: invalid value "y"`},
+	} {
+		service := serviceOf(tc.annotations)
+		if tc.change != nil {
+			tc.change(service)
+		}
+		_, err := read(service, workload.Tuning{})
+		require.ErrorContains(t, err, tc.want, name)
+	}
+}
+
+func ofFunction() []metav1.OwnerReference {
+	return []metav1.OwnerReference{{Kind: "Function", Name: "pricing", Controller: new(true)}}
+}
+
+func TestATargetIsCheckedBeforeItIsScaled(t *testing.T) {
+	t.Parallel()
+	asked := scale{target: resources.ScaleTarget{Kind: "Deployment", Name: "worker"}}
+	pods := map[string]string{"app": "worker", "version": "2"}
+	for name, tc := range map[string]struct {
+		found *target
+		want  string
+	}{
+		"none":            {nil, "Deployment worker does not exist in namespace orders: create it"},
+		"a Function's":    {&target{podLabels: pods, function: "pricing"}, "Deployment worker is that of Function pricing"},
+		"others' pods":    {&target{podLabels: map[string]string{"app": "other"}}, "the Service selects pods with app=worker, which the pods of Deployment worker are not"},
+		"a second scaler": {&target{podLabels: pods, scalers: []string{"HorizontalPodAutoscaler cpu"}}, "Deployment worker is scaled by HorizontalPodAutoscaler cpu too"},
+	} {
+		require.ErrorContains(t, check(serviceOf(nil), asked, tc.found), tc.want, name)
+	}
+	require.NoError(t, check(serviceOf(nil), asked, &target{podLabels: pods}))
+}

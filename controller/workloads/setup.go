@@ -1,0 +1,89 @@
+package workloads
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/kube"
+)
+
+// maxConcurrentReconciles bounds the Services that are worked on at a time.
+const maxConcurrentReconciles = 4
+
+// Setup adds the controller to a manager with the cache of the Function controller. It runs on the leader. settings
+// returns those that Functions are made with.
+func Setup(mgr ctrl.Manager, settings func() *resources.Settings) error {
+	r := &Reconciler{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), applier: kube.NewApplier(mgr.GetClient()),
+		recorder: mgr.GetEventRecorder("workloads"), settings: settings, said: map[types.NamespacedName]notice{},
+	}
+	earlier := make(chan event.GenericEvent)
+	err := kube.NewController(mgr, controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
+		Named("workload").
+		Watches(&corev1.Service{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(scales())).
+		WatchesRawSource(source.Channel(earlier, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+	if err == nil {
+		err = mgr.Add(&leftovers{live: mgr.GetAPIReader(), requests: earlier})
+	}
+	if err != nil {
+		return fmt.Errorf("set up the controller of workloads: %w", err)
+	}
+	return nil
+}
+
+// scales passes Services that have the annotation, or have lost it.
+func scales() predicate.Predicate {
+	asks := func(object client.Object) bool {
+		_, asks := object.GetAnnotations()[v1alpha2.AnnotationScaleTarget]
+		return asks
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return asks(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return asks(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return asks(e.ObjectOld) || asks(e.ObjectNew) },
+	}
+}
+
+// leftovers requests the Services that have a ScaledObject when the process starts: some may have lost the annotation meanwhile.
+type leftovers struct {
+	live     client.Reader
+	requests chan<- event.GenericEvent
+}
+
+// Start implements manager.Runnable.
+func (l *leftovers) Start(ctx context.Context) error {
+	found := &metav1.PartialObjectMetadataList{}
+	found.SetGroupVersionKind(resources.ScaledObjectKind())
+	err := l.live.List(ctx, found, client.HasLabels{v1alpha2.LabelScalesService})
+	if meta.IsNoMatchError(err) || err != nil && ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list the ScaledObjects of Services: %w", err)
+	}
+	for i := range found.Items {
+		key := client.ObjectKeyFromObject(&found.Items[i])
+		select {
+		case l.requests <- event.GenericEvent{Object: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
