@@ -190,6 +190,10 @@ e2e-gateway: ## From outside through Envoy Gateway to a sleeping Function, on th
 e2e-serverless: cluster ## A Serverless that installs, changes, repairs and removes the Function controller while Functions serve, on the local cluster
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 15m -v ./e2e/serverless
 
+.PHONY: e2e-tls
+e2e-tls: cluster ## KEDA asks the scaler over mutual TLS, nobody else does, and certificates rotate without a broken stream, on the local cluster
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 20m -v ./e2e/scalertls
+
 .PHONY: e2e-nodes
 e2e-nodes: ## On three nodes: NetworkPolicies, and events and wakes while a node is cut off and one is drained, on a local cluster of its own (a quarter of an hour)
 	@e2e/nodes/run.sh
@@ -268,6 +272,10 @@ bench-subscriptions: ## 10,000 Subscriptions on one bridge, idle and with 1 % ac
 bench-controller: packages ## 10,000 Functions and Subscriptions in a real kube-apiserver without nodes: applied, a restart, and at rest (N, IDLE)
 	@$(ASSETS) && \
 	  $(GO) run ./e2e/bench/cluster controller $(if $(N),-n $(N)) $(if $(IDLE),-idle $(IDLE))
+
+.PHONY: bench-scaler
+bench-scaler: ## 10,000 ScaledObjects polled as KEDA does, and 1,000 wakes in a second, beside a server of constants (SCALED_OBJECTS, WAKES, POLL_SECONDS, ROUND_SECONDS)
+	@$(GO) run ./e2e/bench/cluster scaler
 
 .PHONY: bench-memory
 bench-memory: ## Hostile loads that could make a bridge take unbounded memory, beside the chart's limit (SHAPE_SECONDS, SCALE_PERCENT)

@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/fips"
@@ -57,6 +58,8 @@ type Options struct {
 	MaxRollouts int
 	// Build configures builds.
 	Build BuildOptions
+	// TriggerTypes are the types of KEDA's triggers that users may add.
+	TriggerTypes []string
 	// Network holds the rules of the Functions' NetworkPolicies; nil: there are none.
 	Network *resources.NetworkRules
 }
@@ -73,6 +76,7 @@ func DefaultOptions() Options {
 		ScaleDownStabilization:  30 * time.Second,
 		MaxConcurrentReconciles: 4,
 		MaxRollouts:             10,
+		TriggerTypes:            []string{"cpu", "memory", "cron"},
 		Build:                   defaultBuildOptions(),
 	}
 }
@@ -101,6 +105,8 @@ func (o *Options) Flags(fs *flags.Set) {
 		"how long a new Function stays awake at least").Between(0, 24*time.Hour)
 	fs.Duration(&o.ScaleDownStabilization, "scaling-down-stabilization",
 		"how long a backlog must stay small before replicas are taken away").Between(0, time.Hour) // the HPA takes no more
+	fs.Strings(&o.TriggerTypes, "trigger-types",
+		"types of KEDA's triggers that Functions and Services may add by "+v1alpha2.AnnotationTriggers+": others have KEDA's operator send requests for users")
 	fs.Int(&o.MaxConcurrentReconciles, "function-concurrent-reconciles", "how many Functions are worked on at a time").AtLeast(1)
 	fs.Var(&networkRules{&o.Network}, "function-network-policy",
 		"whom Functions may call and be called by, as JSON of a NetworkPolicy for each; empty: none, and those of before are deleted")
@@ -124,6 +130,7 @@ func (o *Options) settings() *resources.Settings {
 			ScalerAuthentication:   o.ScalerAuthentication,
 			InitialCooldownSeconds: seconds(o.InitialCooldownPeriod),
 			ScaleDownSeconds:       seconds(o.ScaleDownStabilization),
+			TriggerTypes:           slices.Clone(o.TriggerTypes),
 			HTTPWake:               o.HTTPWake,
 			Defaults: workload.Tuning{
 				PollingSeconds:  seconds(o.PollingInterval),

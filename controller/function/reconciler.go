@@ -225,6 +225,7 @@ type scope struct {
 	rolledBack bool
 	own        resources.Code
 	tuning     workload.Tuning
+	triggers   []resources.Trigger
 	// configuration is a hash of the ConfigMaps and Secrets that the pods follow.
 	configuration string
 	// template is the hash of the desired pod template.

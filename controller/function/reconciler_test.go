@@ -431,7 +431,7 @@ func children(t *testing.T, fn *v1alpha2.Function) map[string]*child {
 			add:    set([]any{"192.0.2.7"}, "spec", "externalIPs"),
 		},
 		"ScaledObject": {
-			desired: resources.ScaledObject(fn, settings.Scaling, settings.Scaling.Defaults, true), exclusive: []kube.Part{kube.Exclusive{"spec"}},
+			desired: resources.ScaledObject(fn, settings.Scaling, settings.Scaling.Defaults, nil, true), exclusive: []kube.Part{kube.Exclusive{"spec"}},
 			change: set(int64(77), "spec", "maxReplicaCount"),
 			add:    set(int64(7), "spec", "idleReplicaCount"),
 		},

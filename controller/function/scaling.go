@@ -257,7 +257,7 @@ func (r *Reconciler) applyScaledObject(ctx context.Context, s *scope) error {
 	if s.scaledObject != nil {
 		live = s.scaledObject
 	}
-	desired := resources.ScaledObject(s.fn, s.settings.Scaling, s.tuning, s.httpCounted())
+	desired := resources.ScaledObject(s.fn, s.settings.Scaling, s.tuning, s.triggers, s.httpCounted())
 	result, err := r.applier.Apply(ctx, desired, live, wholeSpec)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return kube.Waiting(errNoKEDA, kedaDelay) // the CRD is just coming or going

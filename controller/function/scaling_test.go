@@ -89,7 +89,7 @@ func TestPodsOfKymasContractReportNoHTTPLoad(t *testing.T) {
 	present := func(counted bool) func(*scope) {
 		return func(s *scope) {
 			scaled(0, 1)(s.fn)
-			object := resources.ScaledObject(s.fn, resources.Scaling{HTTPWake: true}, workload.Tuning{HTTPWake: true}, counted)
+			object := resources.ScaledObject(s.fn, resources.Scaling{HTTPWake: true}, workload.Tuning{HTTPWake: true}, nil, counted)
 			s.scaledObject, _ = liveScaledObject(object)
 		}
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/images"
+	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -261,11 +262,24 @@ func indexTarget(object client.Object) []string {
 	return nil
 }
 
-// withoutNotes keeps the annotations that are read: Rouse's own, and Helm's, which names the release of an object.
+// keptAnnotations are the annotations that are read: Helm's names the release of an object.
+var keptAnnotations = append([]string{kube.AnnotationApplied, apirule.AnnotationFrom, "meta.helm.sh/release-name"}, v1alpha2.ScaleAnnotations()...)
+
+// longestScale is longer than any other valid value of an annotation that scales a workload. What is longer stays wrong when it is cut.
+const longestScale, longestTriggers = 300, resources.LongestTriggers + 1
+
+// withoutNotes keeps the annotations that are read.
 func withoutNotes(annotations map[string]string) {
-	maps.DeleteFunc(annotations, func(name, _ string) bool {
-		return !strings.HasPrefix(name, "rouse.run/") && name != "meta.helm.sh/release-name"
-	})
+	maps.DeleteFunc(annotations, func(name, _ string) bool { return !slices.Contains(keptAnnotations, name) })
+	for _, name := range v1alpha2.ScaleAnnotations() {
+		longest := longestScale
+		if name == v1alpha2.AnnotationTriggers {
+			longest = longestTriggers
+		}
+		if value := annotations[name]; len(value) > longest {
+			annotations[name] = strings.Clone(value[:longest])
+		}
+	}
 }
 
 // CacheObjects limits the manager's cache: Deployments and pods with our label only, and no parts that no reconciler

@@ -3,6 +3,7 @@ package function
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,11 +37,17 @@ func TestTheCacheReducesServices(t *testing.T) {
 			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 	}
-	theirs := service(nil, map[string]string{"note": "long", apirule.AnnotationFrom: "web", "meta.helm.sh/release-name": "shop"})
+	theirs := service(nil, map[string]string{
+		"note": "long", apirule.AnnotationFrom: "web", "meta.helm.sh/release-name": "shop",
+		"rouse.run/other": "long", "rouse.run/scale-target": "deployment/worker", "rouse.run/max-replicas": strings.Repeat("9", 1000),
+	})
 	theirs.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 	kept, err := withoutServiceDetails(theirs)
 	require.NoError(t, err)
-	want := service(nil, map[string]string{apirule.AnnotationFrom: "web", "meta.helm.sh/release-name": "shop"})
+	want := service(nil, map[string]string{
+		apirule.AnnotationFrom: "web", "meta.helm.sh/release-name": "shop",
+		"rouse.run/scale-target": "deployment/worker", "rouse.run/max-replicas": strings.Repeat("9", 300),
+	})
 	want.ManagedFields[0].FieldsV1 = nil
 	require.Equal(t, want, kept)
 

@@ -53,8 +53,13 @@ func (r *Reconciler) decide(_ context.Context, s *scope) error {
 	if !s.scaled() {
 		return nil
 	}
-	s.tuning, err = workload.TuningOf(s.fn.Annotations, s.settings.Scaling.Defaults)
-	return err
+	if s.tuning, err = workload.TuningOf(s.fn.Annotations, s.settings.Scaling.Defaults); err != nil {
+		return err
+	}
+	if s.triggers, err = resources.TriggersOf(s.fn.Annotations, s.settings.Scaling.TriggerTypes); err != nil {
+		return refuse(v1alpha2.ReasonInvalidSpec, err)
+	}
+	return nil
 }
 
 // supply describes how a Function gets its code.

@@ -25,17 +25,18 @@ const (
 
 // scale is how the events of a Service scale its target.
 type scale struct {
-	target resources.ScaleTarget
-	tuning workload.Tuning
+	target   resources.ScaleTarget
+	tuning   workload.Tuning
+	triggers []resources.Trigger
 }
 
 // kinds of targets, by what users call them.
 var kinds = map[string]string{"deployment": "Deployment", "statefulset": "StatefulSet"}
 
 // read returns what the annotations of a Service ask for. The error names each of them that is wrong, and how to mend it.
-func read(service *corev1.Service, defaults workload.Tuning) (scale, error) {
+func read(service *corev1.Service, scaling resources.Scaling) (scale, error) {
 	var asked scale
-	var problems [5]error
+	var problems [6]error
 	asked.target, problems[0] = readTarget(service.Annotations[v1alpha2.AnnotationScaleTarget])
 	asked.target.Low, problems[1] = readReplicas(service, v1alpha2.AnnotationMinReplicas, defaultMin, 0)
 	asked.target.High, problems[2] = readReplicas(service, v1alpha2.AnnotationMaxReplicas, max(defaultMax, asked.target.Low), 1)
@@ -43,8 +44,9 @@ func read(service *corev1.Service, defaults workload.Tuning) (scale, error) {
 		problems[2] = fmt.Errorf("annotation %s is %d, less than %s, %d: raise it", v1alpha2.AnnotationMaxReplicas, asked.target.High,
 			v1alpha2.AnnotationMinReplicas, asked.target.Low)
 	}
-	asked.tuning, problems[3] = workload.TuningOf(service.Annotations, defaults)
-	problems[4] = checkService(service)
+	asked.tuning, problems[3] = workload.TuningOf(service.Annotations, scaling.Defaults)
+	asked.triggers, problems[4] = resources.TriggersOf(service.Annotations, scaling.TriggerTypes)
+	problems[5] = checkService(service)
 	return asked, errors.Join(problems[:]...)
 }
 

@@ -21,15 +21,15 @@ func serviceOf(annotations map[string]string) *corev1.Service {
 
 func TestAServiceNamesWhatItsEventsScale(t *testing.T) {
 	t.Parallel()
-	defaults := workload.Tuning{PollingSeconds: 10, CooldownSeconds: 60}
-	asked, err := read(serviceOf(map[string]string{"rouse.run/scale-target": "deployment/worker"}), defaults)
+	scaling := resources.Scaling{Defaults: workload.Tuning{PollingSeconds: 10, CooldownSeconds: 60}, TriggerTypes: []string{"cpu"}}
+	asked, err := read(serviceOf(map[string]string{"rouse.run/scale-target": "deployment/worker"}), scaling)
 	require.NoError(t, err)
 	require.Equal(t, resources.ScaleTarget{Kind: "Deployment", Name: "worker", Low: 0, High: 10}, asked.target)
 	require.Equal(t, int64(60), asked.tuning.CooldownSeconds)
 
 	asked, err = read(serviceOf(map[string]string{
 		"rouse.run/scale-target": "StatefulSet/ledger.v1", "rouse.run/min-replicas": "20", "rouse.run/cooldown-period": "5",
-	}), defaults)
+	}), scaling)
 	require.NoError(t, err)
 	require.Equal(t, resources.ScaleTarget{Kind: "StatefulSet", Name: "ledger.v1", Low: 20, High: 20}, asked.target)
 	require.Equal(t, int64(5), asked.tuning.CooldownSeconds)
@@ -37,7 +37,6 @@ func TestAServiceNamesWhatItsEventsScale(t *testing.T) {
 
 func TestAWrongServiceNamesItsFieldAndTheRemedy(t *testing.T) {
 	t.Parallel()
-	const target = "annotation rouse.run/scale-target: invalid value %q"
 	good := map[string]string{"rouse.run/scale-target": "deployment/worker"}
 	with := func(key, value string) map[string]string {
 		return map[string]string{"rouse.run/scale-target": "deployment/worker", key: value}
@@ -64,7 +63,7 @@ func TestAWrongServiceNamesItsFieldAndTheRemedy(t *testing.T) {
 		if tc.change != nil {
 			tc.change(service)
 		}
-		_, err := read(service, workload.Tuning{})
+		_, err := read(service, resources.Scaling{})
 		require.ErrorContains(t, err, tc.want, name)
 	}
 }

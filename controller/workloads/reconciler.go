@@ -73,12 +73,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, r.release(ctx, service)
 	}
 	scaling := r.settings().Scaling
-	asked, problem := read(service, scaling.Defaults)
+	asked, problem := read(service, scaling)
 	if problem != nil {
 		r.say(service, corev1.EventTypeWarning, reasonCannotScale, problem.Error())
 		return reconcile.Result{}, nil // until the Service changes
 	}
-	problem, err = r.scale(ctx, service, asked, scaling)
+	changed, problem, err := r.scale(ctx, service, asked, scaling)
 	switch {
 	case err != nil:
 		return kube.Result(err)
@@ -86,45 +86,52 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		age := r.say(service, corev1.EventTypeWarning, reasonCannotScale, problem.Error())
 		return ctrl.Result{RequeueAfter: min(max(age, firstRecheck), recheck)}, nil
 	}
-	r.say(service, corev1.EventTypeNormal, reasonScales, fmt.Sprintf("ScaledObject %s keeps %d to %d replicas of %s %s by the events of the Service",
-		service.Name, asked.target.Low, asked.target.High, asked.target.Kind, asked.target.Name))
+	if changed || r.hasSaid(request.NamespacedName) { // a restart says nothing
+		r.say(service, corev1.EventTypeNormal, reasonScales, fmt.Sprintf("ScaledObject %s keeps %d to %d replicas of %s %s by the events of the Service",
+			service.Name, asked.target.Low, asked.target.High, asked.target.Kind, asked.target.Name))
+	}
 	return ctrl.Result{RequeueAfter: recheck}, nil
 }
 
-// scale writes the ScaledObject. The problem is one that only users can solve.
-func (r *Reconciler) scale(ctx context.Context, service *corev1.Service, asked scale, scaling resources.Scaling) (problem, err error) {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(resources.ScaledObjectKind())
-	switch err := r.live.Get(ctx, client.ObjectKeyFromObject(service), live); {
-	case meta.IsNoMatchError(err):
-		return errors.New("KEDA is not installed: install it; until then replicas stay as they are"), nil
-	case apierrors.IsNotFound(err):
-		live = nil
-	case err != nil:
-		return nil, fmt.Errorf("get ScaledObject %q: %w", service.Name, err)
-	case !metav1.IsControlledBy(live, service):
-		return fmt.Errorf("there is a ScaledObject %s that is not the Service's: delete it, or remove annotation %s", service.Name, v1alpha2.AnnotationScaleTarget), nil
+// scale writes the ScaledObject if it differs. The problem is one that only users can solve.
+func (r *Reconciler) scale(ctx context.Context, service *corev1.Service, asked scale, scaling resources.Scaling) (changed bool, problem, err error) {
+	live, problem, err := r.own(ctx, service)
+	if problem != nil || err != nil {
+		return false, problem, err
 	}
 	found, err := r.find(ctx, service.Namespace, asked.target)
 	if err == nil && found != nil && live == nil { // KEDA and Kubernetes report others that come later
 		found.scalers, err = r.autoscalersOf(ctx, service.Namespace, asked.target)
 	}
 	if err != nil {
-		return nil, err
+		return false, nil, err
 	}
 	if problem := check(service, asked, found); problem != nil {
-		return problem, nil
+		return false, problem, nil
 	}
-	desired := resources.WorkloadScaledObject(service, asked.target, scaling, asked.tuning)
-	var before metav1.Object
-	if live != nil {
-		before = live
-	}
-	_, err = r.applier.Apply(ctx, desired, before)
+	written, err := r.applier.Apply(ctx, resources.WorkloadScaledObject(service, asked.target, scaling, asked.tuning, asked.triggers), live)
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) { // such as KEDA's own admission
-		return err, nil
+		return false, err, nil
 	}
-	return nil, err
+	return written != nil, nil, err
+}
+
+// own returns the Service's ScaledObject, nil if there is none.
+func (r *Reconciler) own(ctx context.Context, service *corev1.Service) (live metav1.Object, problem, err error) {
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(resources.ScaledObjectKind())
+	err = r.live.Get(ctx, client.ObjectKeyFromObject(service), found)
+	switch {
+	case meta.IsNoMatchError(err):
+		return nil, errors.New("KEDA is not installed: install it; until then replicas stay as they are"), nil
+	case apierrors.IsNotFound(err):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("get ScaledObject %q: %w", service.Name, err)
+	case !metav1.IsControlledBy(found, service):
+		return nil, fmt.Errorf("there is a ScaledObject %s that is not the Service's: delete it, or remove annotation %s", service.Name, v1alpha2.AnnotationScaleTarget), nil
+	}
+	return found, nil, nil
 }
 
 // find returns the state of a target, nil if there is none.
@@ -202,6 +209,13 @@ func (r *Reconciler) say(service *corev1.Service, kind, reason, text string) tim
 	r.said[key] = notice{text, time.Now()}
 	r.recorder.Eventf(service, nil, kind, reason, "Scale", "%s", kube.Truncate(text, maxNote))
 	return 0
+}
+
+func (r *Reconciler) hasSaid(service types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, has := r.said[service]
+	return has
 }
 
 // maxNote is the longest note of an Event.

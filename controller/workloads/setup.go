@@ -71,10 +71,7 @@ func (l *leftovers) Start(ctx context.Context) error {
 	found := &metav1.PartialObjectMetadataList{}
 	found.SetGroupVersionKind(resources.ScaledObjectKind())
 	err := l.live.List(ctx, found, client.HasLabels{v1alpha2.LabelScalesService})
-	if meta.IsNoMatchError(err) || err != nil && ctx.Err() != nil {
-		return nil
-	}
-	if err != nil {
+	if err != nil && !meta.IsNoMatchError(err) && ctx.Err() == nil {
 		return fmt.Errorf("list the ScaledObjects of Services: %w", err)
 	}
 	for i := range found.Items {

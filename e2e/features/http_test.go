@@ -378,21 +378,37 @@ func TestEventsOfASleepingFunctionWaitForTheScaler(t *testing.T) {
 	requireConserved(t, cluster, namespace, "waiting", keys)
 }
 
-func TestEventsWakeAFunctionWithoutKEDAWhichTakesOverWhenItIsBack(t *testing.T) {
+func TestEventsWakeAFunctionAndAWorkloadWithoutKEDAWhichTakesOverWhenItIsBack(t *testing.T) {
 	cluster, namespace := connect(t)
-	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
+	startWorker(t, cluster, namespace, "absent.keda.v1")
 	sleeper(t, cluster, namespace, "absent.keda.v1", framework.Function{Name: "early", Max: 1, Source: framework.ReportingHandler("")})
 	record, err := cluster.RecordReplicas(t.Context(), namespace, "early")
+	require.NoError(t, err)
+	ofWorker, err := cluster.RecordReplicas(t.Context(), namespace, "worker")
 	require.NoError(t, err)
 	var keys []string
 	require.NoError(t, cluster.Without(t.Context(), "keda", "keda-operator", func() error {
 		keys = publishMany(t, cluster, "absent.keda.v1", "early", 3)
 		_, err := cluster.AwaitLedger(t.Context(), namespace, keys, time.Minute)
-		return err
+		return errors.Join(err, awaitAcked(t, cluster, namespace, "early", "reports"))
 	}), "its events waited for KEDA")
-	requireConserved(t, cluster, namespace, "early", keys)
-	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "early", 0, 3*time.Minute))
-	require.Equal(t, 1, framework.DirectionChanges(record.Moves()), "two wakes for one backlog: %v", record.Moves())
+	for name, record := range map[string]*framework.Replicas{"early": record, "worker": ofWorker} {
+		require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, name, 0, 3*time.Minute))
+		require.Equal(t, 1, framework.DirectionChanges(record.Moves()), "two wakes of %s for one backlog: %v", name, record.Moves())
+	}
+}
+
+// awaitAcked waits until nothing is pending for Subscriptions, and nothing is a dead letter of them.
+func awaitAcked(t *testing.T, cluster *framework.Cluster, namespace string, subscriptions ...string) error {
+	t.Helper()
+	return framework.Await(t.Context(), time.Minute, "all events to be acked", func(ctx context.Context) (bool, error) {
+		for _, subscription := range subscriptions {
+			if balance, err := cluster.Balance(ctx, namespace, subscription); err != nil || balance != (framework.Balance{}) {
+				return false, err
+			}
+		}
+		return true, nil
+	})
 }
 
 // KEDA has decided to wake the Function by the time that it hangs, and sets its one replica when it goes on.

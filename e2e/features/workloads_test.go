@@ -5,96 +5,83 @@ package features
 import (
 	"context"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/e2e/framework"
 )
 
-// worker is a plain HTTP server that takes CloudEvents and publishes one for each, after a while. It knows nothing of Functions.
-const worker = `
-const http = require('http')
-http.createServer((req, res) => {
-  let body = ''
-  req.on('data', (part) => (body += part)).on('end', async () => {
-    await new Promise((done) => setTimeout(done, 100))
-    const { key } = JSON.parse(body)
-    const headers = { 'content-type': 'application/json', 'ce-specversion': '1.0', 'ce-source': '` + framework.Source + `',
-      'ce-type': 'ledger.entry.v1', 'ce-id': key + Math.random() }
-    const answer = await fetch(process.env.PUBLISHER, { method: 'POST', headers, body: JSON.stringify({ key, at: Date.now() }) })
-    res.writeHead(answer.ok ? 204 : 500).end()
-  })
-}).listen(8080)
-process.on('SIGTERM', () => process.exit(0))
-`
-
-// startWorker creates a workload of a kind, which a Service lets sleep, and a Subscription to the Service. It returns when it sleeps.
-func startWorker(t *testing.T, cluster *framework.Cluster, namespace, kind, eventType string) {
+// startWorker starts samples/worker in a namespace, with a type of its own, and returns when it sleeps. The ledger has its answers.
+func startWorker(t *testing.T, cluster *framework.Cluster, namespace, eventType string) {
 	t.Helper()
-	ledger := &appsv1.Deployment{}
-	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: framework.LedgerName}, ledger))
-	manifest := fmt.Sprintf(`
-apiVersion: v1
-kind: Service
-metadata:
-  name: jobs
-  annotations:
-    rouse.run/scale-target: %[1]s/worker
-    rouse.run/max-replicas: "3"
-    rouse.run/cooldown-period: "5"
-    rouse.run/polling-interval: "2"
-spec:
-  selector: {app: worker}
-  ports: [{port: 80, targetPort: 8080}]
----
-apiVersion: apps/v1
-kind: %[1]s
-metadata: {name: worker}
-spec:
-  selector: {matchLabels: {app: worker}}
-  template:
-    metadata: {labels: {app: worker}}
-    spec:
-      automountServiceAccountToken: false
-      terminationGracePeriodSeconds: 5
-      containers:
-        - name: worker
-          image: %[2]s
-          command: [node, -e, %[3]q]
-          env: [{name: PUBLISHER, value: "http://rouse-eventbridge.%[4]s.svc.cluster.local/publish"}]
-          readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
-          securityContext:
-            runAsNonRoot: true
-            runAsUser: 1000
-            allowPrivilegeEscalation: false
-            capabilities: {drop: [ALL]}
-            seccompProfile: {type: RuntimeDefault}
----
-`, kind, ledger.Spec.Template.Spec.Containers[0].Image, worker, framework.System)
-	subscription := framework.Subscription{Name: "jobs", Namespace: namespace, Type: eventType, Sink: "jobs"}
-	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, manifest+subscription.YAML()))
-	require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, "jobs"))
+	applyWorker(t, cluster, namespace, "worker.yaml", "report.requested", eventType)
+	require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, "reports"))
 	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "worker", 0, asleep))
+}
+
+// applyWorker applies a file of samples/worker with another type and short pauses, and starts a ledger of its answers.
+func applyWorker(t *testing.T, cluster *framework.Cluster, namespace, file, ofSample, eventType string) {
+	t.Helper()
+	sample := filepath.Join("..", "..", "samples", "worker")
+	program, err := os.ReadFile(filepath.Join(sample, "worker.py"))
+	require.NoError(t, err)
+	manifest, err := os.ReadFile(filepath.Join(sample, file))
+	require.NoError(t, err)
+	here := strings.NewReplacer(
+		"namespace: reports", "namespace: "+namespace, ".reports.svc", "."+namespace+".svc",
+		"source: shop", "source: "+framework.Source, "types: ["+ofSample+"]", "types: ["+eventType+"]",
+		"image: python:3.12-slim", "image: "+runtimeImage(t, cluster, "python312"),
+		`cooldown-period: "60"`, `cooldown-period: "5"`,
+	).Replace(string(manifest))
+	require.NoError(t, cluster.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "worker"}, Data: map[string]string{"worker.py": string(program)},
+	}))
+	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
+	answers := framework.Subscription{
+		Name: "answers", Namespace: namespace, Source: "reports", Type: "report.ready", Sink: framework.LedgerName, InFlight: 50,
+	}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, here+"---\n"+answers.YAML()))
+	require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, "answers"))
+}
+
+// runtimeImage returns the image of a runtime on this cluster, which has no other images with an interpreter.
+func runtimeImage(t *testing.T, cluster *framework.Cluster, runtime string) string {
+	t.Helper()
+	controller := &appsv1.Deployment{}
+	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: framework.System, Name: "rouse-controller"}, controller))
+	for _, arg := range controller.Spec.Template.Spec.Containers[0].Args {
+		if _, image, found := strings.Cut(arg, runtime+"="); found {
+			image, _, _ = strings.Cut(image, ",")
+			return image
+		}
+	}
+	require.Fail(t, "the controller has no image of "+runtime)
+	return ""
 }
 
 func TestAWorkloadThatIsNoFunctionSleepsAndWakesOnItsEvents(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := connect(t)
-	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
-	startWorker(t, cluster, namespace, "Deployment", "worker.jobs.v1")
+	startWorker(t, cluster, namespace, "worker.jobs.v1")
 	record, err := cluster.RecordReplicas(t.Context(), namespace, "worker")
 	require.NoError(t, err)
 	for _, events := range []int{1, 300} {
 		keys := publishMany(t, cluster, "worker.jobs.v1", "job", events)
 		_, err := cluster.AwaitLedger(t.Context(), namespace, keys, 2*time.Minute)
 		require.NoError(t, err)
-		requireConserved(t, cluster, namespace, "jobs", keys)
+		requireConserved(t, cluster, namespace, "reports", keys)
 		require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "worker", 0, asleep))
 	}
 	moves := record.Moves()
@@ -106,18 +93,29 @@ func TestAWorkloadThatIsNoFunctionSleepsAndWakesOnItsEvents(t *testing.T) {
 	require.Equal(t, 3, framework.DirectionChanges(moves), "one wake for each backlog: %v", moves)
 }
 
-func TestAWorkloadIsWokenWithoutKEDA(t *testing.T) { //nolint:paralleltest // others need KEDA
+func TestJobsTakeTheEventsThatWaitAndEnd(t *testing.T) {
+	t.Parallel()
 	cluster, namespace := connect(t)
-	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
-	startWorker(t, cluster, namespace, "Deployment", "worker.alone.v1")
-	var keys []string
-	require.NoError(t, cluster.Without(t.Context(), "keda", "keda-operator", func() error {
-		keys = publishMany(t, cluster, "worker.alone.v1", "alone", 3)
-		_, err := cluster.AwaitLedger(t.Context(), namespace, keys, time.Minute)
-		return err
-	}), "its events waited for KEDA")
-	requireConserved(t, cluster, namespace, "jobs", keys)
-	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "worker", 0, 3*time.Minute))
+	applyWorker(t, cluster, namespace, "job.yaml", "report.ordered", "job.batch.v1")
+	require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, "batch"))
+	keys := publishMany(t, cluster, "job.batch.v1", "batch", 60)
+	_, err := cluster.AwaitLedger(t.Context(), namespace, keys, 2*time.Minute)
+	require.NoError(t, err)
+	requireConserved(t, cluster, namespace, "batch", keys)
+	require.NoError(t, framework.Await(t.Context(), time.Minute, "the Jobs to end", func(ctx context.Context) (bool, error) {
+		jobs := &batchv1.JobList{}
+		if err := cluster.List(ctx, jobs, client.InNamespace(namespace)); err != nil || len(jobs.Items) == 0 {
+			return false, err
+		}
+		succeeded := 0
+		for _, job := range jobs.Items {
+			if job.Status.Failed > 0 {
+				return false, fmt.Errorf("Job %s failed", job.Name)
+			}
+			succeeded += int(job.Status.Succeeded)
+		}
+		return succeeded == len(jobs.Items), nil
+	}))
 }
 
 func TestAWorkloadThatCannotBeScaledIsReportedAtItsService(t *testing.T) {
@@ -141,4 +139,25 @@ spec: {selector: {app: worker}, ports: [{port: 80}]}
 		return len(notes) > 0, err
 	}))
 	require.Equal(t, "Deployment absent does not exist in namespace "+namespace+": create it, or correct annotation rouse.run/scale-target", notes[0])
+}
+
+// The trigger is active on all but the last minute of a day.
+func TestAFunctionHasTriggersBesideItsBacklog(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	office := framework.Function{
+		Name: "office", Runtime: "nodejs22", Max: 3, Asleep: true, Source: "module.exports.main = () => 'ok'",
+		Annotations: maps.Clone(framework.Fast()),
+	}
+	office.Annotations["rouse.run/triggers"] = `[{type: cron, metadata: {timezone: Etc/UTC, start: 0 0 * * *, end: 59 23 * * *, desiredReplicas: "2"}}]`
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, office.YAML()))
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "office", 2, 2*time.Minute))
+
+	office.Annotations["rouse.run/triggers"] = `[{type: prometheus, metadata: {serverAddress: "http://10.0.0.1"}}]`
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, office.YAML()))
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "office", "ConfigurationReady", "False", time.Minute))
+
+	delete(office.Annotations, "rouse.run/triggers")
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, office.YAML()))
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "office", 0, 2*time.Minute))
 }

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -121,6 +122,7 @@ type Subscription struct {
 	Type      string
 	Sink      string // name of a Service
 	InFlight  int    // maxInFlightMessages; the default when 0
+	Source    string // Source when empty
 }
 
 // Source is the source of every event that features publish.
@@ -129,7 +131,7 @@ const Source = "rouse-e2e"
 // YAML returns the Subscription's manifest.
 func (s Subscription) YAML() string {
 	spec := map[string]any{
-		"source": Source,
+		"source": cmp.Or(s.Source, Source),
 		"types":  []string{s.Type},
 		"sink":   fmt.Sprintf("http://%s.%s.svc.cluster.local", s.Sink, s.Namespace),
 	}

@@ -189,7 +189,7 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 		return err
 	}
 	bridge := replica.New(conn, eventbridge.Deps{
-		Routes: fixedRoutes(w.Routes), Endpoints: fixedEndpoints(w.Endpoints), Tokens: tokens(w.Review),
+		Routes: FixedRoutes(w.Routes), Endpoints: FixedEndpoints(w.Endpoints), Tokens: tokens(w.Review),
 		AdminAccess: identity.Token(AdminToken), ChainKey: chain.NewKey([]byte(w.NATS)),
 		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: log,
 		Listener: listeners[0], MetricsListener: listeners[1], AdminListener: listeners[2],
@@ -253,21 +253,21 @@ func (t tokens) Review(ctx context.Context, token, _ string) (identity.Account, 
 	return identity.Account{Namespace: namespace, Name: name}, nil
 }
 
-// fixedRoutes is an immutable set of routes.
-type fixedRoutes []routing.Route
+// FixedRoutes is an immutable set of routes.
+type FixedRoutes []routing.Route
 
 // Watch implements eventbridge.Routes.
-func (f fixedRoutes) Watch(ctx context.Context, apply func([]routing.Route)) error {
+func (f FixedRoutes) Watch(ctx context.Context, apply func([]routing.Route)) error {
 	apply(f)
 	<-ctx.Done()
 	return nil
 }
 
-// fixedEndpoints is an immutable set of endpoints. A Service without any is asleep.
-type fixedEndpoints map[string][]string
+// FixedEndpoints is an immutable set of endpoints. A Service without any is asleep.
+type FixedEndpoints map[string][]string
 
 // Watch implements sink.Endpoints.
-func (f fixedEndpoints) Watch(
+func (f FixedEndpoints) Watch(
 	ctx context.Context, service types.NamespacedName, _ int32, apply func([]routing.Endpoint),
 ) error {
 	var endpoints []routing.Endpoint

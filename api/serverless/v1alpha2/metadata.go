@@ -97,6 +97,8 @@ const (
 	HTTPWakeDisabled = "disabled"
 	// AnnotationHTTPConcurrency is the target number of concurrent HTTP requests of one pod.
 	AnnotationHTTPConcurrency = "rouse.run/http-concurrency"
+	// AnnotationTriggers lists further triggers of KEDA's, as YAML of a ScaledObject's spec.triggers.
+	AnnotationTriggers = "rouse.run/triggers"
 	// AnnotationHTTPWait is the maximum time that an HTTP request waits for a pod, in seconds.
 	AnnotationHTTPWait = "rouse.run/http-wait" //nolint:gosec // "PW" is of two words
 )
@@ -109,6 +111,14 @@ const (
 	AnnotationMinReplicas = "rouse.run/min-replicas"
 	AnnotationMaxReplicas = "rouse.run/max-replicas"
 )
+
+// ScaleAnnotations are all annotations that are read of a Service whose events scale a workload.
+func ScaleAnnotations() []string {
+	return []string{
+		AnnotationScaleTarget, AnnotationMinReplicas, AnnotationMaxReplicas, AnnotationLagThreshold, AnnotationPollingInterval, AnnotationCooldownPeriod,
+		AnnotationTriggers,
+	}
+}
 
 // DebugUntil returns only the annotation AnnotationDebugUntil, or nil without it. It drops a value that is too long for
 // a time.

@@ -10,6 +10,9 @@
 {{- with include "rouse.functionNetworkPolicy" . }}
 - {{ printf "--function-network-policy=%s" . | quote }}
 {{- end }}
+{{- if hasKey (.Values.functions | default dict) "triggerTypes" }}
+- --trigger-types={{ join "," .Values.functions.triggerTypes }}
+{{- end }}
 {{- with include "rouse.standIns" . }}
 - --stand-ins-per-namespace={{ . }}
 - --stand-ins-priority-class={{ include "rouse.fullname" $ }}-stand-ins

@@ -65,7 +65,7 @@ func TestTheScaledObjectMatchesKEDAsSchema(t *testing.T) {
 	t.Parallel()
 	scaling := settings().Scaling
 	fn := function(named(strings.Repeat("x", 63)), scaled(0, 5))
-	content, err := json.Marshal(ScaledObject(fn, scaling, scaling.Defaults, true))
+	content, err := json.Marshal(ScaledObject(fn, scaling, scaling.Defaults, nil, true))
 	require.NoError(t, err)
 
 	decoder := json.NewDecoder(bytes.NewReader(content))

@@ -178,13 +178,22 @@ func TestOtherObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	woken.HTTPWake, tuning.HTTPWake, tuning.HTTPConcurrency = true, true, 50
 	long := named("a-function-whose-name-is-long-enough-for-keda-to-stumble-over")
 	tests := map[string]any{
-		"service":                service(),
-		"hpa":                    HPA(function(scaled(0, 5))),
-		"scaledobject":           ScaledObject(function(scaled(0, 5)), scaling, tuning, true),
-		"scaledobject-http":      ScaledObject(function(scaled(0, 5)), woken, tuning, true),
-		"scaledobject-http-kyma": ScaledObject(function(scaled(0, 5)), woken, tuning, false),
-		"scaledobject-tls":       ScaledObject(function(scaled(0, 5)), secured, scaling.Defaults, true),
-		"scaledobject-long-name": ScaledObject(function(long, scaled(1, 2)), woken, workload.Tuning{PollingSeconds: 300, CooldownSeconds: 5, LagThreshold: 1}, true),
+		"service":      service(),
+		"hpa":          HPA(function(scaled(0, 5))),
+		"scaledobject": ScaledObject(function(scaled(0, 5)), scaling, tuning, nil, true),
+		"scaledobject-triggers": ScaledObject(function(scaled(0, 5)), scaling, tuning, []Trigger{
+			{Type: "cpu", MetricType: "Utilization", Metadata: map[string]string{"value": "50"}},
+			{
+				Type: "prometheus", Name: "queue", UseCachedMetrics: true, Metadata: map[string]string{"query": "up"},
+				AuthenticationRef: &TriggerAuthentication{Name: "own", Kind: "TriggerAuthentication"},
+			},
+		}, true),
+		"scaledobject-workload": WorkloadScaledObject(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "orders", Name: "books", UID: "1"}},
+			ScaleTarget{Kind: "StatefulSet", Name: "ledger", High: 10}, scaling, tuning, nil),
+		"scaledobject-http":      ScaledObject(function(scaled(0, 5)), woken, tuning, nil, true),
+		"scaledobject-http-kyma": ScaledObject(function(scaled(0, 5)), woken, tuning, nil, false),
+		"scaledobject-tls":       ScaledObject(function(scaled(0, 5)), secured, scaling.Defaults, nil, true),
+		"scaledobject-long-name": ScaledObject(function(long, scaled(1, 2)), woken, workload.Tuning{PollingSeconds: 300, CooldownSeconds: 5, LagThreshold: 1}, nil, true),
 	}
 	for name, object := range tests {
 		t.Run(name, func(t *testing.T) {

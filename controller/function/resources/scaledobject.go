@@ -28,23 +28,28 @@ type ScaleTarget struct {
 	Low, High  int32
 }
 
-// ScaledObject lets KEDA scale the Function's Deployment by its backlog. counted reports whether pods can report their
-// HTTP load.
-func ScaledObject(fn *v1alpha2.Function, scaling Scaling, tuning workload.Tuning, counted bool) *unstructured.Unstructured {
+// ScaledObject lets KEDA scale the Function's Deployment by its backlog, and by further triggers. counted reports whether
+// pods can report their HTTP load.
+func ScaledObject(
+	fn *v1alpha2.Function, scaling Scaling, tuning workload.Tuning, further []Trigger, counted bool,
+) *unstructured.Unstructured {
 	low, high := workload.ReplicaBounds(fn)
 	metadata := triggerMetadata("function", fn.Name, scaling, tuning)
 	addHTTP(metadata, scaling, tuning, counted)
-	object := scaledObject(fn.Name, ScaleTarget{"Deployment", fn.Name, low, high}, scaling, tuning, metadata)
+	object := scaledObject(fn.Name, ScaleTarget{"Deployment", fn.Name, low, high}, scaling, tuning, triggers(scaling, metadata, further))
 	object.SetNamespace(fn.Namespace)
 	object.SetLabels(internalLabels(fn)) // KEDA copies them to the HPA: none of the user's
 	object.SetOwnerReferences([]metav1.OwnerReference{owner(fn)})
 	return object
 }
 
-// WorkloadScaledObject lets KEDA scale a workload by the events that wait for a Service. When it is deleted, KEDA sets the
-// replicas that there were before.
-func WorkloadScaledObject(service *corev1.Service, target ScaleTarget, scaling Scaling, tuning workload.Tuning) *unstructured.Unstructured {
-	object := scaledObject(service.Name, target, scaling, tuning, triggerMetadata("service", service.Name, scaling, tuning))
+// WorkloadScaledObject lets KEDA scale a workload by the events that wait for a Service, and by further triggers. When it is
+// deleted, KEDA sets the replicas that there were before.
+func WorkloadScaledObject(
+	service *corev1.Service, target ScaleTarget, scaling Scaling, tuning workload.Tuning, further []Trigger,
+) *unstructured.Unstructured {
+	metadata := triggerMetadata("service", service.Name, scaling, tuning)
+	object := scaledObject(service.Name, target, scaling, tuning, triggers(scaling, metadata, further))
 	_ = unstructured.SetNestedField(object.Object, true, "spec", "advanced", "restoreToOriginalReplicaCount") // there is such a map
 	object.SetNamespace(service.Namespace)
 	object.SetLabels(map[string]string{v1alpha2.LabelScalesService: string(service.UID)})
@@ -54,7 +59,7 @@ func WorkloadScaledObject(service *corev1.Service, target ScaleTarget, scaling S
 
 // scaledObject has no fallback: while a backlog cannot be read the replicas must stay, and a fallback would wake everything that is
 // asleep.
-func scaledObject(name string, target ScaleTarget, scaling Scaling, tuning workload.Tuning, metadata map[string]any) *unstructured.Unstructured {
+func scaledObject(name string, target ScaleTarget, scaling Scaling, tuning workload.Tuning, triggers []any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
 			"scaleTargetRef":        map[string]any{"apiVersion": "apps/v1", "kind": target.Kind, "name": target.Name},
@@ -64,7 +69,7 @@ func scaledObject(name string, target ScaleTarget, scaling Scaling, tuning workl
 			"cooldownPeriod":        tuning.CooldownSeconds,
 			"initialCooldownPeriod": scaling.InitialCooldownSeconds,
 			"advanced":              map[string]any{"horizontalPodAutoscalerConfig": hpaConfig(name, scaling)},
-			"triggers":              []any{trigger(scaling, metadata)},
+			"triggers":              triggers,
 		},
 	}}
 	object.SetGroupVersionKind(ScaledObjectKind())
@@ -72,10 +77,39 @@ func scaledObject(name string, target ScaleTarget, scaling Scaling, tuning workl
 	return object
 }
 
-func trigger(scaling Scaling, metadata map[string]any) map[string]any {
-	made := map[string]any{"type": "external-push", "metadata": metadata}
+// triggers are the scaler's, and further ones.
+func triggers(scaling Scaling, metadata map[string]any, further []Trigger) []any {
+	ours := trigger("external-push", metadata)
 	if scaling.ScalerAuthentication != "" {
-		made["authenticationRef"] = map[string]any{"kind": "ClusterTriggerAuthentication", "name": scaling.ScalerAuthentication}
+		ours["authenticationRef"] = map[string]any{"kind": "ClusterTriggerAuthentication", "name": scaling.ScalerAuthentication}
+	}
+	all := []any{ours}
+	for _, one := range further {
+		all = append(all, furtherTrigger(one))
+	}
+	return all
+}
+
+func trigger(kind string, metadata map[string]any) map[string]any {
+	return map[string]any{"type": kind, "metadata": metadata}
+}
+
+func furtherTrigger(of Trigger) map[string]any {
+	metadata := make(map[string]any, len(of.Metadata))
+	for key, value := range of.Metadata {
+		metadata[key] = value
+	}
+	made := trigger(of.Type, metadata)
+	for key, value := range map[string]string{"name": of.Name, "metricType": of.MetricType} {
+		if value != "" {
+			made[key] = value
+		}
+	}
+	if of.UseCachedMetrics {
+		made["useCachedMetrics"] = true
+	}
+	if ref := of.AuthenticationRef; ref != nil {
+		made["authenticationRef"] = map[string]any{"name": ref.Name}
 	}
 	return made
 }

@@ -67,6 +67,8 @@ type Scaling struct {
 	InitialCooldownSeconds int64
 	// ScaleDownSeconds is how long the backlog must stay small before replicas are removed, down to one.
 	ScaleDownSeconds int64
+	// TriggerTypes are the types of triggers that users may add beside the backlog.
+	TriggerTypes []string
 	// HTTPWake is true where gateways let HTTP requests wake Functions.
 	HTTPWake bool
 	// Defaults apply to Functions without tuning annotations.

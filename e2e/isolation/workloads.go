@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rouse-run/rouse/e2e/framework"
+)
+
+func workloadAttacks() []attack {
+	return []attack{{"put another's workload to sleep by a Service of one's own", putToSleep}}
+}
+
+// putToSleep names a Deployment that only the victim has, alone and with the victim's namespace.
+func putToSleep(ctx context.Context, s *stage) (refusal string, err error) {
+	const name = "desk"
+	service := func(target string) string {
+		return `
+apiVersion: v1
+kind: Service
+metadata: {name: ` + name + `, annotations: {rouse.run/scale-target: "` + target + `"}}
+spec: {selector: {app: desk}, ports: [{port: 80}]}
+`
+	}
+	if err := s.cluster.ApplyYAML(ctx, s.victim, `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: `+name+`}
+spec:
+  paused: true
+  replicas: 1
+  selector: {matchLabels: {app: desk}}
+  template: {metadata: {labels: {app: desk}}, spec: {containers: [{name: desk, image: none}]}}
+`); err != nil {
+		return "", err
+	}
+	for _, target := range []string{"deployment/" + name, "deployment/" + s.victim + "/" + name} {
+		if err := s.cluster.ApplyYAML(ctx, s.attacker, service(target)); err != nil {
+			return "", err
+		}
+		before := refusal
+		err := framework.Await(ctx, time.Minute, "the controller to report the Service", func(ctx context.Context) (bool, error) {
+			refusal, err = lastNote(ctx, s, name)
+			return refusal != before, err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	for _, namespace := range []string{s.attacker, s.victim} {
+		scaled := &metav1.PartialObjectMetadataList{}
+		scaled.SetGroupVersionKind(schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"})
+		if err := s.cluster.List(ctx, scaled, client.InNamespace(namespace)); err != nil {
+			return "", err
+		}
+		for i := range scaled.Items {
+			if scaled.Items[i].Name == name {
+				return "", succeeded("ScaledObject %s/%s was made", namespace, name)
+			}
+		}
+	}
+	return refusal, nil
+}
+
+// lastNote returns the newest Event about the attacker's Service.
+func lastNote(ctx context.Context, s *stage, service string) (string, error) {
+	events := &eventsv1.EventList{}
+	if err := s.cluster.List(ctx, events, client.InNamespace(s.attacker)); err != nil {
+		return "", err
+	}
+	var newest eventsv1.Event
+	for _, event := range events.Items {
+		if event.Regarding.Kind == "Service" && event.Regarding.Name == service && newest.EventTime.Before(&event.EventTime) {
+			newest = event
+		}
+	}
+	return newest.Note, nil
+}
