@@ -129,14 +129,14 @@ func measureServer(ctx context.Context, r *rig.Rig, role, url string, l load) (f
 		return f, fmt.Errorf("connect: %w", err)
 	}
 	defer publisher.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	k, err := connect(ctx, process.Where, l.routes)
 	if err != nil {
 		return f, err
 	}
 	defer k.close()
-	k.startPolling(ctx, l.poll)
+	polling, cancel := context.WithCancel(ctx)
+	defer cancel() // before close, which waits for the polls
+	k.startPolling(polling, l.poll)
 	if !sleep(ctx, settles) {
 		return f, ctx.Err()
 	}
