@@ -9,6 +9,8 @@ const (
 	lookEvery = 50 * time.Millisecond
 	// lateFor is the time that KEDA has, from the beginning of a wake, to take part in one whose first replica the controller has set.
 	lateFor = 8 * time.Second
+	// holds is the time for which an announcement is true. The scaler repeats it every second while it is.
+	holds = 1500 * time.Millisecond
 	// wakeEnds is the time without an announcement after which the next one begins another wake. The scaler repeats it every second.
 	wakeEnds = 5 * time.Second
 )
@@ -50,7 +52,7 @@ type state struct {
 func decide(w want, s state, now time.Time) (replicas int, again time.Duration) {
 	goal, first := min(w.replicas, s.high), max(s.low, 1)
 	switch {
-	case s.paused, s.replicas >= goal:
+	case s.paused, s.replicas >= goal, now.Sub(w.last) > holds:
 		return 0, 0
 	case s.replicas == 0 && now.Sub(w.first) < gracePeriod:
 		return 0, lookEvery

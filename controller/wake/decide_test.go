@@ -35,10 +35,14 @@ func TestReplicasAreOnlyAddedToThoseOfAWake(t *testing.T) {
 		"KEDA has set the first replica over a write":      {young, want{replicas: 7, wrote: 7}, state{replicas: 1, high: 10}, 7, 0},
 		"there are as many as the work needs":              {young, want{replicas: 7}, state{replicas: 7, high: 10}, 0, 0},
 		"there are more than there may be, set by someone": {young, want{replicas: 20}, state{replicas: 12, high: 10}, 0, 0},
+		"the work was done before KEDA took the replica":   {older, want{replicas: 1, wrote: 1, last: noon().Add(-holds - 1)}, state{replicas: 0, high: 10}, 0, 0},
 		"a paused ScaledObject at zero":                    {old, want{replicas: 7}, state{replicas: 0, high: 10, paused: true}, 0, 0},
 		"a paused ScaledObject with a replica":             {old, want{replicas: 7}, state{replicas: 1, high: 10, paused: true}, 0, 0},
 	} {
 		tc.want.first = noon().Add(-tc.age)
+		if tc.want.last.IsZero() {
+			tc.want.last = noon()
+		}
 		set, again := decide(tc.want, tc.state, noon())
 		require.Equal(t, tc.set, set, name)
 		require.Equal(t, tc.again, again, name)
