@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
@@ -39,14 +40,16 @@ spec:
 `); err != nil {
 		return "", err
 	}
-	for _, target := range []string{"deployment/" + name, "deployment/" + s.victim + "/" + name} {
+	for target, want := range map[string]string{
+		"deployment/" + name:                  "does not exist in namespace " + s.attacker,
+		"deployment/" + s.victim + "/" + name: "must be deployment/NAME",
+	} {
 		if err := s.cluster.ApplyYAML(ctx, s.attacker, service(target)); err != nil {
 			return "", err
 		}
-		before := refusal
-		err := framework.Await(ctx, time.Minute, "the controller to report the Service", func(ctx context.Context) (bool, error) {
-			refusal, err = lastNote(ctx, s, name)
-			return refusal != before, err
+		err := framework.Await(ctx, time.Minute, "the controller to report "+want, func(ctx context.Context) (bool, error) {
+			refusal, err = noteAbout(ctx, s, name, want)
+			return refusal != "", err
 		})
 		if err != nil {
 			return "", err
@@ -67,17 +70,16 @@ spec:
 	return refusal, nil
 }
 
-// lastNote returns the newest Event about the attacker's Service.
-func lastNote(ctx context.Context, s *stage, service string) (string, error) {
+// noteAbout returns the note of an Event about the attacker's Service that has a text, empty if there is none.
+func noteAbout(ctx context.Context, s *stage, service, text string) (string, error) {
 	events := &eventsv1.EventList{}
 	if err := s.cluster.List(ctx, events, client.InNamespace(s.attacker)); err != nil {
 		return "", err
 	}
-	var newest eventsv1.Event
 	for _, event := range events.Items {
-		if event.Regarding.Kind == "Service" && event.Regarding.Name == service && newest.EventTime.Before(&event.EventTime) {
-			newest = event
+		if event.Regarding.Kind == "Service" && event.Regarding.Name == service && strings.Contains(event.Note, text) {
+			return event.Note, nil
 		}
 	}
-	return newest.Note, nil
+	return "", nil
 }
