@@ -202,13 +202,7 @@ func TestAFunctionThatKEDADoesNotWakeIsWoken(t *testing.T) {
 	w.announce(function, 1, func() bool { return w.replicas("pricing") == 1 })
 	require.GreaterOrEqual(t, time.Since(began), gracePeriod)
 	w.requireCounts(0, 1)
-	require.Eventually(t, func() bool {
-		events := &eventsv1.EventList{}
-		require.NoError(t, w.List(t.Context(), events, client.InNamespace(w.namespace)))
-		return slices.ContainsFunc(events.Items, func(event eventsv1.Event) bool {
-			return event.Reason == "KEDALate" && event.Regarding.Kind == "Function" && event.Regarding.Name == "pricing"
-		})
-	}, timeout, tick)
+	w.awaitKEDALate("Function", "pricing")
 }
 
 func TestALargeBacklogWaitsForKEDAsPartInAWakeThatTheControllerMade(t *testing.T) {
@@ -251,11 +245,17 @@ func TestAWorkloadThatAServiceScalesIsWokenAsAFunctionIs(t *testing.T) {
 		return replicas() == 1
 	})
 	require.Zero(t, w.replicas("unscaled"))
-	require.Eventually(t, func() bool {
+	w.awaitKEDALate("Service", "books")
+}
+
+// awaitKEDALate waits for the Event about an object that the controller has woken in KEDA's place.
+func (w *fixture) awaitKEDALate(kind, name string) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
 		events := &eventsv1.EventList{}
-		require.NoError(t, w.List(t.Context(), events, client.InNamespace(w.namespace)))
+		require.NoError(w.t, w.List(w.t.Context(), events, client.InNamespace(w.namespace)))
 		return slices.ContainsFunc(events.Items, func(event eventsv1.Event) bool {
-			return event.Reason == "KEDALate" && event.Regarding.Kind == "Service" && event.Regarding.Name == "books"
+			return event.Reason == "KEDALate" && event.Regarding.Kind == kind && event.Regarding.Name == name
 		})
 	}, timeout, tick)
 }

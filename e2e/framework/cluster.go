@@ -228,8 +228,7 @@ const dumpedLogLines = 60
 // the logs of its pods and of Rouse's own.
 func (c *Cluster) Dump(ctx context.Context, out io.Writer, namespace string) {
 	for _, kind := range []schema.GroupVersionKind{
-		FunctionGVK, SubscriptionGVK, APIRuleGVK, HTTPRouteGVK,
-		{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"},
+		FunctionGVK, SubscriptionGVK, APIRuleGVK, HTTPRouteGVK, ScaledObjectGVK,
 		{Group: "apps", Version: "v1", Kind: "Deployment"},
 		{Group: "batch", Version: "v1", Kind: "Job"},
 	} {

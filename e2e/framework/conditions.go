@@ -26,6 +26,7 @@ import (
 var (
 	FunctionGVK     = schema.GroupVersionKind{Group: "serverless.kyma-project.io", Version: "v1alpha2", Kind: "Function"}
 	SubscriptionGVK = schema.GroupVersionKind{Group: "eventing.kyma-project.io", Version: "v1alpha2", Kind: "Subscription"}
+	ScaledObjectGVK = schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}
 )
 
 // Condition is one condition of an object's status.
@@ -89,7 +90,7 @@ func (c *Cluster) AwaitSubscribed(ctx context.Context, namespace, name string) e
 func (c *Cluster) AwaitPollingInterval(ctx context.Context, namespace, name string, seconds int64) error {
 	return Await(ctx, time.Minute, fmt.Sprintf("a polling interval of %d s", seconds), func(ctx context.Context) (bool, error) {
 		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"})
+		object.SetGroupVersionKind(ScaledObjectGVK)
 		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
 			return false, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
@@ -25,6 +26,19 @@ const (
 	LogConfig         = "rouse-log-config"
 	LogConfigKey      = "log-config.yaml"
 )
+
+// SetChartValues upgrades the release to this checkout's chart with some values changed, as NAME=VALUE, and waits until it is rolled
+// out. The test's package lies two folders below the checkout.
+func (c *Cluster) SetChartValues(ctx context.Context, values ...string) error {
+	args := []string{"upgrade", "rouse", "../../charts/rouse", "--namespace", System, "--reuse-values", "--wait", "--timeout", "3m"}
+	for _, value := range values {
+		args = append(args, "--set", value)
+	}
+	if out, err := exec.CommandContext(ctx, "helm", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("upgrade the release: %w: %s", err, out)
+	}
+	return nil
+}
 
 // ChangeSettings changes a file of settings, and returns its previous content and the time of the write.
 func (c *Cluster) ChangeSettings(ctx context.Context, name, key string, change func(string) string) (before string, at time.Time, err error) {

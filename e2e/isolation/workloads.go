@@ -7,7 +7,6 @@ import (
 
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/e2e/framework"
@@ -19,13 +18,13 @@ func workloadAttacks() []attack {
 
 // putToSleep names a Deployment that only the victim has, alone and with the victim's namespace.
 func putToSleep(ctx context.Context, s *stage) (refusal string, err error) {
-	const name = "desk"
+	const name = "worker"
 	service := func(target string) string {
 		return `
 apiVersion: v1
 kind: Service
 metadata: {name: ` + name + `, annotations: {rouse.run/scale-target: "` + target + `"}}
-spec: {selector: {app: desk}, ports: [{port: 80}]}
+spec: {selector: {app: worker}, ports: [{port: 80}]}
 `
 	}
 	if err := s.cluster.ApplyYAML(ctx, s.victim, `
@@ -35,8 +34,8 @@ metadata: {name: `+name+`}
 spec:
   paused: true
   replicas: 1
-  selector: {matchLabels: {app: desk}}
-  template: {metadata: {labels: {app: desk}}, spec: {containers: [{name: desk, image: none}]}}
+  selector: {matchLabels: {app: worker}}
+  template: {metadata: {labels: {app: worker}}, spec: {containers: [{name: worker, image: none}]}}
 `); err != nil {
 		return "", err
 	}
@@ -57,7 +56,7 @@ spec:
 	}
 	for _, namespace := range []string{s.attacker, s.victim} {
 		scaled := &metav1.PartialObjectMetadataList{}
-		scaled.SetGroupVersionKind(schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"})
+		scaled.SetGroupVersionKind(framework.ScaledObjectGVK)
 		if err := s.cluster.List(ctx, scaled, client.InNamespace(namespace)); err != nil {
 			return "", err
 		}

@@ -16,7 +16,6 @@ import (
 	"math/big"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,8 +45,11 @@ func TestKEDAAsksTheScalerOverTLSWithCertificatesThatRotate(t *testing.T) {
 	authority := newAuthority(t)
 	authority.store(t, cluster, framework.System, host)
 	authority.store(t, cluster, "keda", "keda")
-	t.Cleanup(func() { helm(t, "scaler.tls.enabled=false", "scaler.tls.secret=", "scaler.tls.kedaSecret=") })
-	helm(t, "scaler.tls.enabled=true", "scaler.tls.secret="+secrets, "scaler.tls.kedaSecret="+secrets)
+	ctx := context.WithoutCancel(t.Context()) // a release is never left half upgraded
+	t.Cleanup(func() {
+		require.NoError(t, cluster.SetChartValues(ctx, "scaler.tls.enabled=false", "scaler.tls.secret=", "scaler.tls.kedaSecret="))
+	})
+	require.NoError(t, cluster.SetChartValues(ctx, "scaler.tls.enabled=true", "scaler.tls.secret="+secrets, "scaler.tls.kedaSecret="+secrets))
 
 	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, framework.Function{
@@ -150,16 +152,6 @@ func streamGaps(t *testing.T, cluster *framework.Cluster) (gaps int) {
 		require.True(t, found, "the scaler counts no gaps")
 	}
 	return gaps
-}
-
-func helm(t *testing.T, set ...string) {
-	t.Helper()
-	args := []string{"upgrade", "rouse", "../../charts/rouse", "--namespace", framework.System, "--reuse-values", "--wait", "--timeout", "3m"}
-	for _, value := range set {
-		args = append(args, "--set", value)
-	}
-	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "helm", args...).CombinedOutput()
-	require.NoError(t, err, string(out))
 }
 
 // authority issues certificates.

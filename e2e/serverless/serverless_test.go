@@ -57,27 +57,18 @@ func start(t *testing.T) (*framework.Cluster, string) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, cluster.DeleteNamespace(ctx, namespace))
-		helm(t, "operator.enabled=false")
+		require.NoError(t, cluster.SetChartValues(ctx, "operator.enabled=false"))
 		require.NoError(t, cluster.DeleteDefinition(ctx, "serverlesses.operator.kyma-project.io")) // an uninstallation keeps it
 	})
 	return cluster, namespace
 }
 
 // operate replaces the chart's Function controller by an operator.
-func operate(t *testing.T) {
+func operate(t *testing.T, cluster *framework.Cluster) {
 	t.Helper()
 	// Stand-ins need the Function controller of the chart.
-	helm(t, "operator.enabled=true", "operator.namespaces={"+kymaSystem+"}", "functions.standIns.perNamespace=0")
-}
-
-func helm(t *testing.T, set ...string) {
-	t.Helper()
-	args := []string{"upgrade", "rouse", "../../charts/rouse", "--namespace", framework.System, "--reuse-values", "--wait", "--timeout", "3m"}
-	for _, value := range set {
-		args = append(args, "--set", value)
-	}
-	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "helm", args...).CombinedOutput()
-	require.NoError(t, err, string(out))
+	require.NoError(t, cluster.SetChartValues(context.WithoutCancel(t.Context()),
+		"operator.enabled=true", "operator.namespaces={"+kymaSystem+"}", "functions.standIns.perNamespace=0"))
 }
 
 // apply writes a Serverless in kyma-system.
@@ -161,7 +152,7 @@ func TestAServerlessRulesTheFunctionControllerWhileFunctionsServe(t *testing.T) 
 	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "here", "Running", "True", time.Minute))
 	load, err := cluster.StartLoad(t.Context(), namespace, "here")
 	require.NoError(t, err)
-	operate(t)
+	operate(t, cluster)
 	apply(t, cluster, "default", "{}")
 	installed := time.Now()
 	awaitReady(t)

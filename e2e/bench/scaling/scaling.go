@@ -35,7 +35,7 @@ func Run(ctx context.Context, args []string) error {
 	return rig.Run(ctx, "scaler", args, measure, map[string]rig.Role{"scaler": scalerRole, "bare": bareRole})
 }
 
-// figures are those of one server.
+// figures holds what was measured of one server.
 type figures struct {
 	calls       float64 // per second
 	callP99     float64 // milliseconds
