@@ -8,13 +8,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -28,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/kedarules"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/workload"
@@ -213,11 +212,7 @@ func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*waki
 
 // target reads a workload and its replicas. It is nil if there is none.
 func (r *Reconciler) target(ctx context.Context, kind string, name types.NamespacedName) (client.Object, int, error) {
-	deployment, set := &appsv1.Deployment{}, &appsv1.StatefulSet{}
-	object, replicas := client.Object(deployment), &deployment.Spec.Replicas
-	if kind == "StatefulSet" {
-		object, replicas = set, &set.Spec.Replicas
-	}
+	object, replicas, _ := resources.NewScalable(kind)
 	if err := r.live.Get(ctx, name, object); err != nil {
 		return nil, 0, client.IgnoreNotFound(err)
 	}
@@ -240,7 +235,7 @@ type ScaledObject struct {
 // ReadScaledObject reads the ScaledObject of a Function or of a Service, nil if there is none.
 func ReadScaledObject(ctx context.Context, reader client.Reader, name types.NamespacedName) (*ScaledObject, error) {
 	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"})
+	object.SetGroupVersionKind(resources.ScaledObjectKind())
 	if err := reader.Get(ctx, name, object); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}

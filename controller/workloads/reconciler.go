@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -136,11 +135,7 @@ func (r *Reconciler) own(ctx context.Context, service *corev1.Service) (live met
 
 // find returns the state of a target, nil if there is none.
 func (r *Reconciler) find(ctx context.Context, namespace string, of resources.ScaleTarget) (*target, error) {
-	deployment, set := &appsv1.Deployment{}, &appsv1.StatefulSet{}
-	object, template := client.Object(deployment), &deployment.Spec.Template
-	if of.Kind == "StatefulSet" {
-		object, template = set, &set.Spec.Template
-	}
+	object, _, template := resources.NewScalable(of.Kind)
 	if err := r.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: of.Name}, object); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}

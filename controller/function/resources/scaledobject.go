@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,23 @@ func ScaledObjectKind() schema.GroupVersionKind {
 type ScaleTarget struct {
 	Kind, Name string // of apps/v1
 	Low, High  int32
+}
+
+// Scalable is a workload that KEDA scales.
+type Scalable interface {
+	metav1.Object
+	runtime.Object
+}
+
+// NewScalable returns an empty workload of a target's kind, a Deployment where that is not StatefulSet, with the parts that decide how
+// it is scaled.
+func NewScalable(kind string) (object Scalable, replicas **int32, template *corev1.PodTemplateSpec) {
+	if kind == "StatefulSet" {
+		set := &appsv1.StatefulSet{}
+		return set, &set.Spec.Replicas, &set.Spec.Template
+	}
+	deployment := &appsv1.Deployment{}
+	return deployment, &deployment.Spec.Replicas, &deployment.Spec.Template
 }
 
 // ScaledObject lets KEDA scale the Function's Deployment by its backlog, and by further triggers. counted reports whether
