@@ -107,11 +107,26 @@ func TestEachSampleIsReadWithoutProblems(t *testing.T) {
 	t.Parallel()
 	samples, err := filepath.Glob("../../samples/*/kustomization.yaml")
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(samples), 4)
+	withFunctions := 0
 	for _, sample := range samples {
 		set, problems := read(t, filepath.Dir(sample))
+		if len(set.Functions) == 0 {
+			requireOnlyWarnings(t, sample, problems)
+			continue
+		}
+		withFunctions++
 		require.Empty(t, problems, sample)
-		require.NotEmpty(t, set.Functions, sample)
+	}
+	require.GreaterOrEqual(t, withFunctions, 4)
+}
+
+// requireOnlyWarnings reports a problem of a sample of workloads, which run in a cluster alone: local mode leaves
+// them out, with a warning for each.
+func requireOnlyWarnings(t *testing.T, sample string, problems []string) {
+	t.Helper()
+	require.NotEmpty(t, problems, "%s: what local mode leaves out is said", sample)
+	for _, problem := range problems {
+		require.Contains(t, problem, "warning: ", sample)
 	}
 }
 
