@@ -152,6 +152,7 @@ func (w *fixture) startBridge(t *testing.T) net.Listener {
 		Store: jetstream.NewStore(conn, broker.NewPublisher(conn, broker.DefaultPublisherOptions()), broker.DefaultStream),
 		Admin: jetstream.NewAdminStore(conn, broker.DefaultStream, events), Destination: "nats",
 		AdminAccess: identity.Token(token),
+		Woken:       conn,
 		Journal:     events, Registry: prometheus.NewRegistry(), Log: logr.Discard(),
 		Listener: public, MetricsListener: metrics, AdminListener: admin,
 	}

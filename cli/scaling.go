@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,7 @@ type explained struct {
 	// Scaling is nil when it is unknown.
 	Scaling       *kedarules.Status       `json:"scaling,omitempty"`
 	Why           []kedarules.Explanation `json:"why,omitempty"`
+	LastWake      *target.Wake            `json:"lastWake,omitempty"`
 	Subscriptions []subscription          `json:"subscriptions"`
 }
 
@@ -73,7 +75,26 @@ func (s *session) explain(ctx context.Context, conn *target.Connection, found *e
 	}
 	found.addEvents()
 	found.Why = found.Scaling.Explain(time.Now())
-	return nil
+	if found.Scaling.Max == 0 { // it never sleeps
+		return nil
+	}
+	found.LastWake, err = lastWake(ctx, conn, found.Namespace, found.Name)
+	return s.noteUnless(ctx, "last wake", err)
+}
+
+// lastWake asks all bridges: each knows those since it started.
+func lastWake(ctx context.Context, conn *target.Connection, namespace, name string) (last *target.Wake, err error) {
+	admins, err := conn.Admins(ctx)
+	for _, admin := range admins {
+		wake, failed := target.New(admin).LastWake(ctx, namespace, name)
+		if err = failed; err != nil {
+			break
+		}
+		if wake != nil && (last == nil || wake.Began.After(last.Began)) {
+			last = wake
+		}
+	}
+	return last, err
 }
 
 // noteUnless writes a note about what cannot be read, so that the rest is shown. It returns the error of a command that was stopped.
@@ -124,6 +145,9 @@ func (s *session) writeExplained(found *explained, local bool) error {
 			lines.Row("last work", status.LastActive.Local().Format(time.DateTime))
 		}
 	}
+	if found.LastWake != nil {
+		writeWake(lines.Row, found.LastWake)
+	}
 	if err := lines.FlushRows(s.Out); err != nil || len(found.Subscriptions) == 0 {
 		return err
 	}
@@ -139,4 +163,30 @@ func shownReplicas(status *kedarules.Status) string {
 		text += fmt.Sprintf("; minReplicas %d, maxReplicas %d", status.Min, status.Max)
 	}
 	return text
+}
+
+// widestBar is the width of the bar of a whole wake.
+const widestBar = 40
+
+// writeWake writes the stages of a wake, with a bar for how long each lasted.
+func writeWake(row func(cells ...any), wake *target.Wake) {
+	cause := map[string]string{"publish": "an event", "poll": "events that were found waiting", "request": "an HTTP request"}[wake.Cause]
+	row("last wake", fmt.Sprintf("%s by %s", wake.Began.Local().Format(time.DateTime), cause))
+	before := int64(0)
+	for _, stage := range []struct {
+		name string
+		at   int64
+	}{{"KEDA told", wake.SentMS}, {"pod addressed", wake.AddressedMS}, {"pod ready", wake.ReadyMS}} {
+		if stage.at == 0 {
+			continue
+		}
+		row("  "+stage.name, fmt.Sprintf("%6d ms  %s", stage.at, bar(before, stage.at, wake.ReadyMS)))
+		before = stage.at
+	}
+}
+
+// bar shows a part of a whole.
+func bar(from, to, whole int64) string {
+	column := func(at int64) int { return int(min(max(at, 0), whole) * widestBar / max(whole, 1)) }
+	return strings.Repeat(" ", column(from)) + strings.Repeat("#", max(column(to)-column(from), 1))
 }

@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestAFunctionIsExplainedWithTheEventsThatWaitForIt(t *testing.T) {
@@ -40,6 +42,30 @@ orders      pricing   ready   shop     order.received   http://pricing.orders.sv
 	require.Len(t, explained["subscriptions"], 1)
 	require.Equal(t, map[string]any{"question": "why not 0", "answer": "1 event is pending or in flight"}, explained["why"].([]any)[0])
 	require.InDelta(t, 1, explained["scaling"].(map[string]any)["waiting"], 0)
+}
+
+func TestTheLastWakeOfAFunctionIsShownWithItsStages(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, nil)
+	course := `{"cause":"publish","began":"2026-05-01T12:04:10Z","sentMs":3,"addressedMs":278,"readyMs":912}`
+	var got ran
+	require.Eventually(t, func() bool { // until the bridge listens
+		require.NoError(t, w.conn.AnnounceWoken(types.NamespacedName{Namespace: "orders", Name: "pricing"}, []byte(course)))
+		got = w.run(t, "functions", "pricing")
+		return strings.Contains(got.out, "last wake")
+	}, testTimeout, tick)
+	_, shown, _ := strings.Cut(got.out, "last wake")
+	shown, _, _ = strings.Cut(shown, "\n\n")
+	began := time.Date(2026, 5, 1, 12, 4, 10, 0, time.UTC).Local().Format(time.DateTime)
+	require.Equal(t, strings.TrimRight(`         `+began+` by an event
+  KEDA told            3 ms  #
+  pod addressed      278 ms  ############
+  pod ready          912 ms              ############################
+`, "\n"), shown)
+
+	var explained map[string]any
+	require.NoError(t, json.Unmarshal([]byte(w.run(t, "function", "orders/pricing", "-o", "json").out), &explained))
+	require.InDelta(t, 912, explained["lastWake"].(map[string]any)["readyMs"], 0)
 }
 
 func TestAFunctionThatIsNotScaledIsExplainedWithItsError(t *testing.T) {

@@ -339,7 +339,7 @@ func (m *mode) buildScaling() error {
 	o.Refresh.ActiveInterval, o.Refresh.IdleInterval = 250*time.Millisecond, time.Second
 	o.Push.Heartbeat = time.Second // shorter than any reasonable cooldown
 	m.scaler = scaler.New(scaler.Deps{
-		Routes: m.subs, Endpoints: m.functions, Backlogs: m.conn, Listener: m.conn, Connection: m.conn,
+		Routes: m.subs, Endpoints: m.functions, Backlogs: m.conn, Listener: m.conn, Connection: m.conn, Wakes: m.conn,
 		Registry: daemon.NewRegistry(), Log: m.log.WithName("scaler"),
 	}, o)
 	conn, err := grpc.NewClient("passthrough:///scaler", grpc.WithTransportCredentials(insecure.NewCredentials()),

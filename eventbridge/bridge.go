@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/chain"
@@ -25,6 +26,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -54,6 +56,12 @@ type Store interface {
 	Connected() bool
 }
 
+// Woken hears of the wakes of Functions and workloads.
+type Woken interface {
+	// WatchWoken calls apply with the course of each wake, as activation.DecodeWake reads it, until ctx ends.
+	WatchWoken(ctx context.Context, apply func(function types.NamespacedName, course []byte)) error
+}
+
 // Deps are the dependencies of a Bridge.
 type Deps struct {
 	Routes        Routes
@@ -66,6 +74,7 @@ type Deps struct {
 	Admin         admin.Store          // used only while the admin API has an address
 	AdminAccess   identity.Access      // authorizes users of the admin API, required where that API has an address
 	Journal       *journal.Journal     // records events for the admin API; nil records nothing
+	Woken         Woken                // announces wakes for the admin API; nil: there are none
 	Tracer        *tracecontext.Tracer // nil disables spans
 	ChainKey      chain.Key            // signs the passes of deliveries, the same at all replicas; the zero Key stands for a random one
 	Destination   string               // URLs of the Store; metrics show them without credentials
@@ -85,6 +94,7 @@ type Bridge struct {
 	dispatchers *dispatchers
 	replicas    *replicas
 	storage     *quota.StorageMonitor // nil without Deps.Storage
+	wakes       *journal.Wakes
 	stopping    atomic.Bool
 	reached     atomic.Bool // NATS was reached at least once
 }
@@ -96,7 +106,7 @@ const operatorsConnections = 128
 func New(deps Deps, options Options) *Bridge {
 	access := newPublishAccess(options.Sinks.Access, deps.Tokens, deps.Registry)
 	replicas := &replicas{service: options.Service, endpoints: deps.Endpoints}
-	b := &Bridge{deps: deps, options: options, replicas: replicas, dispatchers: newDispatchers(deps, options, access, replicas)}
+	b := &Bridge{deps: deps, options: options, replicas: replicas, wakes: journal.NewWakes(), dispatchers: newDispatchers(deps, options, access, replicas)}
 	if deps.Storage != nil {
 		b.storage = quota.NewStorageMonitor(quota.StorageDeps{
 			Streams: deps.Storage, Registerer: deps.Registry, Log: deps.Log.WithName("storage"),
@@ -126,7 +136,7 @@ func New(deps Deps, options Options) *Bridge {
 // Run serves until ctx ends and returns after the drain. It returns an error when it cannot listen or when the drain
 // timed out.
 func (b *Bridge) Run(ctx context.Context) error {
-	return daemon.RunOn(ctx, b.work, b.administer, b.watchStorage, b.watchQuotas, func(ctx context.Context) error {
+	return daemon.RunOn(ctx, b.work, b.administer, b.watchStorage, b.watchQuotas, b.watchWakes, func(ctx context.Context) error {
 		return daemon.Serve(ctx, b.metrics, b.deps.Log)
 	})
 }
@@ -152,6 +162,19 @@ func (b *Bridge) watchQuotas(ctx context.Context) error {
 	return nil
 }
 
+// watchWakes remembers the last wake of each Function for the admin API.
+func (b *Bridge) watchWakes(ctx context.Context) error {
+	if b.deps.Woken == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return b.deps.Woken.WatchWoken(ctx, func(function types.NamespacedName, course []byte) {
+		if wake, err := activation.DecodeWake(course); err == nil { // a forged one, or one of another release, is left out
+			b.wakes.Add(function, wake)
+		}
+	})
+}
+
 // administer serves the admin API if it has an address. A redrive ends with ctx and reports its progress.
 func (b *Bridge) administer(ctx context.Context) error {
 	if b.options.Admin.Address == "" && b.deps.AdminListener == nil {
@@ -161,7 +184,7 @@ func (b *Bridge) administer(ctx context.Context) error {
 	if b.deps.AdminAccess == nil {
 		return errors.New("serve the admin API: it has an address but no authorizer (Deps.AdminAccess)")
 	}
-	handler := admin.New(b.deps.Admin, b.remembered(), b.deps.AdminAccess, b.deps.Log.WithName("admin"))
+	handler := admin.New(b.deps.Admin, b.remembered(), b.wakes, b.deps.AdminAccess, b.deps.Log.WithName("admin"))
 	return daemon.Serve(ctx, daemon.Server{
 		Name: "admin", Addr: b.options.Admin.Address, Listener: b.deps.AdminListener, Handler: handler.Until(ctx), DrainTimeout: b.options.DrainTimeout,
 		MaxConnections: operatorsConnections,

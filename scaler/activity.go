@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -192,9 +193,9 @@ const (
 type cause string
 
 const (
-	causePublish cause = "publish"
-	causePoll    cause = "poll"
-	causeRequest cause = "request"
+	causePublish cause = activation.WokenByPublish
+	causePoll    cause = activation.WokenByPoll
+	causeRequest cause = activation.WokenByRequest
 )
 
 // edge is one change from idle, or unknown, to active.

@@ -101,7 +101,7 @@ type HTTP struct {
 	Idleness Idleness
 }
 
-// Deps is what a Scaler works with. All fields but HTTP, Wants and Tracer are required.
+// Deps is what a Scaler works with. All fields but HTTP, Wants, Wakes and Tracer are required.
 type Deps struct {
 	Routes     Routes
 	Endpoints  Endpoints
@@ -110,6 +110,7 @@ type Deps struct {
 	Connection Connection
 	HTTP       *HTTP // nil: HTTP wakes no Function, whatever triggers say
 	Wants      Wants // nil: KEDA and the HPA alone decide on replicas
+	Wakes      Wakes // nil: nobody is told how wakes went
 	Registry   Registry
 	Tracer     *kedaspans.Tracer // nil makes no spans
 	Log        logr.Logger

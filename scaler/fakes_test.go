@@ -397,6 +397,24 @@ type fakeWants struct {
 	mu        sync.Mutex
 	announced []int
 	last      time.Time
+	courses   []activation.Wake
+}
+
+func (w *fakeWants) AnnounceWoken(_ types.NamespacedName, course []byte) error {
+	wake, err := activation.DecodeWake(course)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.courses = append(w.courses, wake)
+	return nil
+}
+
+func (w *fakeWants) woken() []activation.Wake {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.courses)
 }
 
 func (w *fakeWants) AnnounceWanted(_ types.NamespacedName, replicas int) error {

@@ -147,7 +147,7 @@ func (r *rig) serveOn(listener net.Listener) {
 	}
 	r.scaler = New(Deps{
 		Routes: r.routes, Endpoints: endpoints,
-		Backlogs: r.broker, Listener: r.broker, Connection: r.broker, HTTP: r.http, Wants: r.wants,
+		Backlogs: r.broker, Listener: r.broker, Connection: r.broker, HTTP: r.http, Wants: r.wants, Wakes: r.wants,
 		Registry: r.registry, Tracer: r.tracer, Log: r.logs.logger(),
 	}, r.options)
 	s := r.scaler

@@ -5,12 +5,20 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rouse-run/rouse/internal/activation"
 )
 
 // Wants takes notice of how many replicas the work of Functions needs.
 type Wants interface {
 	// AnnounceWanted has replicas added that neither KEDA nor the HPA has added yet.
 	AnnounceWanted(function types.NamespacedName, replicas int) error
+}
+
+// Wakes takes notice of how wakes went.
+type Wakes interface {
+	// AnnounceWoken takes what activation.Wake encodes to.
+	AnnounceWoken(function types.NamespacedName, course []byte) error
 }
 
 const (
@@ -65,5 +73,35 @@ func (f *function) announceWanted() {
 	}
 	if err := f.deps.Wants.AnnounceWanted(f.target.function, wanted); err != nil {
 		f.log.V(1).Info("cannot announce the replicas that the function needs", "reason", err.Error())
+	}
+}
+
+// stages are when a wake reached its stages. What was before the edge belongs to another one.
+type stages struct{ sent, addressed time.Time }
+
+// courseOf is the course of a wake from zero that has just ended.
+func courseOf(begin edge, reached stages, now time.Time) activation.Wake {
+	since := func(at time.Time) int64 {
+		if at.Before(begin.at) {
+			return 0
+		}
+		return max(at.Sub(begin.at).Milliseconds(), 1) // 0 means that it was not seen
+	}
+	return activation.Wake{
+		Cause: string(begin.cause), Began: begin.at, SentMS: since(reached.sent), AddressedMS: since(reached.addressed), ReadyMS: since(now),
+	}
+}
+
+// announceWoken tells how a wake went.
+func (f *function) announceWoken(course activation.Wake) {
+	if f.deps.Wakes == nil {
+		return
+	}
+	text, err := course.Encode()
+	if err == nil {
+		err = f.deps.Wakes.AnnounceWoken(f.target.function, text)
+	}
+	if err != nil {
+		f.log.V(1).Info("cannot announce how the function woke", "reason", err.Error())
 	}
 }

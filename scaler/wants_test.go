@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/testing/kedatest"
 )
@@ -124,4 +125,37 @@ func TestAPausedSubscriptionAnnouncesNoReplicas(t *testing.T) {
 		announced, _ := r.wants.all()
 		require.Empty(r.t, announced)
 	}, order)
+}
+
+func TestTheCourseOfAWakeIsAnnounced(t *testing.T) {
+	t.Parallel()
+	order := routeTo(shop, "order", "orders", orderPlaced)
+	inBubble(t, func(r *rig) {
+		r.keda("order", seldom)
+		advance(20 * time.Second)
+		require.Empty(r.t, r.wants.woken())
+		published := time.Now()
+		r.broker.publish(orderPlaced)
+		r.broker.set(order, broker.Backlog{Pending: 1})
+		advance(5 * time.Second)
+		courses := r.wants.woken()
+		require.Len(r.t, courses, 1)
+		wake := courses[0]
+		require.Equal(r.t, activation.WokenByPublish, wake.Cause)
+		require.WithinDuration(r.t, published, wake.Began, 0)
+		require.Positive(r.t, wake.SentMS)
+		require.GreaterOrEqual(r.t, wake.ReadyMS, time.Second.Milliseconds(), "pods take a second")
+		require.Equal(r.t, wake.ReadyMS, wake.AddressedMS)
+
+		advance(10 * time.Second)
+		require.Len(r.t, r.wants.woken(), 1, "it stays awake")
+	}, order)
+}
+
+func TestAWakeHasNoStagesOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1e9, 0)
+	reached := stages{sent: at.Add(-time.Minute), addressed: at.Add(300 * time.Millisecond)}
+	require.Equal(t, activation.Wake{Cause: "request", Began: at, AddressedMS: 300, ReadyMS: 900},
+		courseOf(edge{at: at, cause: causeRequest}, reached, at.Add(900*time.Millisecond)))
 }

@@ -288,6 +288,32 @@ func (c *Client) Work(ctx context.Context, namespace string) ([]Work, error) {
 	return answer.Subscriptions, err
 }
 
+// Wake is the course of the last wake of a Function. A stage that is not known is 0.
+type Wake struct {
+	Cause       string    `json:"cause"` // publish, poll or request
+	Began       time.Time `json:"began"`
+	SentMS      int64     `json:"sentMs,omitempty"`
+	AddressedMS int64     `json:"addressedMs,omitempty"`
+	ReadyMS     int64     `json:"readyMs"`
+}
+
+// LastWake returns the last wake of a Function that the bridge has heard of, nil if there is none.
+func (c *Client) LastWake(ctx context.Context, namespace, name string) (*Wake, error) {
+	var answer struct {
+		Wakes []struct {
+			Name string `json:"name"`
+			Wake
+		} `json:"wakes"`
+	}
+	err := c.read(ctx, "/v1/wakes", inNamespace(namespace), &answer)
+	for i := range answer.Wakes {
+		if answer.Wakes[i].Name == name {
+			return &answer.Wakes[i].Wake, err
+		}
+	}
+	return nil, err
+}
+
 // inNamespace returns the query for a namespace, or for all.
 func inNamespace(namespace string) url.Values {
 	if namespace == "" {

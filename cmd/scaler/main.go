@@ -60,6 +60,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Connection: conn,
 		HTTP:       countCalls(o.scaler.HTTP, endpoints, watch.NewListings(objects), conn, log),
 		Wants:      conn,
+		Wakes:      conn,
 		Registry:   registry,
 		Tracer:     tracer,
 		Log:        log,

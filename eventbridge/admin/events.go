@@ -28,6 +28,26 @@ type Journal interface {
 	Follow(ctx context.Context, query journal.Query, yield func(journal.Record))
 }
 
+// Wakes holds the last wake of each Function and workload.
+type Wakes interface {
+	// In returns those of a namespace.
+	In(namespace string) []journal.FunctionWake
+}
+
+// lastWakes returns the last wakes of a namespace, as far as this bridge has heard of them.
+func (h *Handler) lastWakes(_ http.ResponseWriter, r *http.Request) (action, error) {
+	namespace, err := namespaceOf(r.URL.Query())
+	if err == nil && namespace == "" {
+		err = problem("namespace", "it is missing")
+	}
+	return action{identity.ListSubscriptions(namespace), func(w http.ResponseWriter, _ *http.Request, _ identity.User) error {
+		answer(w, http.StatusOK, struct {
+			Wakes []journal.FunctionWake `json:"wakes"`
+		}{h.wakes.In(namespace)})
+		return nil
+	}}, err
+}
+
 // events responds with a line of JSON for each record.
 func (h *Handler) events(_ http.ResponseWriter, r *http.Request) (action, error) {
 	query, follow, err := eventsOf(r.URL.Query(), time.Now())

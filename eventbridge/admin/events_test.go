@@ -13,10 +13,12 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -27,7 +29,7 @@ func remembering(t *testing.T, records ...journal.Record) (*Handler, *journal.Jo
 	for _, r := range records {
 		j.Add(r)
 	}
-	return New(&fakeStore{}, j, identity.Token(token), logr.Discard()), j
+	return New(&fakeStore{}, j, journal.NewWakes(), identity.Token(token), logr.Discard()), j
 }
 
 func idsIn(t *testing.T, body string) []string {
@@ -185,4 +187,19 @@ func TestReadersThatAnnounceABodyTakeNoSlot(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	require.True(t, follow(ctx, t, server.URL+"/v1/events?follow=true").Scan())
+}
+
+func TestTheLastWakesOfANamespaceAreReturned(t *testing.T) {
+	t.Parallel()
+	wakes := journal.NewWakes()
+	began := time.Date(2026, 5, 1, 12, 4, 10, 5e6, time.UTC)
+	wakes.Add(types.NamespacedName{Namespace: "shop", Name: "price"},
+		activation.Wake{Cause: activation.WokenByRequest, Began: began, SentMS: 3, ReadyMS: 912})
+	h := New(&fakeStore{}, nil, wakes, identity.Token(token), logr.Discard())
+	answered := ask(h, "GET", "/v1/wakes?namespace=shop", "")
+	require.Equal(t, http.StatusOK, answered.Code)
+	require.JSONEq(t, `{"wakes":[{"namespace":"shop","name":"price","cause":"request","began":"2026-05-01T12:04:10.005Z","sentMs":3,"readyMs":912}]}`,
+		answered.Body.String())
+	require.JSONEq(t, `{"wakes":[]}`, ask(h, "GET", "/v1/wakes?namespace=bank", "").Body.String())
+	require.Equal(t, http.StatusBadRequest, ask(h, "GET", "/v1/wakes", "").Code)
 }

@@ -21,6 +21,7 @@ import (
 type Handler struct {
 	store   Store
 	journal Journal
+	wakes   Wakes
 	access  identity.Access
 	log     logr.Logger
 	mux     *http.ServeMux
@@ -42,12 +43,13 @@ type endpoint struct {
 }
 
 // New returns a Handler. Without a journal it has no records of events.
-func New(store Store, events Journal, access identity.Access, log logr.Logger) *Handler {
-	h := &Handler{store: store, journal: events, access: access, log: log, mux: http.NewServeMux(), side: skew.This(daemon.Version())}
+func New(store Store, events Journal, wakes Wakes, access identity.Access, log logr.Logger) *Handler {
+	h := &Handler{store: store, journal: events, wakes: wakes, access: access, log: log, mux: http.NewServeMux(), side: skew.This(daemon.Version())}
 	reading, changing, following := newSlots(readersAtATime, slotTurn), newSlots(changersAtATime, slotTurn), newSlots(followersAtATime, 0)
 	for path, e := range map[string]endpoint{
 		"/v1/events":                 {http.MethodGet, h.events, following},
 		"/v1/subscriptions":          {http.MethodGet, h.subscriptions, reading},
+		"/v1/wakes":                  {http.MethodGet, h.lastWakes, reading},
 		"/v1/deadletters":            {http.MethodGet, h.list, reading},
 		"/v1/deadletters/{sequence}": {http.MethodGet, h.get, reading},
 		"/v1/deadletters/redrive":    {http.MethodPost, h.redrive, changing},

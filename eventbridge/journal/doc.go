@@ -15,4 +15,6 @@
 //     number of those it missed.
 //   - Records come in the order in which they were added.
 //   - A nil Journal accepts records and has none.
+//
+// [Wakes] remember the last wake of each Function, which scalers announce. They are bounded and shared by namespace, too.
 package journal

@@ -38,7 +38,7 @@ func New(conn *broker.Conn, deps eventbridge.Deps, o Options) *eventbridge.Bridg
 	if deps.Journal == nil {
 		deps.Journal = journal.New(o.Bridge.JournalEvents)
 	}
-	deps.Store, deps.Storage, deps.Quota = store, store, store
+	deps.Store, deps.Storage, deps.Quota, deps.Woken = store, store, store, conn
 	if deps.Admin == nil {
 		deps.Admin = jetstream.NewAdminStore(conn, o.Publisher.Stream, deps.Journal)
 	}

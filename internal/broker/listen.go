@@ -89,6 +89,7 @@ func (l *listener) end() {
 const (
 	idlePrefix   = "rouse.idle."
 	wantedPrefix = "rouse.wanted."
+	wokenPrefix  = "rouse.woken."
 )
 
 const (
@@ -120,6 +121,23 @@ func (c *Conn) WatchWanted(ctx context.Context, apply func(function types.Namesp
 	return c.watchFunctions(ctx, wantedPrefix, func(function types.NamespacedName, data []byte) {
 		if replicas, err := strconv.Atoi(string(data)); err == nil && replicas > 0 && replicas <= mostWanted {
 			apply(function, replicas)
+		}
+	})
+}
+
+// mostWoken bounds what is announced of a wake.
+const mostWoken = 1024
+
+// AnnounceWoken announces the course of a wake that is over. Nobody needs to hear it.
+func (c *Conn) AnnounceWoken(function types.NamespacedName, course []byte) error {
+	return c.announceFunction(wokenPrefix, function, course)
+}
+
+// WatchWoken calls apply with the course of each wake. It holds like [Conn.WatchIdle].
+func (c *Conn) WatchWoken(ctx context.Context, apply func(function types.NamespacedName, course []byte)) error {
+	return c.watchFunctions(ctx, wokenPrefix, func(function types.NamespacedName, course []byte) {
+		if len(course) <= mostWoken {
+			apply(function, course)
 		}
 	})
 }

@@ -227,6 +227,30 @@ func TestAnAnnouncementWithoutAConnectionIsAnError(t *testing.T) {
 	require.ErrorIs(t, connect(t, server.URL()).AnnounceIdle(idlePrice), ErrNotConnected)
 }
 
+func TestTheCourseOfAWakeIsReported(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t)
+	conn := connect(t, server.URL())
+	awaitConnected(t, conn)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended, reported := make(chan error, 1), make(chan string, 10_000)
+	go func() {
+		ended <- conn.WatchWoken(ctx, func(function types.NamespacedName, course []byte) {
+			if function == idlePrice {
+				reported <- string(course)
+			}
+		})
+	}()
+	require.Eventually(t, func() bool { return conn.AnnounceWoken(idlePrice, []byte("first")) == nil && len(reported) > 0 }, testTimeout, moment)
+	require.NoError(t, conn.AnnounceWoken(idlePrice, make([]byte, mostWoken+1)))
+	require.NoError(t, conn.AnnounceWoken(idlePrice, []byte("last")))
+	for course := await(t, reported); course != "last"; course = await(t, reported) {
+		require.Equal(t, "first", course, "what is too long is ignored")
+	}
+	cancel()
+	require.NoError(t, await(t, ended))
+}
+
 func TestAnnouncedReplicasAreReported(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t)

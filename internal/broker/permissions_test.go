@@ -300,10 +300,10 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 				"$JS.API.STREAM.MSG.DELETE.sap", "$JS.API.STREAM.MSG.GET.sap", "$JS.API.CONSUMER.MSG.NEXT.sap.x", "$JS.ACK.sap.x",
 				"$JS.API.STREAM.CREATE.other", "$JS.API.CONSUMER.LIST.other", "$JS.API.STREAM.PURGE.rouse-dead-letters",
 				"$JS.API.CONSUMER.MSG.NEXT.rouse-dead-letters.x", "$JS.ACK.rouse-dead-letters.x", "$JS.API.STREAM.LIST", "$SYS.REQ.SERVER.PING", "other",
-				"rouse.idle.shop.price",
+				"rouse.idle.shop.price", "rouse.woken.shop.price",
 			},
 			subscribe: []string{
-				"kyma.>", ">", "_INBOX.>", "_INBOX_rouse_eventbridge.>", "_INBOX_rouse_scaler.x",
+				"kyma.>", ">", "rouse.woken.>", "_INBOX.>", "_INBOX_rouse_eventbridge.>", "_INBOX_rouse_scaler.x",
 				"$JS.EVENT.>", "$JS.EVENT.ADVISORY.CONSUMER.DELETED.other.x", "$JS.EVENT.ADVISORY.API",
 			},
 		},
@@ -313,7 +313,7 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 				"$JS.API.STREAM.MSG.DELETE.sap", "$JS.API.STREAM.PURGE.rouse-retries", "$JS.API.CONSUMER.CREATE.sap.x", "$JS.API.CONSUMER.DELETE.sap.x",
 				"$JS.API.CONSUMER.CREATE.rouse-dead-letters.x", "$JS.API.CONSUMER.DELETE.rouse-dead-letters.x",
 				"$JS.API.CONSUMER.MSG.NEXT.other.x", "$JS.ACK.other.x", "other", "rouse.idle.shop.price",
-				"rouse.wanted.shop.price",
+				"rouse.wanted.shop.price", "rouse.woken.shop.price",
 			},
 			subscribe: []string{"kyma.>", "rouse.>", "rouse.idle.>", "rouse.wanted.>", "_INBOX.>", "_INBOX_rouse_controller.>"},
 		},
@@ -323,7 +323,7 @@ func TestTheDocumentedPermissionsAllowNothingElse(t *testing.T) {
 				"$JS.API.STREAM.MSG.DELETE.rouse-retries", "$JS.API.CONSUMER.DELETE.sap.x", "$JS.API.STREAM.INFO.sap", "$JS.API.CONSUMER.INFO.other.x",
 				"rouse.deadletter.shop.orders", "$JS.API.CONSUMER.MSG.NEXT.rouse-dead-letters.x", "$JS.ACK.rouse-dead-letters.x",
 			},
-			subscribe: []string{"rouse.>", "rouse.idle.>", "rouse.wanted.>", "rouse.retry.>", "$JS.>", "_INBOX.>", "_INBOX_rouse_eventbridge.>"},
+			subscribe: []string{"rouse.>", "rouse.idle.>", "rouse.wanted.>", "rouse.woken.>", "rouse.retry.>", "$JS.>", "_INBOX.>", "_INBOX_rouse_eventbridge.>"},
 		},
 	} {
 		t.Run(user, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 const (
 	// Level is the level of the admin API, incremented with each addition that a client can request.
-	Level = 1
+	Level = 2
 	// Oldest is the oldest level of clients that the admin API still serves.
 	Oldest = 1
 	// Header is the header with the Side of the sender in requests and responses of the admin API.
