@@ -194,6 +194,10 @@ e2e-serverless: cluster ## A Serverless that installs, changes, repairs and remo
 e2e-tls: cluster ## KEDA asks the scaler over mutual TLS, nobody else does, and certificates rotate without a broken stream, on the local cluster
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 20m -v ./e2e/scalertls
 
+.PHONY: e2e-durable
+e2e-durable: cluster ## The sample of a workflow with Restate's own server, from npm, on the local cluster: it waits while its Function sleeps
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/durable
+
 .PHONY: e2e-nodes
 e2e-nodes: ## On three nodes: NetworkPolicies, and events and wakes while a node is cut off and one is drained, on a local cluster of its own (a quarter of an hour)
 	@e2e/nodes/run.sh
@@ -216,8 +220,8 @@ e2e-upgrade: cluster ## Upgrade the release before to this checkout and roll bac
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/upgrade $(if $(BEFORE),-before $(BEFORE))
 
 .PHONY: soak-http
-soak-http: cluster ## Put a Function to sleep and wake it a hundred times under a load over HTTP: no error, nothing twice (ROUNDS)
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/sleepwake $(if $(ROUNDS),-rounds $(ROUNDS))
+soak-http: cluster ## Put a Function, or another workload, to sleep and wake it a hundred times under a load over HTTP: no error, nothing twice (ROUNDS, TARGET=function|gateways|pods)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/sleepwake $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(TARGET),-target $(TARGET))
 
 ##@ Measure it
 .PHONY: bench-wake
@@ -227,6 +231,10 @@ bench-wake: cluster ## 20 wakes in Node.js, Python and Go, and with stand-ins, b
 .PHONY: bench-burst
 bench-burst: cluster ## 100 sleeping Functions that get an event at the same moment, with KEDA's API limits as shipped and raised, beside 100 bare scale-ups (FUNCTIONS)
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster burst $(if $(FUNCTIONS),-functions $(FUNCTIONS))
+
+.PHONY: bench-profiles
+bench-profiles: cluster ## Response times of a Function at the resources of each profile, beside the least server of its language (RATE, CALLERS, FOR)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster profiles $(if $(RATE),-rate $(RATE)) $(if $(CALLERS),-callers $(CALLERS)) $(if $(FOR),-for $(FOR))
 
 .PHONY: bench-http
 bench-http: cluster ## 20 wakes by a request beside 20 bare scale-ups of the same pod, a warm Function with waking on beside off, and bench-gateway
@@ -296,6 +304,10 @@ powercut: ## Cut the power of a nats-server's disk under load: confirmed events 
 .PHONY: chaos
 chaos: ## Events while bridges are killed, a NATS node of three stops and sinks fail: nothing may be lost (EVENTS)
 	@$(GO) run ./e2e/chaos
+
+.PHONY: chaos-standins
+chaos-standins: cluster ## Events for Functions that stand-ins serve while they wake, while pods and processes of all kinds are killed: nothing may be lost (ROUNDS)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/standins $(if $(ROUNDS),-rounds $(ROUNDS))
 
 ##@ Work on it
 .PHONY: recording

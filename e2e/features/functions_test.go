@@ -414,3 +414,51 @@ func imageOf(t *testing.T, cluster *framework.Cluster, namespace, name string) s
 	require.NotEmpty(t, image)
 	return image
 }
+
+// What a namespace does not allow is said at the Function: of its pods and of its build.
+func TestAPodThatANamespaceRefusesIsNamedInTheStatus(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, `
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: small}
+spec: {hard: {limits.memory: 300Mi}}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: narrow}
+spec: {limits: [{type: Container, max: {cpu: "1"}, default: {cpu: 100m}, defaultRequest: {cpu: 10m}}]}
+`))
+	profile := func(of string) map[string]any {
+		return map[string]any{"resourceConfiguration": map[string]any{
+			"function": map[string]any{"profile": of}, "build": map[string]any{"profile": "slow"},
+		}}
+	}
+	fits := framework.Function{Name: "fits", Runtime: "nodejs22", Source: echoes["nodejs22"], Spec: profile("XS")}
+	for _, function := range []framework.Function{
+		fits,
+		{Name: "large", Runtime: "nodejs22", Source: echoes["nodejs22"], Spec: profile("M")},
+		{Name: "wide", Runtime: "nodejs22", Source: echoes["nodejs22"], Spec: profile("XL")},
+		{Name: "built", Runtime: "nodejs22", Source: echoes["nodejs22"], Dependencies: `{"dependencies": {"left-pad": "1.3.0"}}`, Spec: profile("XS")},
+	} {
+		require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
+	}
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "fits", "Running", "True", 2*time.Minute))
+	_, err := cluster.AwaitMessage(t.Context(), namespace, "large", "Running", "False", 2*time.Minute, "exceeded quota: small, requested: limits.memory=512Mi")
+	require.NoError(t, err)
+	_, err = cluster.AwaitMessage(t.Context(), namespace, "wide", "Running", "False", 2*time.Minute, "maximum cpu usage per Container is 1, but limit is 1600m")
+	require.NoError(t, err)
+	_, err = cluster.AwaitMessage(t.Context(), namespace, "built", "BuildReady", "Unknown", 2*time.Minute, "exceeded quota: small")
+	require.NoError(t, err)
+
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, `
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: small}
+spec: {hard: {limits.memory: 4Gi}}
+`))
+	for _, name := range []string{"large", "built"} {
+		require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, name, "Running", "True", 5*time.Minute), "%s with room", name)
+	}
+}
