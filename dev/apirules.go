@@ -226,7 +226,7 @@ func (w wantedAPIRules) cluster() *apirule.Objects {
 	}
 	for name := range w.functions {
 		around.Services[name] = apirule.ServiceInfo{
-			Selects: true, Function: true, Address: loopbackHost, Ports: []int32{activation.ServicePort}, From: []string{everyone},
+			Selects: true, Wakes: true, Address: loopbackHost, Ports: []int32{activation.ServicePort}, From: []string{everyone},
 		}
 	}
 	return around

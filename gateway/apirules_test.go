@@ -170,7 +170,7 @@ func TestARequestFromOutsideWakesAFunctionAndCountsAsItsLoad(t *testing.T) {
 	}))
 	defer pod.Close()
 	o := startOutside(t)
-	price := apirule.Backend{Service: types.NamespacedName{Namespace: "shop", Name: "price"}, Address: "10.0.0.1", Port: 80, Function: true}
+	price := apirule.Backend{Service: types.NamespacedName{Namespace: "shop", Name: "price"}, Address: "10.0.0.1", Port: 80, Wakes: true}
 	o.exposures <- []apirule.Exposure{exposed("price.example.com", price)}
 	o.awaitStatus(o.options.MetricsAddress, "/readyz", http.StatusOK)
 	texts := make(chan string, 1)

@@ -234,7 +234,7 @@ func startWays(t *testing.T) *ways {
 	w.listings <- []activation.Listing{awake, sleeper}
 	post := func(rule *v2.Rule) { rule.Methods = []v2.Method{"POST"} }
 	function := func(name string) apirule.Backend {
-		return apirule.Backend{Service: types.NamespacedName{Namespace: "shop", Name: name}, Address: "10.0.0.1", Port: 80, Function: true}
+		return apirule.Backend{Service: types.NamespacedName{Namespace: "shop", Name: name}, Address: "10.0.0.1", Port: 80, Wakes: true}
 	}
 	web := func(port int) apirule.Backend {
 		return apirule.Backend{Service: types.NamespacedName{Namespace: "shop", Name: "web"}, Address: loopback.Host, Port: int32(port)}

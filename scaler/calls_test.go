@@ -247,16 +247,19 @@ func TestTheEndpointsOfAFunctionThatHTTPWakesAreThoseOfItsService(t *testing.T) 
 		mode   httpMode
 		routes []routing.Route
 		want   int32
+		leads  bool
 	}{
-		"without Subscriptions":                  {mode: httpEverywhere, want: 80},
-		"a Subscription that names another port": {mode: httpAtGateways, routes: []routing.Route{{Port: 81}}, want: 80},
-		"HTTP counts nothing":                    {routes: []routing.Route{{Port: 81}}, want: 81},
-		"nothing leads to it":                    {want: 0},
+		"without Subscriptions":                  {mode: httpEverywhere, want: activation.OnlyPortOfService, leads: true},
+		"a Subscription that names another port": {mode: httpAtGateways, routes: []routing.Route{{Port: 81}}, want: activation.OnlyPortOfService, leads: true},
+		"HTTP counts nothing":                    {routes: []routing.Route{{Port: 81}}, want: 81, leads: true},
+		"nothing leads to it":                    {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := &function{target: target{http: tc.mode}}
-			require.Equal(t, tc.want, f.port(tc.routes))
+			port, leads := f.port(tc.routes)
+			require.Equal(t, tc.want, port)
+			require.Equal(t, tc.leads, leads)
 		})
 	}
 }

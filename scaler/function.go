@@ -41,6 +41,7 @@ type function struct {
 	ready      bool               // one of them is
 	lostAt     time.Time          // when the last ready endpoint went away
 	starting   bool               // turned active without an endpoint, and has none yet
+	reached    stages             // of the wake that goes on, or of the last one
 	loggedEdge uint64             // the edge that was last logged as sent
 	demand     httpload.Demand
 	inFlight   uint64 // events that pods may have, as last read
@@ -226,14 +227,14 @@ func (f *function) lagThreshold() (float64, <-chan struct{}) {
 func (f *function) activationSent(v view) {
 	f.mu.Lock()
 	fresh := v.edge.number != f.loggedEdge && !v.ready
+	now := time.Now()
 	if fresh {
-		f.loggedEdge = v.edge.number
+		f.loggedEdge, f.reached.sent = v.edge.number, now
 	}
 	f.mu.Unlock()
 	if !fresh {
 		return
 	}
-	now := time.Now()
 	f.log.Info("activation sent", "at", now.UTC().Format(time.RFC3339Nano), "cause", string(v.edge.cause))
 	f.metrics.activations.WithLabelValues(string(v.edge.cause)).Inc()
 	f.metrics.activation.WithLabelValues(string(v.edge.cause)).Observe(now.Sub(v.edge.at).Seconds())
@@ -248,7 +249,8 @@ const rewatchPause = time.Second
 type endpointFollower struct {
 	function *function
 
-	port   int32 // 0 while nothing is watched
+	follows bool
+	port    int32
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -256,13 +258,13 @@ type endpointFollower struct {
 // follow watches the port that the routes deliver to. All Subscriptions of a
 // Function reach the same pods, so one port shows whether there are any.
 func (e *endpointFollower) follow(ctx context.Context, routes []routing.Route) {
-	port := e.function.port(routes)
-	if port == e.port {
+	port, leads := e.function.port(routes)
+	if port == e.port && leads == e.follows {
 		return
 	}
 	e.stop()
-	e.port = port
-	if port == 0 {
+	e.port, e.follows = port, leads
+	if !leads {
 		e.function.setEndpoints(nil)
 		return
 	}
@@ -270,15 +272,15 @@ func (e *endpointFollower) follow(ctx context.Context, routes []routing.Route) {
 	e.done.Go(func() { e.function.watchEndpoints(ctx, port) })
 }
 
-// port is 0 where nothing leads to the Function.
-func (f *function) port(routes []routing.Route) int32 {
+// port is that of the Service by which calls come. It returns false where nothing leads to the Function.
+func (f *function) port(routes []routing.Route) (port int32, leads bool) {
 	switch {
 	case f.countsHTTP(): // which also a Function without Subscriptions has
-		return activation.ServicePort
+		return activation.OnlyPortOfService, true
 	case len(routes) > 0:
-		return routes[0].Port
+		return routes[0].Port, true
 	}
-	return 0
+	return 0, false
 }
 
 func (e *endpointFollower) stop() {
@@ -305,6 +307,13 @@ func (f *function) watchEndpoints(ctx context.Context, port int32) {
 func (f *function) setEndpoints(endpoints []routing.Endpoint) {
 	staying := slices.DeleteFunc(slices.Clone(endpoints), func(e routing.Endpoint) bool { return e.Terminating })
 	ready := slices.ContainsFunc(staying, func(e routing.Endpoint) bool { return e.Ready })
+	if course, woken := f.locate(staying, ready, time.Now()); woken {
+		f.announceWoken(course)
+	}
+}
+
+// locate records endpoints, and returns the course of a wake that has ended with them.
+func (f *function) locate(staying []routing.Endpoint, ready bool, now time.Time) (course activation.Wake, woken bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.endpoints = staying
@@ -312,16 +321,21 @@ func (f *function) setEndpoints(endpoints []routing.Endpoint) {
 		f.located = true
 		close(f.locatedFirst)
 	}
+	if f.starting && len(staying) > 0 && f.reached.addressed.Before(f.activity.edge.at) {
+		f.reached.addressed = now
+	}
 	if ready == f.ready {
-		return
+		return course, false
 	}
 	f.ready = ready
 	if !ready {
-		f.lostAt = time.Now()
+		f.lostAt = now
 	}
-	if ready && f.starting {
-		f.metrics.ready.Observe(time.Since(f.activity.edge.at).Seconds())
+	if woken = ready && f.starting; woken {
+		f.metrics.ready.Observe(now.Sub(f.activity.edge.at).Seconds())
 		f.starting = false
+		course = courseOf(f.activity.edge, f.reached, now)
 	}
 	f.broadcast()
+	return course, woken
 }

@@ -204,7 +204,7 @@ func requireAPIRule(t *testing.T, f Function, text []byte) {
 	exposed := apirule.Decide([]*v2.APIRule{&rule}, &apirule.Objects{
 		Gateways: map[types.NamespacedName]apirule.Gateway{{Namespace: "kyma-system", Name: "kyma-gateway"}: {Hosts: []string{"*.example.com"}}},
 		Services: map[types.NamespacedName]apirule.ServiceInfo{
-			{Namespace: f.Namespace, Name: f.Name}: {Selects: true, Function: true, Address: "10.0.0.1", Ports: []int32{80}},
+			{Namespace: f.Namespace, Name: f.Name}: {Selects: true, Wakes: true, Address: "10.0.0.1", Ports: []int32{80}},
 		},
 	})
 	require.Len(t, exposed, 1)

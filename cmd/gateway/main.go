@@ -35,7 +35,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	functions := map[client.Object]cache.ByObject{&v1alpha2.Function{}: {Transform: conditions.Transform}}
-	objects, err := kube.NewCache(log, functions, watch.APIRuleObjects(o.apiRules))
+	objects, err := kube.NewCache(log, functions, watch.GatewayServices())
 	if err != nil {
 		return err
 	}

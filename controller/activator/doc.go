@@ -1,9 +1,9 @@
-// Package activator lists gateways among the endpoints of Functions that HTTP wakes: in addition to the EndpointSlices
+// Package activator lists gateways among the endpoints of Functions, and of workloads that Services name, that HTTP wakes: in addition to the EndpointSlices
 // of Kubernetes it maintains slices with the addresses of the gateways and the port that identifies the Function there.
 //
 // An activator responds whether the Function is awake or asleep, so listing it too long is harmless, and only listing it
 // too late is an error. It is listed while no pod is ready, while the scaler announces that the Function is idle, and
-// until pods have been ready for a while.
+// until pods have been ready for a while. A workload whose Service leaves no other way to its pods has it always.
 //
 // It guarantees:
 //   - A Function keeps its port for as long as HTTP may wake it, regardless of foreign writes to its slices, and the port is

@@ -18,6 +18,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,7 +86,7 @@ func newFixture(t *testing.T) *fixture {
 	env := cluster.Environment(t)
 	w := &fixture{Client: env.Client, t: t, namespace: env.Namespace(t), network: newNetwork(), idle: make(idle)}
 	t.Cleanup(func() { // so that the next controller has no work here
-		for _, kind := range []client.Object{&v1alpha2.Function{}, &discoveryv1.EndpointSlice{}} {
+		for _, kind := range []client.Object{&v1alpha2.Function{}, &corev1.Service{}, &discoveryv1.EndpointSlice{}} {
 			require.NoError(t, w.DeleteAllOf(context.Background(), kind, client.InNamespace(w.namespace)))
 		}
 	})
@@ -154,6 +155,21 @@ func (w *fixture) service(name string, owners ...metav1.OwnerReference) *corev1.
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, OwnerReferences: owners},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: activation.PortName, Port: activation.ServicePort}}},
+	}
+	require.NoError(w.t, w.Create(w.t.Context(), service))
+	return service
+}
+
+// workload creates the Service of a workload that is no Function and that HTTP wakes.
+func (w *fixture) workload(name string, target intstr.IntOrString) *corev1.Service {
+	w.t.Helper()
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, Annotations: map[string]string{
+			v1alpha2.AnnotationScaleTarget: "deployment/" + name, v1alpha2.AnnotationHTTPWake: v1alpha2.HTTPWakeEnabled,
+		}},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Name: "web", Port: 8000, TargetPort: target}},
+		},
 	}
 	require.NoError(w.t, w.Create(w.t.Context(), service))
 	return service

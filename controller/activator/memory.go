@@ -41,8 +41,8 @@ func firstSight(listed bool, now time.Time) memory {
 	return memory{listed: true, announced: now}
 }
 
-// next decides whether activators are listed. after is when to decide again if they are listed for a limited time. A
-// pod that has been ready for a short time keeps them listed, but is no reason to list them: a new leader does not know
+// next decides whether activators are listed beside ready pods. after is when to decide again if they are listed for a limited time.
+// A pod that has been ready for a short time keeps them listed, but is no reason to list them: a new leader does not know
 // how long pods have been ready.
 func (m memory) next(ready bool, now time.Time) (decided memory, after time.Duration) {
 	switch {

@@ -29,7 +29,7 @@ const (
 
 // errNoPort explains why a Function has no activators.
 var errNoPort = errors.New("no port is left for its activators: the namespace holds as many as are free, or all are taken. HTTP does not " +
-	"wake the Function, which therefore stays awake. Delete Functions, or exclude some from waking by HTTP with the annotation rouse.run/http-wake: disabled")
+	"wake the Function, or the workload, which therefore stays awake. Delete some, or exclude some from waking by HTTP with the annotation rouse.run/http-wake: disabled")
 
 // ports allocates the ports of activators: each belongs to one Function, whose slices contain it. The allocations of
 // this process take precedence over later changes of the slices by others. It is safe for concurrent use.
@@ -139,10 +139,10 @@ func (r *Reconciler) portOf(ctx context.Context, s *scope) (int32, error) {
 		}
 		ctrl.LoggerFrom(ctx).Info("moving activators, because another Function has their port", "port", own.Port)
 	}
-	port, err := r.ports.allocate(s.key, s.fn.UID, func(port int32) bool { return r.isShown(ctx, s.key, port) }, s.now)
+	port, err := r.ports.allocate(s.key, s.subject.GetUID(), func(port int32) bool { return r.isShown(ctx, s.key, port) }, s.now)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("no port is left for the activators of the Function")
-		r.recorder.Eventf(s.fn, nil, corev1.EventTypeWarning, "NoActivatorPort", "ListActivators", "%s", err.Error())
+		r.recorder.Eventf(s.subject, nil, corev1.EventTypeWarning, "NoActivatorPort", "ListActivators", "%s", err.Error())
 		return 0, kube.Waiting(err, portDelay)
 	}
 	return port, nil
@@ -165,11 +165,11 @@ func (r *Reconciler) isContested(ctx context.Context, own aged) (bool, error) {
 			continue
 		}
 		s := &scope{key: other.Function}
-		wanted, err := r.gatherFunction(ctx, s)
+		wanted, err := r.gatherSubject(ctx, s)
 		if err != nil {
 			return false, err
 		}
-		if wanted && s.fn.UID == other.UID {
+		if wanted && s.subject.GetUID() == other.UID {
 			return true, nil
 		}
 	}

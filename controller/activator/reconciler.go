@@ -57,7 +57,7 @@ type Reconciler struct {
 	metrics        *metrics
 }
 
-// Reconcile brings the slices of one Function to their desired state.
+// Reconcile brings the slices of one Function, or of a workload that a Service names, to their desired state.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	s, err := r.gather(ctx, request.NamespacedName)
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return kube.Result(err)
 	}
-	listed, after := r.memories.decide(s.key, s.ready, s.isListed(), s.now)
+	listed, after := r.memories.decide(s.key, s.ready && !s.onPath, s.isListed(), s.now)
 	complete, err := r.write(ctx, s, families, port, listed)
 	if !complete && (after == 0 || after > checkDelay) {
 		after = checkDelay
@@ -142,8 +142,8 @@ type scope struct {
 	key types.NamespacedName
 	now time.Time
 
-	// Live objects; nil if absent.
-	fn      *v1alpha2.Function
+	// The Function, or the Service of another workload, and the Service of either; nil if absent.
+	subject client.Object
 	service *corev1.Service
 	// ours are the slices with the label of this controller.
 	ours     []discoveryv1.EndpointSlice
@@ -153,6 +153,8 @@ type scope struct {
 
 	// wanted is true when HTTP may wake the Function.
 	wanted bool
+	// onPath is true when callers have no other way than through activators, whether or not a pod is ready.
+	onPath bool
 }
 
 // gather reads the live objects.
@@ -168,7 +170,7 @@ func (r *Reconciler) gather(ctx context.Context, key types.NamespacedName) (*sco
 			s.ours = append(s.ours, all[i])
 		}
 	}
-	if s.wanted, err = r.gatherFunction(ctx, s); err != nil || !s.wanted {
+	if s.wanted, err = r.gatherSubject(ctx, s); err != nil || !s.wanted {
 		return s, err
 	}
 	list, err := slicesOf(ctx, r.client, r.gatewayService)
@@ -179,21 +181,36 @@ func (r *Reconciler) gather(ctx context.Context, key types.NamespacedName) (*sco
 	return s, nil
 }
 
-// gatherFunction reports whether HTTP may wake the Function, and reads the objects that this depends on.
-func (r *Reconciler) gatherFunction(ctx context.Context, s *scope) (bool, error) {
+// gatherSubject reports whether HTTP may wake what serves the Service, and reads the objects that this depends on.
+func (r *Reconciler) gatherSubject(ctx context.Context, s *scope) (bool, error) {
 	if s.key.Name == "" { // a slice without the label
 		return false, nil
-	}
-	fn := &v1alpha2.Function{}
-	if err := r.client.Get(ctx, s.key, fn, client.UnsafeDisableDeepCopy); err != nil { // its source may be long
-		return false, ignoreNotFound(err, "get Function %q: %w", s.key)
 	}
 	service := &corev1.Service{}
 	if err := r.client.Get(ctx, s.key, service, client.UnsafeDisableDeepCopy); err != nil {
 		return false, ignoreNotFound(err, "get Service %q: %w", s.key)
 	}
-	s.fn, s.service = fn, service
-	if !mayBeWoken(fn) || !metav1.IsControlledBy(service, fn) || !service.DeletionTimestamp.IsZero() {
+	s.service = service
+	if !service.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	if activation.WakesWorkload(service) {
+		port, _ := activation.OnlyPort(service)
+		_, s.onPath = activation.PodPort(port)
+		s.subject = service
+		return true, nil
+	}
+	return r.gatherFunction(ctx, s)
+}
+
+// gatherFunction reports whether HTTP may wake the Function of the Service.
+func (r *Reconciler) gatherFunction(ctx context.Context, s *scope) (bool, error) {
+	fn := &v1alpha2.Function{}
+	if err := r.client.Get(ctx, s.key, fn, client.UnsafeDisableDeepCopy); err != nil { // its source may be long
+		return false, ignoreNotFound(err, "get Function %q: %w", s.key)
+	}
+	s.subject = fn
+	if !mayBeWoken(fn) || !metav1.IsControlledBy(s.service, fn) {
 		return false, nil
 	}
 	installed, err := r.keda(ctx)
@@ -239,7 +256,7 @@ func (s *scope) listings() []aged {
 	for i := range s.ours {
 		slice := &s.ours[i]
 		listing, ok := activation.ListingOf(slice)
-		if ok && listing.UID == s.fn.UID && isControlledBy(slice, s.service.GetUID()) {
+		if ok && listing.UID == s.subject.GetUID() && isControlledBy(slice, s.service.GetUID()) {
 			found = append(found, aged{Listing: listing, created: slice.CreationTimestamp.Time})
 		}
 	}
@@ -270,7 +287,7 @@ func sliceOf(s *scope, family discoveryv1.AddressType, port int32, listed []gate
 		WithLabels(map[string]string{
 			discoveryv1.LabelServiceName: s.key.Name,
 			discoveryv1.LabelManagedBy:   activation.ManagedBy,
-			v1alpha2.LabelUUID:           string(s.fn.UID),
+			v1alpha2.LabelUUID:           string(s.subject.GetUID()),
 		}).
 		WithOwnerReferences(metav1ac.OwnerReference().
 			WithAPIVersion(corev1.SchemeGroupVersion.String()).
@@ -279,7 +296,7 @@ func sliceOf(s *scope, family discoveryv1.AddressType, port int32, listed []gate
 			WithUID(s.service.GetUID()).
 			WithController(true)).
 		WithAddressType(family).
-		WithPorts(discoveryv1ac.EndpointPort().WithName(activation.PortName).WithPort(port).WithProtocol(corev1.ProtocolTCP))
+		WithPorts(discoveryv1ac.EndpointPort().WithName(s.service.Spec.Ports[0].Name).WithPort(port).WithProtocol(corev1.ProtocolTCP))
 	for _, each := range listed {
 		endpoint := discoveryv1ac.Endpoint().WithAddresses(each.address).
 			WithConditions(discoveryv1ac.EndpointConditions().WithReady(true).WithServing(true).WithTerminating(false))
@@ -347,7 +364,7 @@ func (r *Reconciler) write(
 		var answering []gateway
 		if listed {
 			ready := s.gateways.ready[family]
-			answering = r.verified(ctx, s, known(live, s.fn.UID, port), port, ready)
+			answering = r.verified(ctx, s, known(live, s.subject.GetUID(), port), port, ready)
 			complete = complete && len(answering) == len(ready)
 		}
 		errs = append(errs, r.apply(ctx, s, family, port, answering, live))
@@ -401,7 +418,7 @@ func (r *Reconciler) verified(ctx context.Context, s *scope, known map[string]bo
 		}
 		asked.Go(func() {
 			function, err := r.activators.FunctionAt(ctx, each.address, port)
-			answers[i] = err == nil && function == s.fn.UID
+			answers[i] = err == nil && function == s.subject.GetUID()
 		})
 	}
 	asked.Wait()

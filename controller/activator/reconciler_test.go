@@ -3,15 +3,19 @@ package activator
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/testing/never"
 )
 
 // The controllers of several tests would conflict in one API server, so these run one after the other.
@@ -113,6 +117,40 @@ func TestADrainingOrLostGatewayLeavesAllSlices(t *testing.T) {
 	expect("10.0.0.2")
 	w.listEndpoints(gatewayName, v4)
 	expect()
+}
+
+// A workload is awake and asleep like a Function, unless callers have no other way to its pods.
+func TestTheServiceOfAWorkloadListsActivators(t *testing.T) {
+	w := newFixture(t)
+	w.gateways(v4, "10.0.0.1")
+	w.start()
+	service := w.workload("site", intstr.FromInt32(8080))
+	asleep := w.awaitListed("site", v4, "10.0.0.1")
+	require.Equal(t, service.UID, asleep.UID)
+	require.Equal(t, "web", *w.slice("site", v4).Ports[0].Name, "nodes find the endpoints of a port by its name")
+	w.pods("site", true)
+	w.awaitListed("site", v4)
+
+	w.workload("shop", intstr.FromString("rouse-8080"))
+	w.pods("shop", true)
+	w.awaitListed("shop", v4, "10.0.0.1")
+	w.idle <- types.NamespacedName{Namespace: w.namespace, Name: "shop"}
+	never.Happens(t, func() bool {
+		listing, ok := w.listing("shop", v4)
+		return ok && len(listing.Addresses) == 0
+	}, settleTime+time.Second, tick, "its only way was gone")
+	w.gateways(v4, "10.0.0.1", "10.0.0.2")
+	w.awaitListed("shop", v4, "10.0.0.1", "10.0.0.2")
+
+	for _, name := range []string{"site", "shop"} {
+		before := &corev1.Service{}
+		require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, before))
+		after := before.DeepCopy()
+		delete(after.Annotations, v1alpha2.AnnotationHTTPWake)
+		require.NoError(t, w.Patch(t.Context(), after, client.MergeFrom(before)))
+		w.awaitNone(name)
+	}
+	w.awaitMetric("rouse_controller_activator_ports_used", 0)
 }
 
 func TestFunctionsWithoutHTTPWakeHaveNoSlices(t *testing.T) {

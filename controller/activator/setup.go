@@ -53,6 +53,8 @@ const (
 	// serviceIndex finds the slices of a Service, and portIndex our slices with a port.
 	serviceIndex = "rouse.service"
 	portIndex    = "rouse.port"
+	// workloadIndex finds the Services that HTTP wakes the workloads of, with the value wakes.
+	workloadIndex, wakes = "rouse.workload", "wakes"
 	// maxConcurrentReconciles is higher than in other controllers: a lost gateway has to leave all slices soon.
 	maxConcurrentReconciles = 16
 )
@@ -101,10 +103,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 	if !options.Enabled() {
 		return addPart(mgr, &cleaner{reader: mgr.GetAPIReader(), writer: mgr.GetClient(), log: mgr.GetLogger().WithName("activation")})
 	}
-	for field, values := range map[string]client.IndexerFunc{serviceIndex: indexService, portIndex: indexPort} {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, &discoveryv1.EndpointSlice{}, field, values); err != nil {
-			return fmt.Errorf("index the EndpointSlices: %w", err)
-		}
+	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
 	if parts.Dial == nil {
 		parts.Dial = (&net.Dialer{}).DialContext
@@ -132,6 +132,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		Named("activation").
 		For(&v1alpha2.Function{}, builder.WithPredicates(kube.ChangedOrDiffers(scalingDiffers))).
 		Owns(&corev1.Service{}).
+		Watches(&corev1.Service{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(wakesWorkload())).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(functionsOf(mgr.GetClient(), options.GatewayService)),
 			builder.WithPredicates(endpointsChanged())).
 		WatchesRawSource(source.Channel(changes, handler.EnqueueRequestsFromMapFunc(wakeable(mgr.GetClient())))).
@@ -151,6 +152,35 @@ func addPart(mgr ctrl.Manager, parts ...manager.Runnable) error {
 		}
 	}
 	return nil
+}
+
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	for field, values := range map[string]client.IndexerFunc{serviceIndex: indexService, portIndex: indexPort} {
+		if err := indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, field, values); err != nil {
+			return fmt.Errorf("index the EndpointSlices: %w", err)
+		}
+	}
+	if err := indexer.IndexField(ctx, &corev1.Service{}, workloadIndex, indexWorkload); err != nil {
+		return fmt.Errorf("index the Services: %w", err)
+	}
+	return nil
+}
+
+func indexWorkload(object client.Object) []string {
+	if service, ok := object.(*corev1.Service); ok && activation.WakesWorkload(service) {
+		return []string{wakes}
+	}
+	return nil
+}
+
+// wakesWorkload passes Services that HTTP wakes the workloads of, and those that have been such.
+func wakesWorkload() predicate.Predicate {
+	are := func(object client.Object) bool { return len(indexWorkload(object)) > 0 }
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return are(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return are(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return are(e.ObjectOld) || are(e.ObjectNew) },
+	}
 }
 
 func indexService(object client.Object) []string {
@@ -194,7 +224,7 @@ func endpointsChanged() predicate.Predicate {
 	}}
 }
 
-// functionsOf finds the Functions that a slice affects: the one with its Service's name, or all when it lists gateways.
+// functionsOf finds the Functions and workloads that a slice affects: the one with its Service's name, or all when it lists gateways.
 func functionsOf(reader client.Reader, gatewayService types.NamespacedName) handler.MapFunc {
 	all := wakeable(reader)
 	return func(ctx context.Context, slice client.Object) []reconcile.Request {
@@ -206,7 +236,7 @@ func functionsOf(reader client.Reader, gatewayService types.NamespacedName) hand
 	}
 }
 
-// wakeable finds all Functions that HTTP may wake.
+// wakeable finds all Functions and workloads that HTTP may wake.
 func wakeable(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, _ client.Object) []reconcile.Request {
 		functions := &v1alpha2.FunctionList{}
@@ -219,6 +249,14 @@ func wakeable(reader client.Reader) handler.MapFunc {
 			if mayBeWoken(&functions.Items[i]) {
 				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&functions.Items[i])})
 			}
+		}
+		services := &corev1.ServiceList{}
+		if err := reader.List(ctx, services, client.MatchingFields{workloadIndex: wakes}, client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "list the Services of workloads")
+			return nil
+		}
+		for i := range services.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&services.Items[i])})
 		}
 		return requests
 	}

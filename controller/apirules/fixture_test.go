@@ -103,7 +103,7 @@ func (f *fixture) start(change ...func(*Options)) {
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: controllers,
 		// Limited to this test: other tests' controllers would write the status, too.
 		Cache: cache.Options{
-			ByObject: watch.APIRuleObjects(options.APIRuleSettings), DefaultTransform: Transform, DefaultNamespaces: map[string]cache.Config{f.tenant: {}, f.release: {}},
+			ByObject: watch.GatewayServices(), DefaultTransform: Transform, DefaultNamespaces: map[string]cache.Config{f.tenant: {}, f.release: {}},
 		},
 	})
 	require.NoError(f.t, err)

@@ -3,6 +3,7 @@ package workloads
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -23,11 +25,12 @@ const (
 	mostMax    = 10_000
 )
 
-// scale is how the events of a Service scale its target.
+// scale is how the events of a Service, and where it asks for that the requests, scale its target.
 type scale struct {
 	target   resources.ScaleTarget
 	tuning   workload.Tuning
 	triggers []resources.Trigger
+	podPort  string // the targetPort that no container may have, empty where requests reach the pods by themselves
 }
 
 // kinds of targets, by what users call them.
@@ -36,7 +39,7 @@ var kinds = map[string]string{"deployment": "Deployment", "statefulset": "Statef
 // read returns what the annotations of a Service ask for. The error names each of them that is wrong, and how to mend it.
 func read(service *corev1.Service, scaling resources.Scaling) (scale, error) {
 	var asked scale
-	var problems [6]error
+	var problems [7]error
 	asked.target, problems[0] = readTarget(service.Annotations[v1alpha2.AnnotationScaleTarget])
 	asked.target.Low, problems[1] = readReplicas(service, v1alpha2.AnnotationMinReplicas, defaultMin, 0)
 	asked.target.High, problems[2] = readReplicas(service, v1alpha2.AnnotationMaxReplicas, max(defaultMax, asked.target.Low), 1)
@@ -47,6 +50,10 @@ func read(service *corev1.Service, scaling resources.Scaling) (scale, error) {
 	asked.tuning, problems[3] = workload.TuningOf(service.Annotations, scaling.Defaults)
 	asked.triggers, problems[4] = resources.TriggersOf(service.Annotations, scaling.TriggerTypes)
 	problems[5] = checkService(service)
+	asked.tuning.HTTPWake = service.Annotations[v1alpha2.AnnotationHTTPWake] == v1alpha2.HTTPWakeEnabled
+	if problems[5] == nil {
+		asked.podPort, problems[6] = readPort(service, asked.tuning.HTTPWake, scaling.HTTPWake)
+	}
 	return asked, errors.Join(problems[:]...)
 }
 
@@ -87,9 +94,38 @@ func checkService(service *corev1.Service) error {
 	return nil
 }
 
+// readPort returns the targetPort of a Service whose callers always pass the gateways, and why HTTP cannot wake its workload.
+func readPort(service *corev1.Service, wakes, gateways bool) (podPort string, problem error) {
+	port, one := activation.OnlyPort(service)
+	_, behind := activation.PodPort(port)
+	switch {
+	case !wakes && behind:
+		return "", fmt.Errorf("targetPort %s leads callers to the gateways alone: set annotation %s: %s, or the port of the pods as targetPort",
+			port.TargetPort.StrVal, v1alpha2.AnnotationHTTPWake, v1alpha2.HTTPWakeEnabled)
+	case !wakes:
+		return "", nil
+	case !gateways:
+		return "", fmt.Errorf("annotation %s: %s needs the gateways, which are not installed: install the chart with gateway.enabled",
+			v1alpha2.AnnotationHTTPWake, v1alpha2.HTTPWakeEnabled)
+	case !one:
+		return "", fmt.Errorf("the Service has %d ports, and HTTP wakes by a Service with one, of TCP: move the others to a Service of their own",
+			len(service.Spec.Ports))
+	case service.Spec.ClusterIP == corev1.ClusterIPNone:
+		return "", fmt.Errorf("the Service is headless, so that callers get the addresses of pods alone: remove spec.clusterIP: None, or annotation %s",
+			v1alpha2.AnnotationHTTPWake)
+	case strings.HasPrefix(port.TargetPort.StrVal, activation.PodPortPrefix) && !behind:
+		return "", fmt.Errorf("targetPort %q: invalid value: must be %s and a port of the pods from 1 to 65535, such as %s8080",
+			port.TargetPort.StrVal, activation.PodPortPrefix, activation.PodPortPrefix)
+	case behind:
+		return port.TargetPort.StrVal, nil
+	}
+	return "", nil
+}
+
 // target is the state of the workload that a Service names.
 type target struct {
 	podLabels map[string]string
+	portNames []string // of its containers
 	function  string   // the Function that it belongs to
 	scalers   []string // other autoscalers of it, by kind and name
 }
@@ -105,6 +141,9 @@ func check(service *corev1.Service, asked scale, found *target) error {
 	case !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(found.podLabels)):
 		return fmt.Errorf("the Service selects pods with %s, which the pods of %s are not: correct spec.selector or annotation %s",
 			labels.FormatLabels(service.Spec.Selector), name, v1alpha2.AnnotationScaleTarget)
+	case asked.podPort != "" && slices.Contains(found.portNames, asked.podPort):
+		return fmt.Errorf("a container of %s has a port named %s, so that callers reach its pods past the gateways and are not counted: rename it",
+			name, asked.podPort)
 	case len(found.scalers) > 0:
 		return fmt.Errorf("%s is scaled by %s too, and Kubernetes lets none of several autoscalers act: delete it, or remove annotation %s",
 			name, strings.Join(found.scalers, ", "), v1alpha2.AnnotationScaleTarget)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,7 +70,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, fmt.Errorf("get Service %q: %w", request.NamespacedName, err)
 	}
 	if _, asked := service.Annotations[v1alpha2.AnnotationScaleTarget]; !asked {
-		return reconcile.Result{}, r.release(ctx, service)
+		err := r.release(ctx, service)
+		if err == nil && wakesNothing(service) {
+			r.say(service, corev1.EventTypeWarning, reasonCannotScale, fmt.Sprintf("annotation %s needs %s: deployment/NAME or statefulset/NAME",
+				v1alpha2.AnnotationHTTPWake, v1alpha2.AnnotationScaleTarget))
+		}
+		return reconcile.Result{}, err
 	}
 	scaling := r.settings().Scaling
 	asked, problem := read(service, scaling)
@@ -86,10 +92,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return ctrl.Result{RequeueAfter: min(max(age, firstRecheck), recheck)}, nil
 	}
 	if changed || r.hasSaid(request.NamespacedName) { // a restart says nothing
-		r.say(service, corev1.EventTypeNormal, reasonScales, fmt.Sprintf("ScaledObject %s keeps %d to %d replicas of %s %s by the events of the Service",
-			service.Name, asked.target.Low, asked.target.High, asked.target.Kind, asked.target.Name))
+		r.say(service, corev1.EventTypeNormal, reasonScales, fmt.Sprintf("ScaledObject %s keeps %d to %d replicas of %s %s by the %s of the Service",
+			service.Name, asked.target.Low, asked.target.High, asked.target.Kind, asked.target.Name, counts(asked)))
 	}
 	return ctrl.Result{RequeueAfter: recheck}, nil
+}
+
+// counts names what scales a target.
+func counts(asked scale) string {
+	if asked.tuning.HTTPWake {
+		return "events and HTTP requests"
+	}
+	return "events"
+}
+
+// wakesNothing reports whether a Service asks that HTTP wakes a workload, and names none.
+func wakesNothing(service *corev1.Service) bool {
+	_, names := service.Annotations[v1alpha2.AnnotationScaleTarget]
+	return !names && service.Annotations[v1alpha2.AnnotationHTTPWake] == v1alpha2.HTTPWakeEnabled
 }
 
 // scale writes the ScaledObject if it differs. The problem is one that only users can solve.
@@ -108,7 +128,7 @@ func (r *Reconciler) scale(ctx context.Context, service *corev1.Service, asked s
 	if problem := check(service, asked, found); problem != nil {
 		return false, problem, nil
 	}
-	written, err := r.applier.Apply(ctx, resources.WorkloadScaledObject(service, asked.target, scaling, asked.tuning, asked.triggers), live)
+	written, err := r.applier.Apply(ctx, resources.WorkloadScaledObject(service, asked.target, scaling, asked.tuning, asked.triggers, asked.podPort == ""), live)
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) { // such as KEDA's own admission
 		return false, err, nil
 	}
@@ -140,6 +160,11 @@ func (r *Reconciler) find(ctx context.Context, namespace string, of resources.Sc
 		return nil, client.IgnoreNotFound(err)
 	}
 	found := &target{podLabels: template.Labels}
+	for _, container := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
+		for _, port := range container.Ports {
+			found.portNames = append(found.portNames, port.Name)
+		}
+	}
 	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == resources.FunctionKind {
 		found.function = owner.Name
 	}

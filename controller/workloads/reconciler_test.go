@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,7 +74,7 @@ func (w *fixture) run() {
 	require.NoError(w.t, err)
 	require.NoError(w.t, Setup(mgr, func() *resources.Settings {
 		return &resources.Settings{Scaling: resources.Scaling{
-			ScalerAddress: "scaler:9000", Defaults: workload.Tuning{PollingSeconds: 10, CooldownSeconds: 60},
+			ScalerAddress: "scaler:9000", HTTPWake: true, Defaults: workload.Tuning{PollingSeconds: 10, CooldownSeconds: 60},
 		}}
 	}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
@@ -182,6 +183,37 @@ func TestAnAnnotatedServiceHasAScaledObjectOfItsTarget(t *testing.T) {
 		most, _, err := unstructured.NestedInt64(w.scaledObject("books").Object, "spec", "maxReplicaCount")
 		return err == nil && most == 3
 	}, timeout, tick)
+}
+
+func TestTheScaledObjectOfAWorkloadThatHTTPWakesCountsRequestsWhereTheyPass(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.deployment("worker", "worker")
+	w.service("worker", "deployment/worker")
+	w.awaitScaledObject("worker")
+	metadata := func() map[string]any {
+		triggers, _, err := unstructured.NestedSlice(w.scaledObject("worker").Object, "spec", "triggers")
+		require.NoError(t, err)
+		found, _, err := unstructured.NestedMap(triggers[0].(map[string]any), "metadata")
+		require.NoError(t, err)
+		return found
+	}
+	require.NotContains(t, metadata(), "httpConcurrency")
+
+	w.annotate("worker", "rouse.run/http-wake", "enabled")
+	w.awaitEvent("worker", "Scales", "by the events and HTTP requests of the Service")
+	require.Equal(t, "50", metadata()["httpConcurrency"])
+	require.NotContains(t, metadata(), "httpCounted", "its pods report their requests")
+
+	service := &corev1.Service{}
+	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "worker"}, service))
+	service.Spec.Ports[0].TargetPort = intstr.FromString("rouse-8080")
+	require.NoError(t, w.Update(t.Context(), service))
+	require.Eventually(t, func() bool { return metadata()["httpCounted"] == "false" }, timeout, tick)
+
+	w.annotate("worker", "rouse.run/scale-target", nil)
+	require.Eventually(t, func() bool { return w.scaledObject("worker") == nil }, timeout, tick)
+	w.awaitEvent("worker", "CannotScale", "annotation rouse.run/http-wake needs rouse.run/scale-target")
 }
 
 func TestAWrongAnnotationKeepsTheScaledObjectThatThereIs(t *testing.T) {

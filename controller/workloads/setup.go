@@ -47,11 +47,15 @@ func Setup(mgr ctrl.Manager, settings func() *resources.Settings) error {
 	return nil
 }
 
-// scales passes Services that have the annotation, or have lost it.
+// scales passes Services that have an annotation that asks for it, or have lost it.
 func scales() predicate.Predicate {
 	asks := func(object client.Object) bool {
-		_, asks := object.GetAnnotations()[v1alpha2.AnnotationScaleTarget]
-		return asks
+		service, ok := object.(*corev1.Service)
+		if !ok {
+			return false
+		}
+		_, names := service.Annotations[v1alpha2.AnnotationScaleTarget]
+		return names || wakesNothing(service)
 	}
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return asks(e.Object) },

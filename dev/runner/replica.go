@@ -271,7 +271,7 @@ func (f *Functions) Watch(ctx context.Context, service types.NamespacedName, por
 // endpoints returns the ready replicas of a Service. The caller holds the lock.
 func (f *Functions) endpoints(service types.NamespacedName, port int32) []routing.Endpoint {
 	u := f.units[service]
-	if u == nil || port != activation.ServicePort {
+	if u == nil || port != activation.ServicePort && port != activation.OnlyPortOfService {
 		return nil
 	}
 	var endpoints []routing.Endpoint

@@ -253,7 +253,7 @@ func TestRequestToAFunctionThatDoesNotStartFailsAtOnce(t *testing.T) {
 func TestSteadyLoadLosesNoRequestWhileItsFunctionSleepsAndWakes(t *testing.T) {
 	const rounds = 3 // as many as the time allows; make soak-http runs a hundred
 	cluster, namespace := connect(t)
-	report, err := framework.SleepAndWake(t.Context(), cluster, namespace, rounds, t.Logf)
+	report, err := framework.SleepAndWake(t.Context(), cluster, namespace, framework.SleepingFunction, rounds, t.Logf)
 	require.NoError(t, err)
 	require.Zero(t, report.Failed, "%v", report.Failures)
 	require.Zero(t, report.Doubles)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -39,10 +38,12 @@ func applyWorker(t *testing.T, cluster *framework.Cluster, namespace, file, ofSa
 	require.NoError(t, err)
 	manifest, err := os.ReadFile(filepath.Join(sample, file))
 	require.NoError(t, err)
+	image, err := cluster.RuntimeImage(t.Context(), "python312")
+	require.NoError(t, err)
 	here := strings.NewReplacer(
 		"namespace: reports", "namespace: "+namespace, ".reports.svc", "."+namespace+".svc",
 		"source: shop", "source: "+framework.Source, "types: ["+ofSample+"]", "types: ["+eventType+"]",
-		"image: python:3.12-slim", "image: "+runtimeImage(t, cluster, "python312"),
+		"image: python:3.12-slim", "image: "+image,
 		`cooldown-period: "60"`, `cooldown-period: "5"`,
 	).Replace(string(manifest))
 	require.NoError(t, cluster.Create(t.Context(), &corev1.ConfigMap{
@@ -54,21 +55,6 @@ func applyWorker(t *testing.T, cluster *framework.Cluster, namespace, file, ofSa
 	}
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, here+"---\n"+answers.YAML()))
 	require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, "answers"))
-}
-
-// runtimeImage returns the image of a runtime on this cluster, which has no other images with an interpreter.
-func runtimeImage(t *testing.T, cluster *framework.Cluster, runtime string) string {
-	t.Helper()
-	controller := &appsv1.Deployment{}
-	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: framework.System, Name: "rouse-controller"}, controller))
-	for _, arg := range controller.Spec.Template.Spec.Containers[0].Args {
-		if _, image, found := strings.Cut(arg, runtime+"="); found {
-			image, _, _ = strings.Cut(image, ",")
-			return image
-		}
-	}
-	require.Fail(t, "the controller has no image of "+runtime)
-	return ""
 }
 
 func TestAWorkloadThatIsNoFunctionSleepsAndWakesOnItsEvents(t *testing.T) {
@@ -160,4 +146,100 @@ func TestAFunctionHasTriggersBesideItsBacklog(t *testing.T) {
 	delete(office.Annotations, "rouse.run/triggers")
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, office.YAML()))
 	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "office", 0, 2*time.Minute))
+}
+
+// startSite starts samples/site in a namespace, and returns when it sleeps. The cluster has no image of nginx, so that a server of files
+// in Python has its place.
+func startSite(t *testing.T, cluster *framework.Cluster, namespace string) {
+	t.Helper()
+	sample := filepath.Join("..", "..", "samples", "site")
+	page, err := os.ReadFile(filepath.Join(sample, "index.html"))
+	require.NoError(t, err)
+	manifest, err := os.ReadFile(filepath.Join(sample, "site.yaml"))
+	require.NoError(t, err)
+	image, err := cluster.RuntimeImage(t.Context(), "python312")
+	require.NoError(t, err)
+	here := strings.NewReplacer(
+		"namespace: site", "namespace: "+namespace, `cooldown-period: "60"`, `cooldown-period: "5"`,
+		"image: nginxinc/nginx-unprivileged:1.29-alpine", "image: "+image+`
+          command: [python3, -m, http.server, "8080", --directory, /usr/share/nginx/html]`,
+		"runAsNonRoot: true", "runAsNonRoot: true\n            runAsUser: 1000",
+	).Replace(string(manifest))
+	require.NoError(t, cluster.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pages"}, Data: map[string]string{"index.html": string(page)},
+	}))
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, here))
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "site", 0, asleep))
+}
+
+func TestAWorkloadThatKnowsNothingOfRouseSleepsAndWakesOnRequests(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	caller := startCaller(t, cluster, namespace)
+	startSite(t, cluster, namespace)
+	rule := framework.APIRule{Name: "site", Host: namespace, Service: "site", Gateway: framework.OwnGateway}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, rule.YAML()))
+	require.NoError(t, cluster.AwaitState(t.Context(), namespace, "site", "Ready", "Reconciled successfully", time.Minute))
+	for name, call := range map[string]framework.Call{
+		"its Service": {URL: "http://site/"}, "an APIRule": exposed(namespace+"."+framework.OwnDomain, "/", ""),
+	} {
+		woken := answerTo(t, caller, call)
+		require.Equal(t, 200, woken.Status, "%s: %s", name, woken.Text)
+		require.Contains(t, woken.Text, "A site that sleeps", name)
+		require.Positive(t, woken.Waited, "%s: it slept", name)
+		warm := answerTo(t, caller, call)
+		require.Equal(t, 200, warm.Status, "%s: %s", name, warm.Text)
+		require.Zero(t, warm.Waited, "%s: it was awake", name)
+		require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "site", 0, asleep), "it sleeps again")
+	}
+}
+
+func TestSteadyLoadLosesNoRequestWhileAWorkloadSleepsAndWakes(t *testing.T) {
+	const rounds = 2 // as many as the time allows; make soak-http runs a hundred
+	for _, sleeper := range []framework.Sleeper{framework.BehindGateways, framework.ReportsLoad} {
+		t.Run(string(sleeper), func(t *testing.T) {
+			t.Parallel()
+			cluster, namespace := connect(t)
+			report, err := framework.SleepAndWake(t.Context(), cluster, namespace, sleeper, rounds, t.Logf)
+			require.NoError(t, err)
+			require.Zero(t, report.Failed, "%v", report.Failures)
+			require.Zero(t, report.Doubles)
+			require.Equal(t, rounds, report.Rounds)
+		})
+	}
+}
+
+// One request lasts for longer than everything that lets a workload sleep.
+func TestAWorkloadStaysAwakeForARequestThatLasts(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	caller := startCaller(t, cluster, namespace)
+	slow := `await new Promise(resolve => setTimeout(resolve, 45000)); return 'done'`
+	require.NoError(t, cluster.ApplyWeb(t.Context(), namespace, framework.Web{Name: "behind", Answer: slow}))
+	require.NoError(t, cluster.ApplyWeb(t.Context(), namespace, framework.Web{Name: "reports", Answer: slow, Reports: true}))
+	for _, name := range []string{"behind", "reports"} {
+		require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, name, 0, asleep))
+	}
+	answers, err := caller.Do(t.Context(), framework.Call{URL: "http://behind/"}, framework.Call{URL: "http://reports/"})
+	require.NoError(t, err)
+	for _, answer := range answers {
+		require.Equal(t, "done", answer.Text, "%d %s", answer.Status, answer.Error)
+	}
+}
+
+func TestAWorkloadThatIsToReportItsLoadAndDoesNotStaysAwakeAndSaysWhy(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	require.NoError(t, cluster.ApplyWeb(t.Context(), namespace, framework.Web{Name: "silent", Answer: "return 'ok'", Silent: true}))
+	require.NoError(t, framework.Await(t.Context(), 2*time.Minute, "an Event that says why it does not sleep", func(ctx context.Context) (bool, error) {
+		events := &eventsv1.EventList{}
+		err := cluster.List(ctx, events, client.InNamespace(namespace))
+		for _, event := range events.Items {
+			if event.Regarding.Name == "silent" && strings.Contains(event.Note, "HTTP load is not known") && strings.Contains(event.Note, "returned status 404") {
+				return true, nil
+			}
+		}
+		return false, err
+	}))
+	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "silent", 1, time.Minute))
 }

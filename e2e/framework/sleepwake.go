@@ -27,17 +27,30 @@ module.exports.main = async function (event) {
 }
 `
 
-// talliedSource reports each call to a count outside of its pod, and returns its body.
-const talliedSource = `
-module.exports.main = async function (event) {
-  const answer = await fetch('http://tally/', { method: 'POST', body: event.data, headers: { 'content-type': 'text/plain' } })
+// talliedAnswer reports a body to a count outside of the pod, and returns it.
+const talliedAnswer = `
+  const answer = await fetch('http://tally/', { method: 'POST', body, headers: { 'content-type': 'text/plain' } })
   if (!answer.ok) throw new Error('the tally answered ' + answer.status)
   await answer.text()
-  return event.data
-}
+  return body
 `
 
-// Rounds is the result of a load whose Function slept and woke repeatedly.
+// Sleeper is what sleeps and wakes under a load.
+type Sleeper string
+
+const (
+	// SleepingFunction is a Function.
+	SleepingFunction Sleeper = "function"
+	// BehindGateways is another workload, all of whose requests pass the gateways.
+	BehindGateways Sleeper = "gateways"
+	// ReportsLoad is another workload, whose pods report their load.
+	ReportsLoad Sleeper = "pods"
+)
+
+// Sleepers are all of them.
+func Sleepers() []Sleeper { return []Sleeper{SleepingFunction, BehindGateways, ReportsLoad} }
+
+// Rounds is the result of a load whose sleeper slept and woke repeatedly.
 type Rounds struct {
 	Steady
 
@@ -46,12 +59,12 @@ type Rounds struct {
 	Handled int
 }
 
-// SleepAndWake posts to a Function over new and persistent connections until it has slept and woken the given number of
+// SleepAndWake posts to a sleeper over new and persistent connections until it has slept and woken the given number of
 // times. Each pause of the load starts and ends at a random moment, so that requests meet every step of the way to
 // sleep.
-func SleepAndWake(ctx context.Context, c *Cluster, namespace string, rounds int, progress func(string, ...any)) (Rounds, error) {
+func SleepAndWake(ctx context.Context, c *Cluster, namespace string, sleeper Sleeper, rounds int, progress func(string, ...any)) (Rounds, error) {
 	var result Rounds
-	caller, err := c.startTallied(ctx, namespace)
+	caller, err := c.startTallied(ctx, namespace, sleeper)
 	if err != nil {
 		return result, err
 	}
@@ -93,20 +106,35 @@ func SleepAndWake(ctx context.Context, c *Cluster, namespace string, rounds int,
 	return result, c.readTally(ctx, namespace, &result)
 }
 
-func (c *Cluster) startTallied(ctx context.Context, namespace string) (*Caller, error) {
-	manifests := Function{Name: "tally", Runtime: nodeRuntime, Source: tallySource}.YAML() + "---\n" + Function{
-		Name: "tallied", Runtime: nodeRuntime, Source: talliedSource, Asleep: true,
-		Annotations: map[string]string{"rouse.run/polling-interval": "1", "rouse.run/cooldown-period": "1"},
-	}.YAML()
-	if err := c.ApplyYAML(ctx, namespace, manifests); err != nil {
+func (c *Cluster) startTallied(ctx context.Context, namespace string, sleeper Sleeper) (*Caller, error) {
+	if err := c.ApplyYAML(ctx, namespace, Function{Name: "tally", Runtime: nodeRuntime, Source: tallySource}.YAML()); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"tally", "tallied"} {
-		if err := c.AwaitCondition(ctx, namespace, FunctionGVK, name, "Running", "True", 2*time.Minute); err != nil {
-			return nil, err
-		}
+	if err := c.startSleeper(ctx, namespace, sleeper); err != nil {
+		return nil, err
+	}
+	if err := c.AwaitCondition(ctx, namespace, FunctionGVK, "tally", "Running", "True", 2*time.Minute); err != nil {
+		return nil, err
 	}
 	return c.StartCaller(ctx, namespace)
+}
+
+// startSleeper starts what is tallied, and returns when it has served or sleeps.
+func (c *Cluster) startSleeper(ctx context.Context, namespace string, sleeper Sleeper) error {
+	fast := map[string]string{"rouse.run/polling-interval": "1", "rouse.run/cooldown-period": "1"}
+	if sleeper != SleepingFunction {
+		web := Web{Name: "tallied", Answer: talliedAnswer, Reports: sleeper == ReportsLoad, Annotations: fast}
+		if err := c.ApplyWeb(ctx, namespace, web); err != nil {
+			return err
+		}
+		return c.AwaitReplicas(ctx, namespace, "tallied", 0, 2*time.Minute)
+	}
+	source := "module.exports.main = async function (event) {\n  const body = event.data" + talliedAnswer + "}\n"
+	tallied := Function{Name: "tallied", Runtime: nodeRuntime, Source: source, Asleep: true, Annotations: fast}
+	if err := c.ApplyYAML(ctx, namespace, tallied.YAML()); err != nil {
+		return err
+	}
+	return c.AwaitCondition(ctx, namespace, FunctionGVK, "tallied", "Running", "True", 2*time.Minute)
 }
 
 func (c *Cluster) readTally(ctx context.Context, namespace string, result *Rounds) error {

@@ -131,7 +131,7 @@ func TestTheAPIRuleOfTheShopLetsInOrdersAndReaders(t *testing.T) {
 	require.NoError(t, err)
 	var rule v2.APIRule
 	require.NoError(t, yaml.UnmarshalStrict(text, &rule))
-	function := apirule.ServiceInfo{Selects: true, Function: true, Address: "10.0.0.1", Ports: []int32{80}}
+	function := apirule.ServiceInfo{Selects: true, Wakes: true, Address: "10.0.0.1", Ports: []int32{80}}
 	exposed := apirule.Decide([]*v2.APIRule{&rule}, &apirule.Objects{
 		Gateways: map[types.NamespacedName]apirule.Gateway{{Namespace: "kyma-system", Name: "kyma-gateway"}: {Hosts: []string{"*.example.com"}}},
 		Services: map[types.NamespacedName]apirule.ServiceInfo{{Namespace: "orders", Name: "shop"}: function, {Namespace: "orders", Name: "status"}: function},

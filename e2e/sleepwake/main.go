@@ -1,4 +1,4 @@
-// Command sleepwake repeatedly puts a Function to sleep and wakes it, under a load over new and persistent connections,
+// Command sleepwake repeatedly puts a Function, or another workload, to sleep and wakes it, under a load over new and persistent connections,
 // and fails when a request gets no response or is handled twice.
 package main
 
@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/rouse-run/rouse/e2e/framework"
@@ -15,8 +16,13 @@ import (
 func main() { framework.Main("sleepwake", run) }
 
 func run(ctx context.Context) error {
-	rounds := flag.Int("rounds", 100, "how often the Function sleeps and wakes")
+	rounds := flag.Int("rounds", 100, "how often it sleeps and wakes")
+	target := flag.String("target", string(framework.SleepingFunction), fmt.Sprintf("what sleeps and wakes: one of %v", framework.Sleepers()))
 	flag.Parse()
+	sleeper := framework.Sleeper(*target)
+	if !slices.Contains(framework.Sleepers(), sleeper) {
+		return fmt.Errorf("-target %s: must be one of %v", *target, framework.Sleepers())
+	}
 	cluster, err := framework.Connect()
 	if err != nil {
 		return err
@@ -32,7 +38,7 @@ func run(ctx context.Context) error {
 			fmt.Fprintln(os.Stderr, "clean up:", err)
 		}
 	}()
-	report, err := framework.SleepAndWake(ctx, cluster, namespace, *rounds, func(format string, values ...any) {
+	report, err := framework.SleepAndWake(ctx, cluster, namespace, sleeper, *rounds, func(format string, values ...any) {
 		fmt.Printf(format+"\n", values...)
 	})
 	if err != nil {
@@ -41,8 +47,8 @@ func run(ctx context.Context) error {
 	for _, failure := range report.Failures {
 		fmt.Println("failed:", failure)
 	}
-	fmt.Printf("sleepwake rounds=%d requests=%d waited=%d errors=%d doubles=%d\n",
-		report.Rounds, report.Asked, report.Waited, report.Failed, report.Doubles)
+	fmt.Printf("sleepwake target=%s rounds=%d requests=%d waited=%d errors=%d doubles=%d\n",
+		sleeper, report.Rounds, report.Asked, report.Waited, report.Failed, report.Doubles)
 	if report.Failed+report.Doubles > 0 {
 		return fmt.Errorf("%d requests failed and %d were handled twice", report.Failed, report.Doubles)
 	}

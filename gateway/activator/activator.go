@@ -33,6 +33,8 @@ type Functions interface {
 type Condition struct {
 	// Wait is how long a request may wait for it; 0: the default.
 	Wait time.Duration
+	// Stay is true if callers have no other way to its pods, so that their connections stay.
+	Stay bool
 	// Broken is why it cannot start, in a form that callers may read; empty when it can.
 	Broken string
 	// Reason is why it has no pod yet; empty: it is starting.

@@ -241,6 +241,13 @@ func TestCallersWithoutAServiceKeepTheirConnection(t *testing.T) {
 	require.False(t, f.do(f.request(http.MethodGet, "/", "")).Close)
 }
 
+func TestCallersOfPodsThatGatewaysAloneLeadToKeepTheirConnection(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(_ *Options, c *Condition) { c.Stay = true })
+	f.set(f.pod(true, hello))
+	require.False(t, f.do(f.request(http.MethodGet, "/", "")).Close)
+}
+
 func TestWherePodsEndWithoutNoticeARequestGetsAConnectionOfItsOwn(t *testing.T) {
 	t.Parallel()
 	for fresh, connections := range map[bool]int{false: 1, true: 2} {

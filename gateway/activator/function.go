@@ -65,7 +65,7 @@ func (f *function) follow(ctx context.Context) {
 	}()
 	defer f.pool.Dial(ctx)()
 	for ctx.Err() == nil {
-		err := f.all.deps.Endpoints.Watch(ctx, f.name, activation.ServicePort, f.pool.Apply)
+		err := f.all.deps.Endpoints.Watch(ctx, f.name, activation.OnlyPortOfService, f.pool.Apply)
 		if err != nil && ctx.Err() == nil {
 			f.log.Error(err, "cannot watch endpoints")
 		}

@@ -1,6 +1,7 @@
 package activator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,13 +98,9 @@ func (a *Activator) serve(w http.ResponseWriter, r *http.Request, name types.Nam
 	}
 	e.counted = a.deps.Begin(name)
 	defer e.counted.End()
-	limit := call.Wait
-	if limit <= 0 {
-		limit = a.deps.Functions.Condition(name).Wait
-	}
-	if limit <= 0 {
-		limit = time.Duration(a.wait.Load())
-	}
+	known := a.deps.Functions.Condition(name)
+	e.stay = e.stay || known.Stay
+	limit := cmp.Or(max(call.Wait, 0), known.Wait, time.Duration(a.wait.Load()))
 	e.began = time.Now()
 	e.deadline = e.began.Add(limit)
 	return e.forward(w, r)

@@ -101,7 +101,7 @@ func start(t *testing.T, change ...func(*Deps, *Options)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, registry: prometheus.NewRegistry()}
 	f.function, f.service = &backend{handler: says("price")}, &backend{handler: says("catalog")}
-	f.function.address = apirule.Backend{Service: price, Port: 80, Address: "192.0.2.1", Function: true}
+	f.function.address = apirule.Backend{Service: price, Port: 80, Address: "192.0.2.1", Wakes: true}
 	behind := httptest.NewServer(f.service)
 	t.Cleanup(behind.Close)
 	f.service.address = addressOf(t, behind)

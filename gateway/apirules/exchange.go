@@ -108,7 +108,7 @@ func (x *exchange) send(to *rule, out *http.Request) {
 	defer x.body.End()
 	x.w.Await(x.body.Body)
 	to.rewrite(out)
-	if to.backend.Function {
+	if to.backend.Wakes {
 		x.all.deps.Activate(x.w, out, to.backend.Service, x.body.left.remaining())
 	} else {
 		x.visit(out, &to.backend)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,10 +15,11 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/gateway/activator"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
-// Conditions reads the conditions of Functions from a cache.
+// Conditions reads the conditions of Functions, and the settings of workloads that Services name, from a cache.
 type Conditions struct{ cache cache.Cache }
 
 // New reads Functions from c, which stores them as returned by Transform.
@@ -50,23 +53,40 @@ func (c *Conditions) Watch(ctx context.Context) error {
 	return nil
 }
 
-// Condition implements activator.Functions. It returns an empty condition for an unknown Function.
+// Condition implements activator.Functions. It returns an empty condition for an unknown name. Of a workload
+// it is known how long its requests may wait, and whether they always come by the gateways.
 func (c *Conditions) Condition(name types.NamespacedName) activator.Condition {
 	var fn v1alpha2.Function
-	if err := c.cache.Get(context.Background(), name, &fn, client.UnsafeDisableDeepCopy); err != nil {
+	err := c.cache.Get(context.Background(), name, &fn, client.UnsafeDisableDeepCopy)
+	if err == nil {
+		return conditionOf(&fn)
+	}
+	var service corev1.Service
+	if !apierrors.IsNotFound(err) || c.cache.Get(context.Background(), name, &service, client.UnsafeDisableDeepCopy) != nil {
 		return activator.Condition{}
 	}
-	return conditionOf(&fn)
+	return conditionOfWorkload(&service)
+}
+
+func conditionOfWorkload(service *corev1.Service) activator.Condition {
+	port, _ := activation.OnlyPort(service)
+	_, behind := activation.PodPort(port)
+	return activator.Condition{Wait: waitOf(service.Annotations), Stay: behind}
+}
+
+// waitOf returns how long a request may wait, 0 for the default.
+func waitOf(annotations map[string]string) time.Duration {
+	tuning, err := workload.TuningOf(annotations, workload.Tuning{})
+	if _, says := annotations[v1alpha2.AnnotationHTTPWait]; err != nil || !says {
+		return 0
+	}
+	return time.Duration(tuning.HTTPWaitSeconds) * time.Second
 }
 
 // conditionOf distinguishes a Function that cannot start from one that is starting. An earlier version that runs or
 // sleeps serves while the build of a new one fails.
 func conditionOf(fn *v1alpha2.Function) activator.Condition {
-	var known activator.Condition
-	_, says := fn.Annotations[v1alpha2.AnnotationHTTPWait]
-	if tuning, err := workload.TuningOf(fn.Annotations, workload.Tuning{}); err == nil && says {
-		known.Wait = time.Duration(tuning.HTTPWaitSeconds) * time.Second
-	}
+	known := activator.Condition{Wait: waitOf(fn.Annotations)}
 	running := meta.FindStatusCondition(fn.Status.Conditions, v1alpha2.ConditionRunning)
 	if running != nil && running.Status == metav1.ConditionTrue {
 		return known

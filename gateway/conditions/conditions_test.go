@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/gateway/activator"
@@ -64,6 +66,16 @@ func TestAFunctionSaysHowLongItsRequestsMayWait(t *testing.T) {
 	require.Equal(t, 5*time.Second, conditionOf(fn).Wait)
 	fn.Annotations[v1alpha2.AnnotationHTTPWait] = "soon"
 	require.Zero(t, conditionOf(fn).Wait, "what is wrong does not count")
+}
+
+func TestTheServiceOfAWorkloadSaysHowItsRequestsAreServed(t *testing.T) {
+	t.Parallel()
+	service := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}}}
+	require.Equal(t, activator.Condition{}, conditionOfWorkload(service))
+
+	service.Annotations = map[string]string{v1alpha2.AnnotationHTTPWait: "5"}
+	service.Spec.Ports[0].TargetPort = intstr.FromString("rouse-8080")
+	require.Equal(t, activator.Condition{Wait: 5 * time.Second, Stay: true}, conditionOfWorkload(service))
 }
 
 func TestTheCacheKeepsNoSourcesAndNoMessages(t *testing.T) {

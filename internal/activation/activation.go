@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -19,8 +22,13 @@ const (
 	ManagedBy = "gateway.rouse.run"
 	// ServicePort is the only port of a Function's Service.
 	ServicePort = 80
+	// OnlyPortOfService stands for the port of a Service that has one, where its endpoints are watched.
+	OnlyPortOfService = 0
 	// PortName is the name of the only port of a Function's Service.
 	PortName = "http"
+	// PodPortPrefix, before the number of a port of the pods, is the targetPort of a Service whose callers always pass the
+	// gateways. No container has a port of that name, so that Kubernetes lists the pods without it.
+	PodPortPrefix = "rouse-"
 	// FirstPort and LastPort bound the ports of activators, one for each Function. The range lies below Linux's range
 	// of ephemeral ports.
 	FirstPort = 10000
@@ -30,8 +38,9 @@ const (
 
 // Listing holds the addresses of a Function's activators, as an EndpointSlice of one address family lists them.
 type Listing struct {
+	// Function is also the name of its Service, which is all that a workload has that is no Function.
 	Function types.NamespacedName
-	// UID is the Function's UID.
+	// UID is the Function's UID, or that of the workload's Service.
 	UID types.UID
 	// Port is the activators' port for this Function.
 	Port int32
@@ -86,13 +95,45 @@ func readyAddresses(endpoints []discoveryv1.Endpoint) ([]string, bool) {
 	return addresses, true
 }
 
-// portOf returns the only port of a slice of activators.
+// portOf returns the only port of a slice of activators. It is named like that of the Service.
 func portOf(slice *discoveryv1.EndpointSlice) (int32, bool) {
-	if len(slice.Ports) != 1 || ptr.Deref(slice.Ports[0].Name, "") != PortName {
+	if len(slice.Ports) != 1 {
 		return 0, false
 	}
 	port := ptr.Deref(slice.Ports[0].Port, 0)
 	return port, port >= FirstPort && port <= LastPort
+}
+
+// WakesWorkload reports whether HTTP requests to a Service, of no Function, wake the workload that the Service names.
+func WakesWorkload(service *corev1.Service) bool {
+	_, names := service.Annotations[v1alpha2.AnnotationScaleTarget]
+	_, one := OnlyPort(service)
+	owner := metav1.GetControllerOf(service)
+	return names && one && service.Annotations[v1alpha2.AnnotationHTTPWake] == v1alpha2.HTTPWakeEnabled &&
+		(owner == nil || owner.Kind != "Function") && len(service.Spec.Selector) > 0 &&
+		service.Spec.Type != corev1.ServiceTypeExternalName && service.Spec.ClusterIP != corev1.ClusterIPNone
+}
+
+// OnlyPort returns the port of a Service that has one, of TCP.
+func OnlyPort(service *corev1.Service) (corev1.ServicePort, bool) {
+	if len(service.Spec.Ports) != 1 || service.Spec.Ports[0].Protocol == corev1.ProtocolUDP || service.Spec.Ports[0].Protocol == corev1.ProtocolSCTP {
+		return corev1.ServicePort{}, false
+	}
+	return service.Spec.Ports[0], true
+}
+
+// PodPort returns the port at which pods serve a port of a Service whose callers always pass the gateways: its targetPort is
+// PodPortPrefix and that number.
+func PodPort(port corev1.ServicePort) (int32, bool) {
+	digits, named := strings.CutPrefix(port.TargetPort.StrVal, PodPortPrefix)
+	if !named {
+		return 0, false
+	}
+	number, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil || number == 0 || digits[0] == '0' {
+		return 0, false
+	}
+	return int32(number), true
 }
 
 const (

@@ -4,9 +4,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
@@ -49,7 +51,6 @@ func TestListingRejectsSlicesThatTheControllerCannotHaveWritten(t *testing.T) {
 		"being deleted":               func(s *discoveryv1.EndpointSlice) { s.DeletionTimestamp = new(metav1.Now()) },
 		"without a port":              func(s *discoveryv1.EndpointSlice) { s.Ports = nil },
 		"with two ports":              func(s *discoveryv1.EndpointSlice) { s.Ports = append(s.Ports, s.Ports[0]) },
-		"with a port of another name": func(s *discoveryv1.EndpointSlice) { s.Ports[0].Name = new("grpc") },
 		"with a port below the range": func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = new(int32(22)) },
 		"with a port above the range": func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = new(int32(LastPort + 1)) },
 		"with a name for an address":  func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "metadata" },
@@ -60,6 +61,52 @@ func TestListingRejectsSlicesThatTheControllerCannotHaveWritten(t *testing.T) {
 			require.False(t, ok)
 		})
 	}
+}
+
+func workload(change ...func(*corev1.Service)) *corev1.Service {
+	made := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+			v1alpha2.AnnotationScaleTarget: "deployment/site", v1alpha2.AnnotationHTTPWake: v1alpha2.HTTPWakeEnabled,
+		}},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "site"}, ClusterIP: "10.96.0.7", Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}},
+		},
+	}
+	for _, c := range change {
+		c(made)
+	}
+	return made
+}
+
+func TestHTTPWakesTheWorkloadOfAServiceThatAsksForIt(t *testing.T) {
+	t.Parallel()
+	require.True(t, WakesWorkload(workload()))
+	for name, change := range map[string]func(*corev1.Service){
+		"without a target":   func(s *corev1.Service) { delete(s.Annotations, v1alpha2.AnnotationScaleTarget) },
+		"without being told": func(s *corev1.Service) { delete(s.Annotations, v1alpha2.AnnotationHTTPWake) },
+		"with two ports":     func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, s.Spec.Ports[0]) },
+		"with a port of UDP": func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP },
+		"without a selector": func(s *corev1.Service) { s.Spec.Selector = nil },
+		"headless":           func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone },
+		"an external name":   func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName },
+		"of a Function":      func(s *corev1.Service) { s.OwnerReferences = []metav1.OwnerReference{{Kind: "Function", Controller: new(true)}} },
+	} {
+		require.False(t, WakesWorkload(workload(change)), name)
+	}
+}
+
+func TestATargetPortLeadsCallersToTheGatewaysAlone(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int32{
+		"rouse-8080": 8080, "rouse-1": 1, "rouse-65535": 65535,
+		"rouse-0": 0, "rouse-65536": 0, "rouse-080": 0, "rouse--1": 0, "rouse-": 0, "rouse-http": 0, "http": 0,
+	} {
+		port, ok := PodPort(corev1.ServicePort{TargetPort: intstr.FromString(text)})
+		require.Equal(t, want, port, text)
+		require.Equal(t, want > 0, ok, text)
+	}
+	_, ok := PodPort(corev1.ServicePort{TargetPort: intstr.FromInt32(8080)})
+	require.False(t, ok)
 }
 
 func TestLoadsAreDecoded(t *testing.T) {

@@ -2,7 +2,7 @@
 // HTTP: how the activators of a Function are listed, and how the load of a pod and of a gateway is reported.
 //
 // It guarantees:
-//   - SliceName, the labels and the port range are defined only here;
+//   - SliceName, the labels and the port range are defined only here, and so is which Services HTTP wakes the workloads of;
 //   - ListingOf accepts only what the controller may have written: a slice of ours with a Service, one port in the range and
 //     well-formed addresses. It rejects everything else;
 //   - counts in a decoded load are small enough to be added up: larger counts are errors.

@@ -16,6 +16,7 @@ import (
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/activation"
 )
 
 // Cluster holds the objects of the cluster that Validate needs for one APIRule.
@@ -152,8 +153,8 @@ type Backend struct {
 	// Address is the cluster IP, which distinguishes a recreated Service from its predecessor. Requests are sent to
 	// pods.
 	Address string
-	// Function is true if Service is the name of a Function, which may sleep.
-	Function bool
+	// Wakes is true if requests wake what serves the Service: the Function of its name, or the workload that it names.
+	Wakes bool `json:"Function"` // the name of the release before, with which fingerprints have to agree
 }
 
 // Fingerprint is equal for Exposures that are served in the same way.
@@ -183,8 +184,8 @@ type Objects struct {
 type ServiceInfo struct {
 	// Selects is true if the Service has a selector. The author of a Service without one chooses its endpoints freely.
 	Selects bool
-	// Function is true if the Service belongs to the Function of the same name.
-	Function bool
+	// Wakes is true if the Service belongs to the Function of the same name, or names a workload that HTTP wakes.
+	Wakes bool
 	// Address is its cluster IP, empty without one.
 	Address string
 	Ports   []int32
@@ -194,9 +195,12 @@ type ServiceInfo struct {
 
 // ServiceInfoOf returns the properties of a Service that determine whether and how it is exposed.
 func ServiceInfoOf(service *corev1.Service) ServiceInfo {
-	s := ServiceInfo{Selects: len(service.Spec.Selector) > 0 && service.Spec.Type != corev1.ServiceTypeExternalName}
+	s := ServiceInfo{
+		Selects: len(service.Spec.Selector) > 0 && service.Spec.Type != corev1.ServiceTypeExternalName,
+		Wakes:   activation.WakesWorkload(service),
+	}
 	if owner := metav1.GetControllerOf(service); owner != nil {
-		s.Function = owner.Kind == "Function" && owner.Name == service.Name &&
+		s.Wakes = owner.Kind == "Function" && owner.Name == service.Name &&
 			strings.HasPrefix(owner.APIVersion, v1alpha2.GroupVersion.Group+"/")
 	}
 	if service.Spec.ClusterIP != corev1.ClusterIPNone {

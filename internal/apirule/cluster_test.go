@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
 func TestServiceInfoHoldsThePropertiesThatMatterToAPIRules(t *testing.T) {
@@ -18,13 +19,18 @@ func TestServiceInfoHoldsThePropertiesThatMatterToAPIRules(t *testing.T) {
 	}{
 		"a plain Service": {func(*corev1.Service) {}, func(*ServiceInfo) {}},
 		"a Function's Service": {
-			ownedBy("Function", "price", functions), func(s *ServiceInfo) { s.Function = true },
+			ownedBy("Function", "price", functions), func(s *ServiceInfo) { s.Wakes = true },
 		},
 		"another Service of a Function": {ownedBy("Function", "other", functions), func(*ServiceInfo) {}},
 		"the Service of a Function of another group": {
 			ownedBy("Function", "price", functions+".example.com"), func(*ServiceInfo) {},
 		},
 		"the Service of a workload": {ownedBy("StatefulSet", "price", "apps"), func(*ServiceInfo) {}},
+		"a Service of a workload that HTTP wakes": {
+			func(s *corev1.Service) {
+				s.Annotations = map[string]string{v1alpha2.AnnotationScaleTarget: "deployment/site", v1alpha2.AnnotationHTTPWake: v1alpha2.HTTPWakeEnabled}
+			}, func(s *ServiceInfo) { s.Wakes = true },
+		},
 		"a Service owned but not controlled by a Function": {
 			func(s *corev1.Service) {
 				ownedBy("Function", "price", functions)(s)
@@ -77,7 +83,7 @@ func TestFingerprintDistinguishesExposures(t *testing.T) {
 		"CORS":          fingerprint(surroundings(), func(r *v2.APIRule) { r.Spec.CORSPolicy = &v2.CORSPolicy{} }),
 		"the address":   fingerprint(surroundings(func(c *Objects) { s := c.Services[price]; s.Address = "10.0.0.9"; c.Services[price] = s })),
 		"a closed rule": fingerprint(surroundings(func(c *Objects) { delete(c.Services, price) })),
-		"a Function":    fingerprint(surroundings(func(c *Objects) { s := c.Services[price]; s.Function = true; c.Services[price] = s })),
+		"a Function":    fingerprint(surroundings(func(c *Objects) { s := c.Services[price]; s.Wakes = true; c.Services[price] = s })),
 		"a new object":  fingerprint(surroundings(), func(r *v2.APIRule) { r.UID = "other" }),
 	} {
 		require.NotContains(t, seen, other, name)

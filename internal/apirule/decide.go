@@ -129,7 +129,7 @@ func backendsOf(r *v2.APIRule, cluster *Objects, known map[types.NamespacedName]
 		// One message for a foreign Service suffices, and it must not reveal whether the Service exists.
 		known[target.Service] = Service{Selects: service.Selects || foreign && message != ""}
 		if message == "" {
-			backends[i] = Backend{Service: target.Service, Port: target.Port, Address: service.Address, Function: service.Function}
+			backends[i] = Backend{Service: target.Service, Port: target.Port, Address: service.Address, Wakes: service.Wakes}
 			continue
 		}
 		problems = append(problems, Problem{

@@ -103,13 +103,13 @@ func TestExposureOfAValidAPIRuleHoldsTheBackendsOfItsRules(t *testing.T) {
 		})
 	})
 	cluster := surroundings(func(c *Objects) {
-		c.Services[price] = ServiceInfo{Selects: true, Function: true, Address: "10.0.0.1", Ports: []int32{80, 8080}}
+		c.Services[price] = ServiceInfo{Selects: true, Wakes: true, Address: "10.0.0.1", Ports: []int32{80, 8080}}
 	})
 	require.Equal(t, []Exposure{{
 		APIRule: price, UID: "uid-price", Generation: 1, Gateway: kymaGateway, Host: "price.example.com", CORS: written.Spec.CORSPolicy,
 		Rules: []Rule{
-			{Spec: &written.Spec.Rules[0], Timeout: 180 * time.Second, Backend: Backend{Service: price, Port: 80, Address: "10.0.0.1", Function: true}},
-			{Spec: &written.Spec.Rules[1], Timeout: 180 * time.Second, Backend: Backend{Service: price, Port: 8080, Address: "10.0.0.1", Function: true}},
+			{Spec: &written.Spec.Rules[0], Timeout: 180 * time.Second, Backend: Backend{Service: price, Port: 80, Address: "10.0.0.1", Wakes: true}},
+			{Spec: &written.Spec.Rules[1], Timeout: 180 * time.Second, Backend: Backend{Service: price, Port: 8080, Address: "10.0.0.1", Wakes: true}},
 		},
 	}}, Decide([]*v2.APIRule{written}, cluster))
 }
@@ -258,7 +258,7 @@ func TestServiceOfAnotherNamespaceMustAdmitTheAPIRulesNamespace(t *testing.T) {
 		"without a selector":    {Address: "10.0.0.2", Ports: []int32{80}},
 		"without an address":    {Selects: true, Ports: []int32{80}},
 		"without the port":      {Selects: true, Address: "10.0.0.2"},
-		"of a Function":         {Selects: true, Address: "10.0.0.2", Ports: []int32{80}, Function: true},
+		"of a Function":         {Selects: true, Address: "10.0.0.2", Ports: []int32{80}, Wakes: true},
 	} {
 		require.Equal(t, missing, refused(func(c *Objects) { c.Services[stock] = there }), "a Service %s must be reported as a missing one is", name)
 	}

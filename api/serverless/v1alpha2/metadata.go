@@ -88,8 +88,8 @@ const (
 	AnnotationCooldownPeriod = "rouse.run/cooldown-period"
 	// AnnotationLagThreshold is the target backlog of one pod.
 	AnnotationLagThreshold = "rouse.run/lag-threshold"
-	// AnnotationHTTPWake is HTTPWakeEnabled, the default, or HTTPWakeDisabled: HTTP requests then neither wake the
-	// Function nor keep it awake.
+	// AnnotationHTTPWake is HTTPWakeEnabled, the default of Functions, or HTTPWakeDisabled, that of other workloads: HTTP
+	// requests then neither wake the Function nor keep it awake.
 	AnnotationHTTPWake = "rouse.run/http-wake" //nolint:gosec // "PW" is of two words
 	// HTTPWakeEnabled lets HTTP requests wake the Function.
 	HTTPWakeEnabled = "enabled"
@@ -116,7 +116,7 @@ const (
 func ScaleAnnotations() []string {
 	return []string{
 		AnnotationScaleTarget, AnnotationMinReplicas, AnnotationMaxReplicas, AnnotationLagThreshold, AnnotationPollingInterval, AnnotationCooldownPeriod,
-		AnnotationTriggers,
+		AnnotationTriggers, AnnotationHTTPWake, AnnotationHTTPConcurrency, AnnotationHTTPWait,
 	}
 }
 

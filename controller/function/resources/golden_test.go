@@ -189,7 +189,7 @@ func TestOtherObjectsAreAsInTheGoldenFiles(t *testing.T) {
 			},
 		}, true),
 		"scaledobject-workload": WorkloadScaledObject(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "orders", Name: "books", UID: "1"}},
-			ScaleTarget{Kind: "StatefulSet", Name: "ledger", High: 10}, scaling, tuning, nil),
+			ScaleTarget{Kind: "StatefulSet", Name: "ledger", High: 10}, scaling, tuning, nil, true),
 		"scaledobject-http":      ScaledObject(function(scaled(0, 5)), woken, tuning, nil, true),
 		"scaledobject-http-kyma": ScaledObject(function(scaled(0, 5)), woken, tuning, nil, false),
 		"scaledobject-tls":       ScaledObject(function(scaled(0, 5)), secured, scaling.Defaults, nil, true),

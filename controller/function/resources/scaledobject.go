@@ -61,12 +61,13 @@ func ScaledObject(
 	return object
 }
 
-// WorkloadScaledObject lets KEDA scale a workload by the events that wait for a Service, and by further triggers. When it is
-// deleted, KEDA sets the replicas that there were before.
+// WorkloadScaledObject lets KEDA scale a workload by the events that wait for a Service, by its HTTP requests and by further triggers.
+// counted reports whether pods can report their HTTP load. When it is deleted, KEDA sets the replicas that there were before.
 func WorkloadScaledObject(
-	service *corev1.Service, target ScaleTarget, scaling Scaling, tuning workload.Tuning, further []Trigger,
+	service *corev1.Service, target ScaleTarget, scaling Scaling, tuning workload.Tuning, further []Trigger, counted bool,
 ) *unstructured.Unstructured {
 	metadata := triggerMetadata("service", service.Name, scaling, tuning)
+	addHTTP(metadata, scaling, tuning, counted)
 	object := scaledObject(service.Name, target, scaling, tuning, triggers(scaling, metadata, further))
 	_ = unstructured.SetNestedField(object.Object, true, "spec", "advanced", "restoreToOriginalReplicaCount") // there is such a map
 	object.SetNamespace(service.Namespace)

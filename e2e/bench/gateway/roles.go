@@ -126,7 +126,7 @@ func exposed(keys string) gateway.WatchExposures {
 		{Path: fresh, Methods: []v2.Method{http.MethodGet}, JWT: tokens},
 	} {
 		exposure.Rules = append(exposure.Rules, apirule.Rule{
-			Spec: spec, Backend: apirule.Backend{Service: function, Port: 80, Function: true}, Timeout: time.Duration(v2.DefaultTimeout) * time.Second,
+			Spec: spec, Backend: apirule.Backend{Service: function, Port: 80, Wakes: true}, Timeout: time.Duration(v2.DefaultTimeout) * time.Second,
 		})
 	}
 	return func(ctx context.Context, apply func([]apirule.Exposure)) error {

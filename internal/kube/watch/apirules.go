@@ -93,7 +93,7 @@ const (
 )
 
 // APIRules calls apply with the Exposures of all APIRules, the oldest first, at once and after each change, until ctx
-// ends. The Exposures point into the cache and must not be changed. The cache should be limited by APIRuleObjects and
+// ends. The Exposures point into the cache and must not be changed. The cache should be limited by GatewayServices and
 // TransformAPIRules.
 func APIRules(ctx context.Context, c cache.Cache, settings APIRuleSettings, apply func([]apirule.Exposure)) error {
 	w := &watch{cache: c, settings: settings, changed: make(chan struct{}, 1), missing: []kind{
@@ -301,13 +301,9 @@ func hostsOf(gateway *gatewayapi.Gateway) []string {
 	return hosts
 }
 
-// APIRuleObjects limits the fields of Services in a cache. APIRules relies on it; it belongs into
-// cache.Options.ByObject. It is empty when APIRules are not served. It does not contain kinds of
-// CustomResourceDefinitions: a cache cannot be made while one of them is missing.
-func APIRuleObjects(settings APIRuleSettings) map[client.Object]cache.ByObject {
-	if !settings.Enabled {
-		return nil
-	}
+// GatewayServices limits the fields of Services in a cache to those that gateways read. APIRules relies on it; it belongs
+// into cache.Options.ByObject.
+func GatewayServices() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&corev1.Service{}: {Transform: withoutDetails}}
 }
 
@@ -323,18 +319,26 @@ func TransformAPIRules(object any) (any, error) {
 	return object, nil
 }
 
-// withoutDetails keeps only the fields of a Service that determine its backends and who may expose it.
+// withoutDetails keeps only the fields of a Service that determine its backends, who may expose it, and how HTTP wakes its workload.
 func withoutDetails(object any) (any, error) {
 	service, ok := object.(*corev1.Service)
 	if !ok {
 		return object, nil
 	}
+	const longest = 64 // of a setting; a name of a workload is not read, only that there is one
 	kept := v1alpha2.DebugUntil(service.Annotations)
-	if from, named := service.Annotations[apirule.AnnotationFrom]; named {
+	for _, name := range []string{apirule.AnnotationFrom, v1alpha2.AnnotationScaleTarget, v1alpha2.AnnotationHTTPWake, v1alpha2.AnnotationHTTPWait} {
+		value, named := service.Annotations[name]
+		if !named {
+			continue
+		}
+		if name != apirule.AnnotationFrom && len(value) > longest {
+			value = ""
+		}
 		if kept == nil {
 			kept = map[string]string{}
 		}
-		kept[apirule.AnnotationFrom] = from
+		kept[name] = value
 	}
 	service.Annotations, service.ManagedFields, service.Status = kept, nil, corev1.ServiceStatus{}
 	return service, nil

@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	gatewayapi "sigs.k8s.io/gateway-api/apis/v1"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
@@ -73,7 +75,7 @@ func watched(
 	t *testing.T, env *envtest.Environment, namespace string, settings APIRuleSettings, change ...func(*cache.Options),
 ) (<-chan []apirule.Exposure, cache.Cache) {
 	t.Helper()
-	options := cache.Options{Scheme: env.Scheme, ByObject: APIRuleObjects(settings), DefaultTransform: TransformAPIRules}
+	options := cache.Options{Scheme: env.Scheme, ByObject: GatewayServices(), DefaultTransform: TransformAPIRules}
 	for _, c := range change {
 		c(&options)
 	}
@@ -278,7 +280,8 @@ func TestCacheKeepsOnlyFieldsThatDecisionsDependOn(t *testing.T) {
 	require.NoError(t, env.Client.Create(t.Context(), rule))
 	require.NoError(t, env.Client.Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "price", Annotations: map[string]string{
-			"note": "long", apirule.AnnotationFrom: "shop",
+			"note": "long", apirule.AnnotationFrom: "shop", v1alpha2.AnnotationHTTPWake: v1alpha2.HTTPWakeEnabled,
+			v1alpha2.AnnotationScaleTarget: "deployment/" + strings.Repeat("long", 50),
 		}},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}))
@@ -298,14 +301,14 @@ func TestCacheKeepsOnlyFieldsThatDecisionsDependOn(t *testing.T) {
 	require.Empty(t, kept.ManagedFields)
 	service := &corev1.Service{}
 	require.NoError(t, objects.Get(t.Context(), key, service))
-	require.Equal(t, map[string]string{apirule.AnnotationFrom: "shop"}, service.Annotations)
+	require.Equal(t, map[string]string{
+		apirule.AnnotationFrom: "shop", v1alpha2.AnnotationHTTPWake: v1alpha2.HTTPWakeEnabled, v1alpha2.AnnotationScaleTarget: "",
+	}, service.Annotations)
 	require.Empty(t, service.ManagedFields)
 	gateway := &gatewayapi.Gateway{}
 	require.NoError(t, objects.Get(t.Context(), key, gateway))
 	require.Empty(t, gateway.Annotations)
 	require.Equal(t, gatewayapi.GatewaySpec{Listeners: []gatewayapi.Listener{{Name: "http", Port: 80, Protocol: gatewayapi.HTTPProtocolType}}}, gateway.Spec)
-
-	require.Empty(t, APIRuleObjects(APIRuleSettings{}), "Services must not be cached where APIRules are not served")
 }
 
 func TestSimultaneousChangesAreReportedTogether(t *testing.T) {

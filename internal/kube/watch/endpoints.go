@@ -57,8 +57,8 @@ func (e *Endpoints) Run(ctx context.Context) error {
 	return nil
 }
 
-// Watch calls apply with all endpoints of the Service's port, sorted by address, until ctx ends. The list is empty
-// while the Service or its port does not exist.
+// Watch calls apply with all endpoints of the Service's port, sorted by address, until ctx ends. activation.OnlyPortOfService is the one
+// that the Service has. The list is empty while the Service or its port does not exist.
 func (e *Endpoints) Watch(
 	ctx context.Context, service types.NamespacedName, port int32, apply func([]routing.Endpoint),
 ) error {
@@ -205,21 +205,25 @@ func (w *serviceWatches) changed(before, after any) {
 }
 
 // endpointsOf returns the endpoints of a Service's port. Slices name ports as the Service does; their numbers are those
-// of the pods. It leaves out slices of activators, and addresses for which isPod returns false: anyone who may write
+// of the pods. Pods that are reached through gateways alone are in slices without the port, whose number the Service has. It leaves out slices of activators, and addresses for which isPod returns false: anyone who may write
 // slices can enter any address. A Service of two IP families has the endpoints of its first. An ExternalName Service,
 // which anyone may write, has no endpoints.
 func endpointsOf(
 	service *corev1.Service, items []discoveryv1.EndpointSlice, port int32, isPod func(netip.Addr) bool,
 ) []routing.Endpoint {
-	portName, found := portName(service, port)
+	asked, found := servicePort(service, port)
 	if !found || service.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil
 	}
 	function := ownedByFunction(service)
+	behindGateways, areBehind := activation.PodPort(asked)
 	byAddress := map[string]routing.Endpoint{}
 	for i := range items {
 		slice := &items[i]
-		number, served := portNumber(slice, portName)
+		number, served := portNumber(slice, asked.Name)
+		if !served && areBehind {
+			number, served = behindGateways, true
+		}
 		if !served || !listsPods(slice) || !ofFamily(service, slice) {
 			continue
 		}
@@ -253,13 +257,17 @@ func endpointOf(endpoint *discoveryv1.Endpoint, port int32, isPod func(netip.Add
 	}, true
 }
 
-func portName(service *corev1.Service, port int32) (string, bool) {
+// servicePort returns a port of TCP by its number, or the only one.
+func servicePort(service *corev1.Service, number int32) (corev1.ServicePort, bool) {
+	if number == activation.OnlyPortOfService {
+		return activation.OnlyPort(service)
+	}
 	for _, p := range service.Spec.Ports {
-		if p.Port == port && (p.Protocol == "" || p.Protocol == corev1.ProtocolTCP) {
-			return p.Name, true
+		if p.Port == number && (p.Protocol == "" || p.Protocol == corev1.ProtocolTCP) {
+			return p, true
 		}
 	}
-	return "", false
+	return corev1.ServicePort{}, false
 }
 
 func portNumber(slice *discoveryv1.EndpointSlice, name string) (int32, bool) {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -55,6 +56,11 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 	t.Parallel()
 	yes, no := new(true), new(false)
 	ready := routing.Endpoint{Address: "10.0.0.1:8080", Ready: true, Function: true}
+	behind := service(func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("rouse-8081") })
+	withoutPort := func(s discoveryv1.EndpointSlice) discoveryv1.EndpointSlice {
+		s.Ports = nil
+		return s
+	}
 	for name, tc := range map[string]struct {
 		service *corev1.Service
 		slices  []discoveryv1.EndpointSlice
@@ -109,6 +115,18 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", no, no))},
 			want:    []routing.Endpoint{{Address: "10.0.0.1:8080"}},
 		},
+		"the only port": {slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, port: -1, want: []routing.Endpoint{ready}},
+		"the only port of several": {
+			service: service(func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "metrics", Port: 81}) }),
+			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, port: -1,
+		},
+		"pods that are reached through gateways alone": {
+			service: behind, slices: []discoveryv1.EndpointSlice{withoutPort(slice(pod("10.0.0.1", yes, no))), *listed("price", 0, activation.FirstPort, "10.0.1.1")},
+			want: []routing.Endpoint{{Address: "10.0.0.1:8081", Ready: true, Function: true}},
+		},
+		"another namespace's pod is left out behind gateways": {
+			service: behind, slices: []discoveryv1.EndpointSlice{withoutPort(slice(pod("10.0.9.9", yes, no)))}, foreign: []string{"10.0.9.9"},
+		},
 		"a Function of another group": {
 			service: service(func(s *corev1.Service) { s.OwnerReferences[0].APIVersion = "example.com/v1" }),
 			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", no, no))},
@@ -131,8 +149,11 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 			if tc.service == nil {
 				tc.service = service()
 			}
-			if tc.port == 0 {
+			switch tc.port {
+			case 0:
 				tc.port = 80
+			case -1:
+				tc.port = activation.OnlyPortOfService
 			}
 			isPod := func(address netip.Addr) bool { return !slices.Contains(tc.foreign, address.String()) }
 			require.Equal(t, tc.want, endpointsOf(tc.service, tc.slices, tc.port, isPod))
