@@ -251,8 +251,8 @@ type endpointFollower struct {
 
 	follows bool
 	port    int32
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
 }
 
 // follow watches the port that the routes deliver to. All Subscriptions of a

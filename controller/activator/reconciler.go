@@ -153,6 +153,8 @@ type scope struct {
 
 	// wanted is true when HTTP may wake the Function.
 	wanted bool
+	// portName is that of the Service's only port, by which nodes find its endpoints.
+	portName string
 	// onPath is true when callers have no other way than through activators, whether or not a pod is ready.
 	onPath bool
 }
@@ -197,7 +199,7 @@ func (r *Reconciler) gatherSubject(ctx context.Context, s *scope) (bool, error) 
 	if activation.WakesWorkload(service) {
 		port, _ := activation.OnlyPort(service)
 		_, s.onPath = activation.PodPort(port)
-		s.subject = service
+		s.subject, s.portName = service, port.Name
 		return true, nil
 	}
 	return r.gatherFunction(ctx, s)
@@ -209,7 +211,7 @@ func (r *Reconciler) gatherFunction(ctx context.Context, s *scope) (bool, error)
 	if err := r.client.Get(ctx, s.key, fn, client.UnsafeDisableDeepCopy); err != nil { // its source may be long
 		return false, ignoreNotFound(err, "get Function %q: %w", s.key)
 	}
-	s.subject = fn
+	s.subject, s.portName = fn, activation.PortName
 	if !mayBeWoken(fn) || !metav1.IsControlledBy(s.service, fn) {
 		return false, nil
 	}
@@ -296,7 +298,7 @@ func sliceOf(s *scope, family discoveryv1.AddressType, port int32, listed []gate
 			WithUID(s.service.GetUID()).
 			WithController(true)).
 		WithAddressType(family).
-		WithPorts(discoveryv1ac.EndpointPort().WithName(s.service.Spec.Ports[0].Name).WithPort(port).WithProtocol(corev1.ProtocolTCP))
+		WithPorts(discoveryv1ac.EndpointPort().WithName(s.portName).WithPort(port).WithProtocol(corev1.ProtocolTCP))
 	for _, each := range listed {
 		endpoint := discoveryv1ac.Endpoint().WithAddresses(each.address).
 			WithConditions(discoveryv1ac.EndpointConditions().WithReady(true).WithServing(true).WithTerminating(false))

@@ -70,12 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, fmt.Errorf("get Service %q: %w", request.NamespacedName, err)
 	}
 	if _, asked := service.Annotations[v1alpha2.AnnotationScaleTarget]; !asked {
-		err := r.release(ctx, service)
-		if err == nil && wakesNothing(service) {
-			r.say(service, corev1.EventTypeWarning, reasonCannotScale, fmt.Sprintf("annotation %s needs %s: deployment/NAME or statefulset/NAME",
-				v1alpha2.AnnotationHTTPWake, v1alpha2.AnnotationScaleTarget))
-		}
-		return reconcile.Result{}, err
+		return reconcile.Result{}, r.leave(ctx, service)
 	}
 	scaling := r.settings().Scaling
 	asked, problem := read(service, scaling)
@@ -96,6 +91,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 			service.Name, asked.target.Low, asked.target.High, asked.target.Kind, asked.target.Name, counts(asked)))
 	}
 	return ctrl.Result{RequeueAfter: recheck}, nil
+}
+
+// leave takes the ScaledObject from a Service that names no target, and reports an annotation that needs one.
+func (r *Reconciler) leave(ctx context.Context, service *corev1.Service) error {
+	err := r.release(ctx, service)
+	if err == nil && wakesNothing(service) {
+		r.say(service, corev1.EventTypeWarning, reasonCannotScale, fmt.Sprintf("annotation %s needs %s: deployment/NAME or statefulset/NAME",
+			v1alpha2.AnnotationHTTPWake, v1alpha2.AnnotationScaleTarget))
+	}
+	return err
 }
 
 // counts names what scales a target.

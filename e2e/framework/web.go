@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -64,40 +65,51 @@ func (c *Cluster) ApplyWeb(ctx context.Context, namespace string, web Web) error
 	return c.ApplyYAML(ctx, namespace, web.yaml(image))
 }
 
+// webDeployment is the Deployment of a server; its name, image and program are to be set.
+const webDeployment = `---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: NAME}
+spec:
+  selector: {matchLabels: {app: NAME}}
+  template:
+    metadata: {labels: {app: NAME}}
+    spec:
+      automountServiceAccountToken: false
+      containers:
+        - name: server
+          image: IMAGE
+          command: [node, -e, PROGRAM]
+          env: [{name: REPORTS, value: "REPORTING"}]
+          ports: [{containerPort: 8080}]
+          readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
+          lifecycle: {preStop: {sleep: {seconds: 3}}}
+          resources: {requests: {cpu: 20m, memory: 32Mi}, limits: {memory: 256Mi}}
+          securityContext:
+            runAsNonRoot: true
+            runAsUser: 1000
+            allowPrivilegeEscalation: false
+            capabilities: {drop: [ALL]}
+            seccompProfile: {type: RuntimeDefault}
+`
+
 func (w Web) yaml(image string) string {
 	annotations := Fast()
 	maps.Copy(annotations, map[string]string{"rouse.run/scale-target": "deployment/" + w.Name, "rouse.run/http-wake": "enabled"})
 	maps.Copy(annotations, w.Annotations)
-	selector := map[string]any{"app": w.Name}
-	targetPort, env := any("rouse-8080"), []any{}
+	targetPort, reporting := any("rouse-8080"), ""
 	if w.Reports || w.Silent {
 		targetPort = 8080
 	}
 	if w.Reports {
-		env = append(env, map[string]any{"name": "REPORTS", "value": "yes"})
+		reporting = "yes"
 	}
-	server := map[string]any{
-		"name": "server", "image": image, "command": []any{"node", "-e", fmt.Sprintf(webServer, w.Answer)}, "env": env,
-		"ports":          []any{map[string]any{"containerPort": 8080}},
-		"readinessProbe": map[string]any{"tcpSocket": map[string]any{"port": 8080}, "periodSeconds": 1},
-		"lifecycle":      map[string]any{"preStop": map[string]any{"sleep": map[string]any{"seconds": 3}}},
-		"resources": map[string]any{
-			"requests": map[string]any{"cpu": "20m", "memory": "32Mi"}, "limits": map[string]any{"memory": "256Mi"},
-		},
-		"securityContext": map[string]any{
-			"runAsNonRoot": true, "runAsUser": 1000, "allowPrivilegeEscalation": false,
-			"capabilities": map[string]any{"drop": []any{"ALL"}}, "seccompProfile": map[string]any{"type": "RuntimeDefault"},
-		},
-	}
-	return document("v1", "Service", w.Name, annotations, map[string]any{
-		"selector": selector, "ports": []any{map[string]any{"name": "web", "port": 80, "targetPort": targetPort}},
-	}) + "---\n" + document("apps/v1", "Deployment", w.Name, nil, map[string]any{
-		"selector": map[string]any{"matchLabels": selector},
-		"template": map[string]any{
-			"metadata": map[string]any{"labels": selector},
-			"spec":     map[string]any{"automountServiceAccountToken": false, "containers": []any{server}},
-		},
+	service := document("v1", "Service", w.Name, annotations, map[string]any{
+		"selector": map[string]any{"app": w.Name}, "ports": []any{map[string]any{"port": 80, "targetPort": targetPort}},
 	})
+	return service + strings.NewReplacer(
+		"NAME", w.Name, "IMAGE", image, "PROGRAM", strconv.Quote(fmt.Sprintf(webServer, w.Answer)), "REPORTING", reporting,
+	).Replace(webDeployment)
 }
 
 // RuntimeImage returns the image of a runtime on the cluster, which has no other images with an interpreter.

@@ -17,8 +17,8 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
-	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 

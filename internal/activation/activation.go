@@ -26,8 +26,8 @@ const (
 	OnlyPortOfService = 0
 	// PortName is the name of the only port of a Function's Service.
 	PortName = "http"
-	// PodPortPrefix, before the number of a port of the pods, is the targetPort of a Service whose callers always pass the
-	// gateways. No container has a port of that name, so that Kubernetes lists the pods without it.
+	// PodPortPrefix is followed by the number of a port of the pods in the targetPort of a Service whose callers always pass
+	// the gateways. No container has a port of that name, so that Kubernetes lists the pods without it.
 	PodPortPrefix = "rouse-"
 	// FirstPort and LastPort bound the ports of activators, one for each Function. The range lies below Linux's range
 	// of ephemeral ports.

@@ -89,7 +89,9 @@ func TestHTTPWakesTheWorkloadOfAServiceThatAsksForIt(t *testing.T) {
 		"without a selector": func(s *corev1.Service) { s.Spec.Selector = nil },
 		"headless":           func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone },
 		"an external name":   func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName },
-		"of a Function":      func(s *corev1.Service) { s.OwnerReferences = []metav1.OwnerReference{{Kind: "Function", Controller: new(true)}} },
+		"of a Function": func(s *corev1.Service) {
+			s.OwnerReferences = []metav1.OwnerReference{{Kind: "Function", Controller: new(true)}}
+		},
 	} {
 		require.False(t, WakesWorkload(workload(change)), name)
 	}

@@ -57,8 +57,11 @@ type profile struct{ name, requestCPU, requestMemory, limitCPU, limitMemory stri
 
 func profiles() []profile {
 	return []profile{
-		{"XS", "50m", "64Mi", "150m", "256Mi"}, {"S", "100m", "128Mi", "200m", "256Mi"}, {"M", "200m", "256Mi", "400m", "512Mi"},
-		{"L", "400m", "512Mi", "800m", "1024Mi"}, {"XL", "800m", "1024Mi", "1600m", "2048Mi"},
+		{"XS", "50m", "64Mi", "150m", "256Mi"},
+		{"S", "100m", "128Mi", "200m", "256Mi"},
+		{"M", "200m", "256Mi", "400m", "512Mi"},
+		{"L", "400m", "512Mi", "800m", "1024Mi"},
+		{"XL", "800m", "1024Mi", "1600m", "2048Mi"},
 	}
 }
 

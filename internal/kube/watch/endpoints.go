@@ -216,14 +216,10 @@ func endpointsOf(
 		return nil
 	}
 	function := ownedByFunction(service)
-	behindGateways, areBehind := activation.PodPort(asked)
 	byAddress := map[string]routing.Endpoint{}
 	for i := range items {
 		slice := &items[i]
-		number, served := portNumber(slice, asked.Name)
-		if !served && areBehind {
-			number, served = behindGateways, true
-		}
+		number, served := portNumber(slice, asked)
 		if !served || !listsPods(slice) || !ofFamily(service, slice) {
 			continue
 		}
@@ -270,13 +266,14 @@ func servicePort(service *corev1.Service, number int32) (corev1.ServicePort, boo
 	return corev1.ServicePort{}, false
 }
 
-func portNumber(slice *discoveryv1.EndpointSlice, name string) (int32, bool) {
+// portNumber returns the number at which the pods of a slice serve a port. The Service has that of pods behind gateways.
+func portNumber(slice *discoveryv1.EndpointSlice, asked corev1.ServicePort) (int32, bool) {
 	for _, p := range slice.Ports {
-		if ptr.Deref(p.Name, "") == name && p.Port != nil && ptr.Deref(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
+		if ptr.Deref(p.Name, "") == asked.Name && p.Port != nil && ptr.Deref(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
 			return *p.Port, true
 		}
 	}
-	return 0, false
+	return activation.PodPort(asked)
 }
 
 // listsPods is false for a slice of activators, and for a slice that is being deleted.

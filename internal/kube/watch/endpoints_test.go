@@ -117,8 +117,10 @@ func TestEndpointsAreMappedFromSlices(t *testing.T) {
 		},
 		"the only port": {slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, port: -1, want: []routing.Endpoint{ready}},
 		"the only port of several": {
-			service: service(func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "metrics", Port: 81}) }),
-			slices:  []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, port: -1,
+			service: service(func(s *corev1.Service) {
+				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "metrics", Port: 81})
+			}),
+			slices: []discoveryv1.EndpointSlice{slice(pod("10.0.0.1", yes, no))}, port: -1,
 		},
 		"pods that are reached through gateways alone": {
 			service: behind, slices: []discoveryv1.EndpointSlice{withoutPort(slice(pod("10.0.0.1", yes, no))), *listed("price", 0, activation.FirstPort, "10.0.1.1")},
