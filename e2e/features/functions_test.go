@@ -445,9 +445,9 @@ spec: {limits: [{type: Container, max: {cpu: "1"}, default: {cpu: 100m}, default
 		require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
 	}
 	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "fits", "Running", "True", 2*time.Minute))
-	_, err := cluster.AwaitMessage(t.Context(), namespace, "large", "Running", "False", 2*time.Minute, "exceeded quota: small, requested: limits.memory=512Mi")
+	_, err := cluster.AwaitMessage(t.Context(), namespace, "large", "Running", "False", 2*time.Minute, "quota: small", "limits.memory=512Mi")
 	require.NoError(t, err)
-	_, err = cluster.AwaitMessage(t.Context(), namespace, "wide", "Running", "False", 2*time.Minute, "maximum cpu usage per Container is 1, but limit is 1600m")
+	_, err = cluster.AwaitMessage(t.Context(), namespace, "wide", "Running", "False", 2*time.Minute, "maximum cpu usage", "1600m")
 	require.NoError(t, err)
 	_, err = cluster.AwaitMessage(t.Context(), namespace, "built", "BuildReady", "Unknown", 2*time.Minute, "exceeded quota: small")
 	require.NoError(t, err)
