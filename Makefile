@@ -249,8 +249,8 @@ bench-local: bin/rouse ## 20 wakes of a Function of each language in local mode,
 	@$(GO) run ./e2e/bench local
 
 .PHONY: bench-build
-bench-build: cluster ## From apply to Running: inline, first build, same dependencies again, on the local cluster
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster build
+bench-build: cluster ## From apply to Running: inline, first build, same dependencies again, on the local cluster (BUILD_PROFILE, ROUNDS)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster build $(if $(BUILD_PROFILE),-profile $(BUILD_PROFILE)) $(if $(ROUNDS),-rounds $(ROUNDS))
 
 .PHONY: bench-tenants
 bench-tenants: cluster ## What a quiet tenant notices of a hostile one that attacks all that they share, on the local cluster (ROUNDS)

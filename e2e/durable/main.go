@@ -174,7 +174,7 @@ func startRestate(ctx context.Context) (*restate, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	server := exec.CommandContext(ctx, programs[0], "--base-dir", state, "--no-logo", "--listen-mode", "tcp")
-	server.Env = append(os.Environ(), "RESTATE_DISABLE_TELEMETRY=true", "RUST_LOG=warn",
+	server.Env = append(os.Environ(), "RESTATE_DISABLE_TELEMETRY=true", "RUST_LOG=warn,octocrab=off",
 		"RESTATE_INGRESS__BIND_ADDRESS="+ports[0], "RESTATE_ADMIN__BIND_ADDRESS="+ports[1],
 		"RESTATE_BIND_ADDRESS="+ports[2], "RESTATE_ADVERTISED_ADDRESS=http://"+ports[2])
 	server.Stderr = os.Stderr

@@ -19,11 +19,12 @@ import (
 func benchBuild(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("build", flag.ExitOnError)
 	rounds := flags.Int("rounds", 5, "how often each language is measured")
+	profile := flags.String("profile", "", "the build profile, such as slow; empty: the installation's default")
 	_ = flags.Parse(args)
-	return runBuild(ctx, *rounds)
+	return runBuild(ctx, *rounds, *profile)
 }
 
-func runBuild(ctx context.Context, rounds int) error {
+func runBuild(ctx context.Context, rounds int, profile string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
 	defer cancel()
 	cluster, err := framework.Connect()
@@ -36,7 +37,7 @@ func runBuild(ctx context.Context, rounds int) error {
 	}
 	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
 
-	b := &buildBench{cluster: cluster, namespace: namespace, token: namespace}
+	b := &buildBench{cluster: cluster, namespace: namespace, token: namespace, profile: profile}
 	results := map[string][]round{}
 	fmt.Println(header())
 	for n := range rounds {
@@ -99,6 +100,7 @@ type buildBench struct {
 	cluster   *framework.Cluster
 	namespace string
 	token     string // of this run: its dependencies were never built before
+	profile   string // of builds; empty: the default
 }
 
 // measure runs one round of a language and leaves nothing of it behind.
@@ -132,10 +134,14 @@ func (b *buildBench) measure(ctx context.Context, of builtLanguage, n int) (meas
 
 // runBuild applies a Function and returns the time until it was Running. Then it must give the answer of this version.
 func (b *buildBench) run(ctx context.Context, function framework.Function, answer string) (time.Duration, error) {
-	// The build has its default resources; a limit on the pod's CPU would measure that limit.
-	function.Spec = map[string]any{"resourceConfiguration": map[string]any{"function": map[string]any{"resources": map[string]any{
+	// A limit on the pod's CPU would measure that limit.
+	resources := map[string]any{"function": map[string]any{"resources": map[string]any{
 		"requests": map[string]any{"cpu": "50m", "memory": "64Mi"}, "limits": map[string]any{"memory": "256Mi"},
-	}}}}
+	}}}
+	if b.profile != "" {
+		resources["build"] = map[string]any{"profile": b.profile}
+	}
+	function.Spec = map[string]any{"resourceConfiguration": resources}
 	started := time.Now()
 	if err := b.cluster.ApplyYAML(ctx, b.namespace, function.YAML()); err != nil {
 		return 0, err

@@ -74,7 +74,7 @@ type profiled struct {
 func profiledLanguages() []profiled {
 	return []profiled{
 		{
-			"node", "nodejs24", "module.exports.main = () => 'hello'\n",
+			"node", nodeRuntime, "module.exports.main = () => 'hello'\n",
 			[]string{"node", "-e", "require('http').createServer((request, response) => response.end('hello')).listen(8080)"},
 		},
 		{
@@ -83,6 +83,7 @@ func profiledLanguages() []profiled {
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Hello(BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
+    wbufsize = -1  # or head and body are two packets, of which the second waits 40 ms
     def do_GET(self):
         self.send_response(200)
         self.send_header('content-length', '5')
@@ -168,6 +169,11 @@ func (b *profileBench) barePod(image string, command []string, of profile) *core
 				Name: "server", Image: image, Command: command,
 				ReadinessProbe: &corev1.Probe{
 					PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.Parse(podPort)}},
+				},
+				SecurityContext: &corev1.SecurityContext{
+					RunAsNonRoot: new(true), RunAsUser: new(int64(1000)), AllowPrivilegeEscalation: new(false),
+					Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 				},
 				Resources: corev1.ResourceRequirements{
 					Requests: resources(of.requestCPU, of.requestMemory), Limits: resources(of.limitCPU, of.limitMemory),
