@@ -28,6 +28,7 @@ func benchProfiles(ctx context.Context, args []string) error {
 	rate := flags.Int("rate", 50, "requests a second")
 	lasts := flags.Duration("for", 20*time.Second, "how long each load lasts")
 	callers := flags.Int("callers", 100, "callers that each wait for their answer")
+	language := flags.String("language", "", "node or python; empty: both")
 	_ = flags.Parse(args)
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
@@ -40,7 +41,7 @@ func benchProfiles(ctx context.Context, args []string) error {
 		return err
 	}
 	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
-	b := &profileBench{cluster: cluster, namespace: namespace, rate: *rate, callers: *callers, lasts: *lasts}
+	b := &profileBench{cluster: cluster, namespace: namespace, rate: *rate, callers: *callers, lasts: *lasts, language: *language}
 	return b.run(ctx)
 }
 
@@ -49,6 +50,7 @@ type profileBench struct {
 	namespace     string
 	rate, callers int
 	lasts         time.Duration
+	language      string // empty: all
 	errors        atomic.Int64
 }
 
@@ -108,6 +110,9 @@ func (b *profileBench) run(ctx context.Context) error {
 	fmt.Printf("%-8s %-4s %35s %35s\n", "", "", fmt.Sprintf("%d requests/s: p50 p95 p99, bare p95", b.rate), fmt.Sprintf("%d callers: p50 p99 ms, /s, bare /s", b.callers))
 	var figures []string
 	for _, language := range profiledLanguages() {
+		if b.language != "" && b.language != language.label {
+			continue
+		}
 		for _, of := range profiles() {
 			ours, bare, err := b.both(ctx, language, of)
 			if err != nil {
