@@ -10,6 +10,7 @@ import (
 
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
@@ -20,7 +21,7 @@ type explained struct {
 	// Scaling is nil when it is unknown.
 	Scaling       *kedarules.Status       `json:"scaling,omitempty"`
 	Why           []kedarules.Explanation `json:"why,omitempty"`
-	LastWake      *target.Wake            `json:"lastWake,omitempty"`
+	LastWake      *activation.Wake        `json:"lastWake,omitempty"`
 	Subscriptions []subscription          `json:"subscriptions"`
 }
 
@@ -83,7 +84,7 @@ func (s *session) explain(ctx context.Context, conn *target.Connection, found *e
 }
 
 // lastWake asks all bridges: each knows those since it started.
-func lastWake(ctx context.Context, conn *target.Connection, namespace, name string) (last *target.Wake, err error) {
+func lastWake(ctx context.Context, conn *target.Connection, namespace, name string) (last *activation.Wake, err error) {
 	admins, err := conn.Admins(ctx)
 	for _, admin := range admins {
 		wake, failed := target.New(admin).LastWake(ctx, namespace, name)
@@ -169,8 +170,10 @@ func shownReplicas(status *kedarules.Status) string {
 const widestBar = 40
 
 // writeWake writes the stages of a wake, with a bar for how long each lasted.
-func writeWake(row func(cells ...any), wake *target.Wake) {
-	cause := map[string]string{"publish": "an event", "poll": "events that were found waiting", "request": "an HTTP request"}[wake.Cause]
+func writeWake(row func(cells ...any), wake *activation.Wake) {
+	cause := map[string]string{
+		activation.WokenByPublish: "an event", activation.WokenByPoll: "events that were found waiting", activation.WokenByRequest: "an HTTP request",
+	}[wake.Cause]
 	row("last wake", fmt.Sprintf("%s by %s", wake.Began.Local().Format(time.DateTime), cause))
 	before := int64(0)
 	for _, stage := range []struct {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/skew"
 )
@@ -288,21 +289,12 @@ func (c *Client) Work(ctx context.Context, namespace string) ([]Work, error) {
 	return answer.Subscriptions, err
 }
 
-// Wake is the course of the last wake of a Function. A stage that is not known is 0.
-type Wake struct {
-	Cause       string    `json:"cause"` // publish, poll or request
-	Began       time.Time `json:"began"`
-	SentMS      int64     `json:"sentMs,omitempty"`
-	AddressedMS int64     `json:"addressedMs,omitempty"`
-	ReadyMS     int64     `json:"readyMs"`
-}
-
 // LastWake returns the last wake of a Function that the bridge has heard of, nil if there is none.
-func (c *Client) LastWake(ctx context.Context, namespace, name string) (*Wake, error) {
+func (c *Client) LastWake(ctx context.Context, namespace, name string) (*activation.Wake, error) {
 	var answer struct {
 		Wakes []struct {
 			Name string `json:"name"`
-			Wake
+			activation.Wake
 		} `json:"wakes"`
 	}
 	err := c.read(ctx, "/v1/wakes", inNamespace(namespace), &answer)

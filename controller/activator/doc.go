@@ -1,5 +1,6 @@
-// Package activator lists gateways among the endpoints of Functions, and of workloads that Services name, that HTTP wakes: in addition to the EndpointSlices
-// of Kubernetes it maintains slices with the addresses of the gateways and the port that identifies the Function there.
+// Package activator lists gateways among the endpoints of Functions, and of workloads that Services name, that HTTP wakes: in
+// addition to the EndpointSlices of Kubernetes it maintains slices with the addresses of the gateways and the port that identifies
+// the Function there.
 //
 // An activator responds whether the Function is awake or asleep, so listing it too long is harmless, and only listing it
 // too late is an error. It is listed while no pod is ready, while the scaler announces that the Function is idle, and

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -32,21 +31,15 @@ const (
 func main() { framework.Main("durable", run) }
 
 func run(ctx context.Context) (err error) {
-	cluster, err := framework.Connect()
+	cluster, namespace, end, err := framework.ConnectWithin(ctx, "durable")
 	if err != nil {
 		return err
 	}
-	namespace, err := cluster.CreateNamespace(ctx, "durable")
-	if err != nil {
-		return err
-	}
+	defer end()
 	defer func() {
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
-		defer cancel()
 		if err != nil {
-			cluster.Dump(cleanup, os.Stderr, namespace)
+			cluster.Dump(context.WithoutCancel(ctx), os.Stderr, namespace)
 		}
-		err = errors.Join(err, cluster.DeleteNamespace(cleanup, namespace))
 	}()
 	fmt.Println("building the Function with Restate's SDK ...")
 	address, err := apply(ctx, cluster, namespace)

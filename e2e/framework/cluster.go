@@ -133,6 +133,24 @@ func (c *Cluster) CreateNamespace(ctx context.Context, prefix string) (string, e
 	return namespace.Name, nil
 }
 
+// ConnectWithin connects to the cluster that KUBECONFIG names, and makes a namespace for a program. end deletes it, also when ctx has
+// ended.
+func ConnectWithin(ctx context.Context, prefix string) (c *Cluster, namespace string, end func(), err error) {
+	if c, err = Connect(); err != nil {
+		return nil, "", nil, err
+	}
+	if namespace, err = c.CreateNamespace(ctx, prefix); err != nil {
+		return nil, "", nil, err
+	}
+	return c, namespace, func() {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+		defer cancel()
+		if err := c.DeleteNamespace(cleanup, namespace); err != nil {
+			fmt.Fprintln(os.Stderr, "clean up:", err)
+		}
+	}, nil
+}
+
 // DeleteNamespace deletes a namespace and waits until it is gone.
 func (c *Cluster) DeleteNamespace(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}

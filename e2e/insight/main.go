@@ -53,15 +53,11 @@ func run(ctx context.Context) error {
 	if err := errors.Join(os.RemoveAll(*out), os.MkdirAll(*out, 0o755)); err != nil {
 		return err
 	}
-	cluster, err := framework.Connect()
+	cluster, namespace, end, err := framework.ConnectWithin(ctx, "insight")
 	if err != nil {
 		return err
 	}
-	namespace, err := cluster.CreateNamespace(ctx, "insight")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
+	defer end()
 	fmt.Println("preparing a Function with a Subscription, an APIRule and a stand-in ...")
 	caller, err := prepare(ctx, cluster, namespace)
 	if err != nil {

@@ -6,9 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
-	"time"
 
 	"github.com/rouse-run/rouse/e2e/framework"
 )
@@ -23,21 +21,11 @@ func run(ctx context.Context) error {
 	if !slices.Contains(framework.Sleepers(), sleeper) {
 		return fmt.Errorf("-target %s: must be one of %v", *target, framework.Sleepers())
 	}
-	cluster, err := framework.Connect()
+	cluster, namespace, end, err := framework.ConnectWithin(ctx, "sleepwake")
 	if err != nil {
 		return err
 	}
-	namespace, err := cluster.CreateNamespace(ctx, "sleepwake")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
-		defer cancel()
-		if err := cluster.DeleteNamespace(cleanup, namespace); err != nil {
-			fmt.Fprintln(os.Stderr, "clean up:", err)
-		}
-	}()
+	defer end()
 	report, err := framework.SleepAndWake(ctx, cluster, namespace, sleeper, *rounds, func(format string, values ...any) {
 		fmt.Printf(format+"\n", values...)
 	})

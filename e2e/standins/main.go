@@ -25,21 +25,11 @@ func main() { framework.Main("standins", run) }
 func run(ctx context.Context) error {
 	rounds := flag.Int("rounds", 24, "how often all Functions are woken")
 	flag.Parse()
-	cluster, err := framework.Connect()
+	cluster, namespace, end, err := framework.ConnectWithin(ctx, "standins")
 	if err != nil {
 		return err
 	}
-	namespace, err := cluster.CreateNamespace(ctx, "standins")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
-		defer cancel()
-		if err := cluster.DeleteNamespace(cleanup, namespace); err != nil {
-			fmt.Fprintln(os.Stderr, "clean up:", err)
-		}
-	}()
+	defer end()
 	c := &chaos{cluster: cluster, namespace: namespace, token: rand.Text()[:6]}
 	if err := c.prepare(ctx); err != nil {
 		return err

@@ -98,7 +98,10 @@ func (a *Activator) serve(w http.ResponseWriter, r *http.Request, name types.Nam
 	}
 	e.counted = a.deps.Begin(name)
 	defer e.counted.End()
-	known := a.deps.Functions.Condition(name)
+	var known Condition
+	if call.Wait <= 0 || !call.Stay { // the call does not say it all
+		known = a.deps.Functions.Condition(name)
+	}
 	e.stay = e.stay || known.Stay
 	limit := cmp.Or(max(call.Wait, 0), known.Wait, time.Duration(a.wait.Load()))
 	e.began = time.Now()

@@ -76,8 +76,11 @@ func conditionOfWorkload(service *corev1.Service) activator.Condition {
 
 // waitOf returns how long a request may wait, 0 for the default.
 func waitOf(annotations map[string]string) time.Duration {
+	if _, says := annotations[v1alpha2.AnnotationHTTPWait]; !says {
+		return 0
+	}
 	tuning, err := workload.TuningOf(annotations, workload.Tuning{})
-	if _, says := annotations[v1alpha2.AnnotationHTTPWait]; err != nil || !says {
+	if err != nil {
 		return 0
 	}
 	return time.Duration(tuning.HTTPWaitSeconds) * time.Second

@@ -1,5 +1,5 @@
 // Package activation is the contract between the controller, the gateways, the scaler and the runtimes for waking Functions by
-// HTTP: how the activators of a Function are listed, and how the load of a pod and of a gateway is reported.
+// HTTP: how the activators of a Function are listed, how the load of a pod and of a gateway is reported, and how a wake went.
 //
 // It guarantees:
 //   - SliceName, the labels and the port range are defined only here, and so is which Services HTTP wakes the workloads of;

@@ -27,15 +27,11 @@ func benchBuild(ctx context.Context, args []string) error {
 func runBuild(ctx context.Context, rounds int, profile string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
 	defer cancel()
-	cluster, err := framework.Connect()
+	cluster, namespace, end, err := framework.ConnectWithin(ctx, "bench")
 	if err != nil {
 		return err
 	}
-	namespace, err := cluster.CreateNamespace(ctx, "bench")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
+	defer end()
 
 	b := &buildBench{cluster: cluster, namespace: namespace, token: namespace, profile: profile}
 	results := map[string][]round{}

@@ -28,15 +28,11 @@ func benchBurst(ctx context.Context, args []string) error {
 	_ = flags.Parse(args)
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
-	cluster, err := framework.Connect()
+	cluster, namespace, end, err := framework.ConnectWithin(ctx, "bench")
 	if err != nil {
 		return err
 	}
-	namespace, err := cluster.CreateNamespace(ctx, "bench")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
+	defer end()
 	b := &burstBench{cluster, namespace, *count}
 	fmt.Printf("preparing %d Functions that sleep, as many Deployments of the same pod, and a ledger ...\n", b.count)
 	if err := b.prepare(ctx); err != nil {

@@ -33,15 +33,11 @@ func benchHTTP(ctx context.Context, args []string) error {
 func runHTTP(ctx context.Context, r *rig.Rig, rounds, warmRounds int) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
 	defer cancel()
-	cluster, err := framework.Connect()
+	cluster, namespace, end, err := framework.ConnectWithin(ctx, "bench")
 	if err != nil {
 		return err
 	}
-	namespace, err := cluster.CreateNamespace(ctx, "bench")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
+	defer end()
 
 	b := &httpBench{bareTwin: bareTwin{cluster, namespace, bareName}}
 	fmt.Println("preparing a Function that sleeps, the same pod without Rouse, and a Function that is warm ...")

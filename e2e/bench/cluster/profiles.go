@@ -32,15 +32,11 @@ func benchProfiles(ctx context.Context, args []string) error {
 	_ = flags.Parse(args)
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
-	cluster, err := framework.Connect()
+	cluster, namespace, end, err := framework.ConnectWithin(ctx, "bench")
 	if err != nil {
 		return err
 	}
-	namespace, err := cluster.CreateNamespace(ctx, "bench")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
+	defer end()
 	b := &profileBench{cluster: cluster, namespace: namespace, rate: *rate, callers: *callers, lasts: *lasts, language: *language}
 	return b.run(ctx)
 }
