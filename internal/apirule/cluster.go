@@ -200,8 +200,9 @@ func ServiceInfoOf(service *corev1.Service) ServiceInfo {
 		Wakes:   activation.WakesWorkload(service),
 	}
 	if owner := metav1.GetControllerOf(service); owner != nil {
-		s.Wakes = owner.Kind == "Function" && owner.Name == service.Name &&
+		isFunctions := owner.Kind == "Function" && owner.Name == service.Name &&
 			strings.HasPrefix(owner.APIVersion, v1alpha2.GroupVersion.Group+"/")
+		s.Wakes = s.Wakes || isFunctions
 	}
 	if service.Spec.ClusterIP != corev1.ClusterIPNone {
 		s.Address = service.Spec.ClusterIP

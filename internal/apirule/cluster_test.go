@@ -31,6 +31,12 @@ func TestServiceInfoHoldsThePropertiesThatMatterToAPIRules(t *testing.T) {
 				s.Annotations = map[string]string{v1alpha2.AnnotationScaleTarget: "deployment/site", v1alpha2.AnnotationHTTPWake: v1alpha2.HTTPWakeEnabled}
 			}, func(s *ServiceInfo) { s.Wakes = true },
 		},
+		"a Service of such a workload that an operator made": {
+			func(s *corev1.Service) {
+				ownedBy("Shop", "price", "shops.example.com")(s)
+				s.Annotations = map[string]string{v1alpha2.AnnotationScaleTarget: "deployment/site", v1alpha2.AnnotationHTTPWake: v1alpha2.HTTPWakeEnabled}
+			}, func(s *ServiceInfo) { s.Wakes = true },
+		},
 		"a Service owned but not controlled by a Function": {
 			func(s *corev1.Service) {
 				ownedBy("Function", "price", functions)(s)
