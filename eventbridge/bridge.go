@@ -168,11 +168,14 @@ func (b *Bridge) watchWakes(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	return b.deps.Woken.WatchWoken(ctx, func(function types.NamespacedName, course []byte) {
-		if wake, err := activation.DecodeWake(course); err == nil { // a forged one, or one of another release, is left out
-			b.wakes.Add(function, wake)
-		}
+	b.dispatchers.persist(ctx, "watch wakes", func(ctx context.Context) error {
+		return b.deps.Woken.WatchWoken(ctx, func(function types.NamespacedName, course []byte) {
+			if wake, err := activation.DecodeWake(course); err == nil { // a forged one, or one of another release, is left out
+				b.wakes.Add(function, wake)
+			}
+		})
 	})
+	return nil
 }
 
 // administer serves the admin API if it has an address. A redrive ends with ctx and reports its progress.

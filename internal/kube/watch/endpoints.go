@@ -205,9 +205,10 @@ func (w *serviceWatches) changed(before, after any) {
 }
 
 // endpointsOf returns the endpoints of a Service's port. Slices name ports as the Service does; their numbers are those
-// of the pods. Pods that are reached through gateways alone are in slices without the port, whose number the Service has. It leaves out slices of activators, and addresses for which isPod returns false: anyone who may write
-// slices can enter any address. A Service of two IP families has the endpoints of its first. An ExternalName Service,
-// which anyone may write, has no endpoints.
+// of the pods. Pods that are reached through gateways alone are in slices without the port, whose number the Service has. It
+// leaves out slices of activators, and addresses for which isPod returns false: anyone who may write slices can enter any
+// address. A Service of two IP families has the endpoints of its first. An ExternalName Service, which anyone may write, has
+// no endpoints.
 func endpointsOf(
 	service *corev1.Service, items []discoveryv1.EndpointSlice, port int32, isPod func(netip.Addr) bool,
 ) []routing.Endpoint {
