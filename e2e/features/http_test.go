@@ -51,9 +51,6 @@ func httpSleepers(t *testing.T, cluster *framework.Cluster, namespace string, fu
 	for i := range functions {
 		require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, functions[i].Name, 0, asleep))
 	}
-	for i := range functions { // a terminating pod still responds
-		require.NoError(t, cluster.AwaitNoPods(t.Context(), namespace, functions[i].Name, asleep))
-	}
 }
 
 func startCaller(t *testing.T, cluster *framework.Cluster, namespace string) *framework.Caller {

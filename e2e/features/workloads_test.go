@@ -30,12 +30,14 @@ func startWorker(t *testing.T, cluster *framework.Cluster, namespace, eventType 
 	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "worker", 0, asleep))
 }
 
-// applyWorker applies a file of samples/worker with another type and short pauses, and starts a ledger of its answers.
+// applyWorker applies a file of samples/worker with another type and a short pause before sleep, and starts a ledger of its answers. An event
+// takes half a second, so that a backlog outlasts the look of the autoscaler on a busy machine.
 func applyWorker(t *testing.T, cluster *framework.Cluster, namespace, file, ofSample, eventType string) {
 	t.Helper()
 	sample := filepath.Join("..", "..", "samples", "worker")
-	program, err := os.ReadFile(filepath.Join(sample, "worker.py"))
+	source, err := os.ReadFile(filepath.Join(sample, "worker.py"))
 	require.NoError(t, err)
+	program := strings.Replace(string(source), "WORK_SECONDS = 0.1", "WORK_SECONDS = 0.5", 1)
 	manifest, err := os.ReadFile(filepath.Join(sample, file))
 	require.NoError(t, err)
 	image, err := cluster.RuntimeImage(t.Context(), "python312")
@@ -47,7 +49,7 @@ func applyWorker(t *testing.T, cluster *framework.Cluster, namespace, file, ofSa
 		`cooldown-period: "60"`, `cooldown-period: "5"`,
 	).Replace(string(manifest))
 	require.NoError(t, cluster.Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "worker"}, Data: map[string]string{"worker.py": string(program)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "worker"}, Data: map[string]string{"worker.py": program},
 	}))
 	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
 	answers := framework.Subscription{
@@ -148,6 +150,10 @@ func TestAFunctionHasTriggersBesideItsBacklog(t *testing.T) {
 	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "office", 0, 2*time.Minute))
 }
 
+// siteProgram serves files, and ends on SIGTERM, which a process with the number 1 otherwise ignores.
+const siteProgram = `import runpy, signal, sys; signal.signal(signal.SIGTERM, signal.default_int_handler); ` +
+	`sys.argv[1:] = ['8080', '--directory', '/usr/share/nginx/html']; runpy.run_module('http.server', run_name='__main__')`
+
 // startSite starts samples/site in a namespace, and returns when it sleeps. The cluster has no image of nginx, so that a server of files
 // in Python has its place.
 func startSite(t *testing.T, cluster *framework.Cluster, namespace string) {
@@ -162,7 +168,7 @@ func startSite(t *testing.T, cluster *framework.Cluster, namespace string) {
 	here := strings.NewReplacer(
 		"namespace: site", "namespace: "+namespace, `cooldown-period: "60"`, `cooldown-period: "5"`,
 		"image: nginxinc/nginx-unprivileged:1.29-alpine", "image: "+image+`
-          command: [python3, -m, http.server, "8080", --directory, /usr/share/nginx/html]`,
+          command: [python3, -c, "`+siteProgram+`"]`,
 		"runAsNonRoot: true", "runAsNonRoot: true\n            runAsUser: 1000",
 	).Replace(string(manifest))
 	require.NoError(t, cluster.Create(t.Context(), &corev1.ConfigMap{

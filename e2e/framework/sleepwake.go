@@ -216,7 +216,7 @@ func DirectionChanges(moves []Move) int {
 	return changes
 }
 
-// AwaitReplicas waits until a Deployment has exactly n desired and actual replicas.
+// AwaitReplicas waits until a Deployment has exactly n desired and actual replicas, of which none ends: a pod that ends still answers.
 func (c *Cluster) AwaitReplicas(ctx context.Context, namespace, name string, n int32, timeout time.Duration) error {
 	what := fmt.Sprintf("Deployment %s/%s to have %d replicas", namespace, name, n)
 	return Await(ctx, timeout, what, func(ctx context.Context) (bool, error) {
@@ -224,9 +224,9 @@ func (c *Cluster) AwaitReplicas(ctx context.Context, namespace, name string, n i
 		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, deployment); err != nil {
 			return false, err
 		}
-		wanted, has := ptr.Deref(deployment.Spec.Replicas, 1), deployment.Status.Replicas
-		if wanted != n || has != n {
-			return false, fmt.Errorf("wants %d, has %d", wanted, has)
+		wanted, has, ending := ptr.Deref(deployment.Spec.Replicas, 1), deployment.Status.Replicas, ptr.Deref(deployment.Status.TerminatingReplicas, 0)
+		if wanted != n || has != n || ending != 0 {
+			return false, fmt.Errorf("wants %d, has %d, and %d that end", wanted, has, ending)
 		}
 		return n == 0 || deployment.Status.ReadyReplicas == n, nil
 	})

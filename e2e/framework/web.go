@@ -76,6 +76,7 @@ spec:
     metadata: {labels: {app: NAME}}
     spec:
       automountServiceAccountToken: false
+      terminationGracePeriodSeconds: 60
       containers:
         - name: server
           image: IMAGE
