@@ -194,6 +194,10 @@ e2e-serverless: cluster ## A Serverless that installs, changes, repairs and remo
 e2e-tls: cluster ## KEDA asks the scaler over mutual TLS, nobody else does, and certificates rotate without a broken stream, on the local cluster
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 20m -v ./e2e/scalertls
 
+.PHONY: e2e-without-keda
+e2e-without-keda: cluster ## Functions sleep and wake by HorizontalPodAutoscalers while the local cluster has no KEDA
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 30m -v ./e2e/withoutkeda
+
 .PHONY: e2e-durable
 e2e-durable: cluster ## The sample of a workflow with Restate's own server, from npm, on the local cluster: it waits while its Function sleeps
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/durable

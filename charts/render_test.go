@@ -120,6 +120,11 @@ var installations = map[string]values{
 	"older Functions by another certificate": {
 		"functions.v1alpha1.enabled=true", "functions.v1alpha1.secret=conversion", "functions.v1alpha1.caBundle=" + authority, "networkPolicies.metricsFrom[0].podSelector.matchLabels.a=b",
 	},
+	"without KEDA": {"scaler.externalMetrics.enabled=true", "networkPolicies.externalMetricsFrom[0].ipBlock.cidr=10.0.0.0/28"},
+	"without KEDA by another certificate": {
+		"scaler.externalMetrics.enabled=true", "scaler.externalMetrics.secret=external", "scaler.externalMetrics.caBundle=" + authority,
+		"scaler.tls.enabled=true",
+	},
 	operated: {
 		"operator.enabled=true", "operator.namespaces={rouse-system,kyma-system}", "operator.replicas=2", "controller.defaultProfile=S",
 		"traceCollectorEndpoint=http://collector:4318/v1/traces", "caBundle=" + certificate, "metrics.podMonitor.enabled=true",

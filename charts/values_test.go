@@ -76,6 +76,16 @@ func TestInvalidValuesAreRejectedWithTheReason(t *testing.T) {
 		"half of the certificates of KEDA and the scaler": {
 			values{"scaler.tls.enabled=true", "scaler.tls.secret=a"}, []string{"scaler.tls: secret and kedaSecret belong together"},
 		},
+		"external metrics with half a certificate": {
+			values{"scaler.externalMetrics.enabled=true", "scaler.externalMetrics.secret=a"}, []string{"scaler.externalMetrics: secret and caBundle belong together"},
+		},
+		"external metrics with a certificate that a Job makes": {
+			values{"scaler.externalMetrics.enabled=true", "credentials.madeBy=job"}, []string{"Set scaler.externalMetrics.secret and caBundle"},
+		},
+		"external metrics by an authority that is none": {
+			values{"scaler.externalMetrics.enabled=true", "scaler.externalMetrics.secret=a", "scaler.externalMetrics.caBundle=b"},
+			[]string{"scaler.externalMetrics.caBundle has no certificate in PEM"},
+		},
 		"certificates without TLS": {
 			values{"scaler.tls.secret=a", "scaler.tls.kedaSecret=b"}, []string{"set scaler.tls.enabled too"},
 		},

@@ -9,10 +9,13 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -26,6 +29,8 @@ type tracker struct {
 	metrics *metrics
 
 	created chan struct{} // a note that there is a function to start
+
+	places *fair.Pool // what is followed, by namespace
 
 	mu        sync.Mutex
 	functions map[target]*function
@@ -41,6 +46,7 @@ func newTracker(deps *Deps, options *Options, m *metrics) *tracker {
 		options:   options,
 		metrics:   m,
 		created:   make(chan struct{}, 1),
+		places:    fair.NewPool(fair.Limits{Total: mostFollowed}),
 		functions: map[target]*function{},
 		stops:     map[target]context.CancelFunc{},
 	}
@@ -87,18 +93,26 @@ func (t *tracker) forget(now time.Time) {
 		stop()
 		delete(t.stops, key)
 		delete(t.functions, key)
+		t.places.Release(key.function.Namespace, 1)
 		f.log.V(1).Info("function forgotten: KEDA has stopped polling it")
 	}
 	t.metrics.tracked.Set(float64(len(t.functions)))
 }
 
+// mostFollowed bounds what is followed: 10,000 Functions take 600 MiB.
+const mostFollowed = 1 << 15
+
 // function finds the state of a Function, and begins to follow one that was not
-// asked about before.
-func (t *tracker) function(asked request) *function {
+// asked about before, unless its namespace has its share of what is followed.
+func (t *tracker) function(asked request) (*function, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := asked.target
 	f, ok := t.functions[key]
+	if !ok && !t.places.TryAcquire(key.function.Namespace, 1) {
+		return nil, status.Errorf(codes.ResourceExhausted, "the scaler follows %d triggers of namespace %s, and no more than it leaves to others: delete some",
+			t.places.Held(key.function.Namespace), key.function.Namespace)
+	}
 	if !ok {
 		f = newFunction(key, t.deps, t.options, t.metrics)
 		f.routes, f.counted, f.routed = t.routes[key.function], unpaused(t.routes[key.function]), t.routed
@@ -111,7 +125,7 @@ func (t *tracker) function(asked request) *function {
 		}
 	}
 	f.asked(carries{lag: asked.lagThreshold, concurrency: asked.httpConcurrency})
-	return f
+	return f, nil
 }
 
 // setRoutes hands each Function the Subscriptions that deliver to it, events or dead

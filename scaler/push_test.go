@@ -432,7 +432,8 @@ func TestAPublishJustAfterAPauseWakesNothing(t *testing.T) {
 		t := r.t
 		object := r.keda("order", seldom)
 		advance(time.Minute)
-		f := r.scaler.tracker.function(request{target: target{function: order.Service}})
+		f, err := r.scaler.tracker.function(request{target: target{function: order.Service}})
+		require.NoError(t, err)
 		f.mu.Lock()
 		before := f.listener
 		f.mu.Unlock()

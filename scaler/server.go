@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	pb "github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -22,6 +23,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/scaler/httpload"
@@ -41,11 +43,10 @@ type service struct {
 // IsActive reports whether the backlog is above the activation threshold, or
 // calls over HTTP need the pods. It agrees with GetMetrics, as KEDA acts on both.
 func (s *service) IsActive(ctx context.Context, ref *pb.ScaledObjectRef) (*pb.IsActiveResponse, error) {
-	asked, err := s.parse(ref)
+	asked, f, err := s.find(ref)
 	if err != nil {
 		return nil, err
 	}
-	f := s.tracker.function(asked)
 	f.await(ctx)
 	active, err := f.active(ctx)
 	if err != nil {
@@ -56,7 +57,7 @@ func (s *service) IsActive(ctx context.Context, ref *pb.ScaledObjectRef) (*pb.Is
 
 // GetMetrics returns the backlog, or the calls over HTTP.
 func (s *service) GetMetrics(ctx context.Context, in *pb.GetMetricsRequest) (*pb.GetMetricsResponse, error) {
-	asked, err := s.parse(in.GetScaledObjectRef())
+	asked, f, err := s.find(in.GetScaledObjectRef())
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,6 @@ func (s *service) GetMetrics(ctx context.Context, in *pb.GetMetricsRequest) (*pb
 	if name != MetricName && (name != httpload.MetricName || asked.http == httpOff) {
 		return nil, status.Errorf(codes.InvalidArgument, "the trigger has no metric %s", quote(name))
 	}
-	f := s.tracker.function(asked)
 	f.await(ctx)
 	value, err := f.measure(ctx, name)
 	if err != nil {
@@ -76,11 +76,10 @@ func (s *service) GetMetrics(ctx context.Context, in *pb.GetMetricsRequest) (*pb
 // GetMetricSpec returns the backlog that one replica is meant to carry. It never
 // depends on the broker: without a spec KEDA would not even start to ask.
 func (s *service) GetMetricSpec(ctx context.Context, ref *pb.ScaledObjectRef) (*pb.GetMetricSpecResponse, error) {
-	asked, err := s.parse(ref)
+	asked, f, err := s.find(ref)
 	if err != nil {
 		return nil, err
 	}
-	f := s.tracker.function(asked)
 	threshold := asked.lagThreshold
 	if threshold == 0 {
 		f.await(ctx)
@@ -89,13 +88,17 @@ func (s *service) GetMetricSpec(ctx context.Context, ref *pb.ScaledObjectRef) (*
 	return metricSpecs(threshold, asked.httpConcurrency), nil
 }
 
-// parse checks what KEDA sends.
-func (s *service) parse(ref *pb.ScaledObjectRef) (request, error) {
+// find checks what KEDA sends, and finds the Function that it asks about.
+func (s *service) find(ref *pb.ScaledObjectRef) (request, *function, error) {
 	asked, err := parseRequest(ref)
+	if err != nil {
+		return request{}, nil, err
+	}
 	if s.tracker.deps.HTTP == nil {
 		asked = asked.withoutHTTP()
 	}
-	return asked, err
+	f, err := s.tracker.function(asked)
+	return asked, f, err
 }
 
 // unavailable is the status that KEDA receives when a value is not known.
@@ -191,7 +194,7 @@ func (s *Scaler) Serve(ctx context.Context, listener net.Listener) error {
 }
 
 func (s *Scaler) newServer(svc *service) (*grpc.Server, error) {
-	creds, err := s.options.TLS.credentials()
+	creds, err := s.options.TLS.credentials(s.deps.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -256,14 +259,15 @@ func (o *TLSOptions) Flags(fs *flags.Set) {
 }
 
 // credentials are those of plain text when no TLS is wanted.
-func (o *TLSOptions) credentials() (credentials.TransportCredentials, error) {
+func (o *TLSOptions) credentials(log logr.Logger) (credentials.TransportCredentials, error) {
 	if o.CertFile == "" {
 		return insecure.NewCredentials(), nil
 	}
-	if _, err := o.certificate(nil); err != nil {
+	certificate, err := daemon.NewCertificate("the gRPC port", o.CertFile, o.KeyFile, log)
+	if err != nil {
 		return nil, err
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: o.certificate}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate.Get}
 	if o.ClientCAFile != "" {
 		pem, err := os.ReadFile(o.ClientCAFile)
 		if err != nil {
@@ -276,12 +280,4 @@ func (o *TLSOptions) credentials() (credentials.TransportCredentials, error) {
 		config.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	return credentials.NewTLS(config), nil
-}
-
-func (o *TLSOptions) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("load server certificate: %w", err)
-	}
-	return &pair, nil
 }

@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/spf13/pflag"
@@ -210,15 +211,15 @@ func TestUnusableCertificatesStopTheStart(t *testing.T) {
 		options TLSOptions
 		want    string
 	}{
-		"no such file":       {options: TLSOptions{CertFile: dir + "/none", KeyFile: server.key}, want: "load server certificate"},
-		"not a certificate":  {options: TLSOptions{CertFile: empty, KeyFile: empty}, want: "load server certificate"},
+		"no such file":       {options: TLSOptions{CertFile: dir + "/none", KeyFile: server.key}, want: "load the certificate of the gRPC port"},
+		"not a certificate":  {options: TLSOptions{CertFile: empty, KeyFile: empty}, want: "load the certificate of the gRPC port"},
 		"no authority":       {options: TLSOptions{CertFile: server.cert, KeyFile: server.key, ClientCAFile: dir + "/none"}, want: "read client authority"},
 		"an empty authority": {options: TLSOptions{CertFile: server.cert, KeyFile: server.key, ClientCAFile: empty}, want: "no certificate in"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := tc.options.credentials()
+			_, err := tc.options.credentials(logr.Discard())
 			require.ErrorContains(t, err, tc.want)
 		})
 	}

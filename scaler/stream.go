@@ -17,11 +17,11 @@ import (
 // StreamIsActive sends true when the Function turns active and, at the pacer's
 // pace, while it is. It never sends false, which KEDA ignores.
 func (s *service) StreamIsActive(ref *pb.ScaledObjectRef, stream grpc.ServerStreamingServer[pb.IsActiveResponse]) error {
-	asked, err := s.parse(ref)
+	_, f, err := s.find(ref)
 	if err != nil {
 		return err
 	}
-	open := s.open(asked, "StreamIsActive")
+	open := s.open(f, "StreamIsActive")
 	defer open.close()
 	open.function.pushOpened()
 	defer open.function.pushClosed()
@@ -46,11 +46,11 @@ func (s *service) StreamIsActive(ref *pb.ScaledObjectRef, stream grpc.ServerStre
 
 // StreamMetricSpec sends the targets at once and whenever one changes.
 func (s *service) StreamMetricSpec(ref *pb.ScaledObjectRef, stream grpc.ServerStreamingServer[pb.GetMetricSpecResponse]) error {
-	asked, err := s.parse(ref)
+	asked, f, err := s.find(ref)
 	if err != nil {
 		return err
 	}
-	open := s.open(asked, "StreamMetricSpec")
+	open := s.open(f, "StreamMetricSpec")
 	defer open.close()
 	open.function.await(stream.Context())
 	sent := 0.0
@@ -81,10 +81,9 @@ type openStream struct {
 	end      *time.Timer
 }
 
-func (s *service) open(asked request, call string) *openStream {
+func (s *service) open(f *function, call string) *openStream {
 	s.streams.add(1)
 	s.metrics.streams.WithLabelValues(call).Inc()
-	f := s.tracker.function(asked)
 	f.hold()
 	return &openStream{
 		service:  s,

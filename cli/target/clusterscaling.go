@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,8 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
@@ -59,8 +62,7 @@ func (c *cluster) Scaling(ctx context.Context, namespace, name string) (*kedarul
 		return nil, err
 	}
 	if !found {
-		status.Problem, err = c.whyUnscaled(ctx, namespace, name)
-		return status, err
+		return status, c.scalingWithoutKEDA(ctx, namespace, name, status)
 	}
 	scaled.describe(status)
 	if scaled.Status.HPA == "" {
@@ -71,6 +73,30 @@ func (c *cluster) Scaling(ctx context.Context, namespace, name string) (*kedarul
 		describeAutoscaler(&autoscaler, status)
 	}
 	return status, err
+}
+
+// scalingWithoutKEDA adds what the HPA of a Function decides, or why there is none that scales by events.
+func (c *cluster) scalingWithoutKEDA(ctx context.Context, namespace, name string, status *kedarules.Status) error {
+	autoscaler, found, err := get[autoscalingv2.HorizontalPodAutoscaler](ctx, c, autoscalersResource(), namespace, name)
+	switch {
+	case err != nil:
+		return err
+	case found && activation.ScalesByEvents(&autoscaler):
+		describeAutoscaler(&autoscaler, status)
+		describeAlone(&autoscaler, status)
+		return nil
+	}
+	status.Problem, err = c.whyUnscaled(ctx, namespace, name)
+	return err
+}
+
+// describeAlone adds what an HPA decides in a cluster without KEDA.
+func describeAlone(autoscaler *autoscalingv2.HorizontalPodAutoscaler, status *kedarules.Status) {
+	status.Autoscaler, status.Min, status.Max = true, int(ptr.Deref(autoscaler.Spec.MinReplicas, 1)), int(autoscaler.Spec.MaxReplicas)
+	if behavior := autoscaler.Spec.Behavior; behavior != nil && behavior.ScaleDown != nil {
+		status.CooldownSeconds = int64(ptr.Deref(behavior.ScaleDown.StabilizationWindowSeconds, 0))
+	}
+	status.Active = slices.ContainsFunc(status.Metrics, func(metric kedarules.Metric) bool { return metric.Value > 0 })
 }
 
 // get reads an object. found is false when there is none, or no such resource.

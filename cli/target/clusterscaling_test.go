@@ -1,6 +1,7 @@
 package target
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +75,23 @@ func TestAnHPAThatCannotScaleIsTheProblem(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got.Problem, reason)
 	}
+}
+
+func TestTheScalingOfAFunctionWithoutKEDAIsReadFromItsHPA(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	c.status(t, c.apply(t, deploymentManifest), `{replicas: 2, readyReplicas: 2}`)
+	alone := strings.NewReplacer("keda-hpa-pricing", "pricing", "s0-rouse-backlog", "rouse-replicas", `averageValue: "10"`, `averageValue: "1"`)
+	c.status(t, c.apply(t, alone.Replace(autoscalerManifest)), `{currentReplicas: 2, desiredReplicas: 2, conditions: [],
+	  currentMetrics: [{type: External, external: {metric: {name: rouse-replicas}, current: {averageValue: 750m}}}]}`)
+	got, err := c.open(t, "admin").Scaling(t.Context(), c.namespace, "pricing")
+	require.NoError(t, err)
+	require.True(t, got.Autoscaler)
+	require.True(t, got.Active)
+	require.Equal(t, 1, got.Min)
+	require.Equal(t, 5, got.Max)
+	require.Empty(t, got.Problem)
+	require.Equal(t, []kedarules.Metric{{Name: "rouse-replicas", Value: 1.5, Target: 1}}, got.Metrics)
 }
 
 func TestAFunctionWithoutAScaledObjectIsExplainedByItsCondition(t *testing.T) {

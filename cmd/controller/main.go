@@ -109,7 +109,12 @@ func setUpEventing(ctx context.Context, manager ctrl.Manager, conn *broker.Conn,
 		err := activator.Setup(ctx, manager, activator.Parts{
 			Registerer:    metrics.Registry,
 			Announcements: conn,
-			KEDA:          func(ctx context.Context) (bool, error) { return function.KEDAInstalled(ctx, manager.GetClient()) },
+			Sleeps: func(ctx context.Context) (bool, error) {
+				if o.function.ExternalMetrics {
+					return true, nil
+				}
+				return kube.KEDAInstalled(ctx, manager.GetClient())
+			},
 		}, o.activation)
 		if err != nil {
 			return err

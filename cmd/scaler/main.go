@@ -16,6 +16,7 @@ import (
 	"github.com/rouse-run/rouse/internal/kube/watch"
 	"github.com/rouse-run/rouse/internal/settings"
 	"github.com/rouse-run/rouse/scaler"
+	"github.com/rouse-run/rouse/scaler/externalmetrics"
 	"github.com/rouse-run/rouse/scaler/httpload"
 	"github.com/rouse-run/rouse/scaler/kedaspans"
 )
@@ -66,14 +67,20 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Log:        log,
 	}, o.scaler)
 
-	err = daemon.RunOn(ctx, s.Run,
-		objects.Start,
-		conn.Hold,
-		watcher.Run,
-		settingswatch.DebuggedBehindServices(objects, log, true).Run,
+	beside := []func(context.Context) error{
+		objects.Start, conn.Hold, watcher.Run, settingswatch.DebuggedBehindServices(objects, log, true).Run,
 		func(ctx context.Context) error {
 			return daemon.Serve(ctx, daemon.Server{Name: "metrics", Addr: o.metricsAddress, Handler: s.Handler()}, log)
-		})
+		},
+	}
+	if o.external.Address != "" {
+		server, err := externalmetrics.New(o.external, config, s.ExternalMetric, scaler.ExternalMetricError, log.WithName("externalmetrics"))
+		if err != nil {
+			return err
+		}
+		beside = append(beside, server.Run)
+	}
+	err = daemon.RunOn(ctx, s.Run, beside...)
 	if lost := tracer.Close(ctx); lost != nil {
 		log.Info("lost the last spans", "reason", lost.Error())
 	}
@@ -83,6 +90,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 type options struct {
 	scaler         scaler.Options
 	broker         broker.Options
+	external       externalmetrics.Options
 	metricsAddress string
 	settings       settingswatch.Options
 }
@@ -96,7 +104,7 @@ func defaultOptions() *options {
 // Flags implements flags.Options.
 func (o *options) Flags(fs *flags.Set) {
 	fs.String(&o.metricsAddress, "metrics-address", "address of /metrics, /healthz and /readyz")
-	fs.Add(&o.scaler, &o.broker, &o.settings)
+	fs.Add(&o.scaler, &o.external, &o.broker, &o.settings)
 }
 
 // countCalls returns the parts that count HTTP requests.

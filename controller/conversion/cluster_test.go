@@ -22,6 +22,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha1"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
@@ -45,7 +46,7 @@ func serve(t *testing.T) *envtest.Environment {
 	require.NoError(t, flags.Validate(&options))
 	require.NoError(t, os.WriteFile(options.CertFile, pair.Certificate, 0o600))
 	require.NoError(t, os.WriteFile(options.KeyFile, pair.Key, 0o600))
-	certificate, err := newCertificate(options, logr.Discard())
+	certificate, err := daemon.NewCertificate("the conversion webhook", options.CertFile, options.KeyFile, logr.Discard())
 	require.NoError(t, err)
 	webhook := &server{certificate: certificate, handler: newHandler(t), listener: listener, log: logr.Discard()}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -51,7 +50,7 @@ const (
 // server is the webhook of one replica of the controller. All replicas serve it.
 type server struct {
 	address     string
-	certificate *certificate
+	certificate *daemon.Certificate
 	handler     *Handler
 	listener    net.Listener // set by tests
 	log         logr.Logger
@@ -64,7 +63,7 @@ func Setup(manager ctrl.Manager, options Options, files [][]byte) error {
 		return err
 	}
 	log := manager.GetLogger().WithName("conversion")
-	certificate, err := newCertificate(options, log)
+	certificate, err := daemon.NewCertificate("the conversion webhook", options.CertFile, options.KeyFile, log)
 	if err != nil {
 		return err
 	}
@@ -83,41 +82,13 @@ func (*server) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
 func (s *server) Start(ctx context.Context) error {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate.get, NextProtos: []string{"h2", "http/1.1"}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate.Get, NextProtos: []string{"h2", "http/1.1"}}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+path, s.handler)
 	return daemon.Serve(ctx, daemon.Server{
 		Name: "conversion", Addr: s.address, Listener: s.listener, Handler: mux, ReadTimeout: readTimeout, MaxConnections: maxConnections,
 		TLS: func(net.Conn) *tls.Config { return config },
 	}, s.log)
-}
-
-// certificate is read at each handshake. While a renewal is incomplete or invalid the previous certificate stays in
-// use.
-type certificate struct {
-	certFile, keyFile string
-	last              atomic.Pointer[tls.Certificate]
-	log               logr.Logger
-}
-
-func newCertificate(options Options, log logr.Logger) (*certificate, error) {
-	c := &certificate{certFile: options.CertFile, keyFile: options.KeyFile, log: log}
-	_, err := c.get(nil)
-	return c, err
-}
-
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
-	if err == nil {
-		c.last.Store(&pair)
-		return &pair, nil
-	}
-	err = fmt.Errorf("load the certificate of the conversion webhook: %w", err)
-	if last := c.last.Load(); last != nil {
-		c.log.Error(err, "keeping the previous certificate: correct the Secret of the conversion webhook")
-		return last, nil
-	}
-	return nil, err
 }
 
 const (

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	runtimemetrics "runtime"
 	"strconv"
 	"strings"
@@ -16,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +23,6 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/charts"
 	"github.com/rouse-run/rouse/internal/crdschema"
-	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
 func newHandler(t testing.TB) *Handler {
@@ -285,33 +281,4 @@ func FuzzHandler(f *testing.F) {
 		require.Contains(t, []int{http.StatusOK, http.StatusBadRequest, http.StatusRequestEntityTooLarge}, recorder.Code)
 		require.Zero(t, h.memory.Used())
 	})
-}
-
-func TestABrokenCertificateRenewalKeepsThePreviousCertificate(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	options := Options{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
-	write := func(certificate, key []byte) {
-		require.NoError(t, os.WriteFile(options.CertFile, certificate, 0o600))
-		require.NoError(t, os.WriteFile(options.KeyFile, key, 0o600))
-	}
-	_, err := newCertificate(options, logr.Discard())
-	require.ErrorContains(t, err, "load the certificate of the conversion webhook", "a start without a certificate must fail")
-
-	first, second := loopback.Make(t, time.Time{}, "localhost"), loopback.Make(t, time.Time{}, "localhost")
-	write(first.Certificate, first.Key)
-	certificate, err := newCertificate(options, logr.Discard())
-	require.NoError(t, err)
-	shown := func() []byte {
-		pair, err := certificate.get(nil)
-		require.NoError(t, err)
-		return pair.Certificate[0]
-	}
-	before := shown()
-	write(second.Certificate, first.Key)
-	require.Equal(t, before, shown(), "of another key")
-	write(nil, nil)
-	require.Equal(t, before, shown(), "empty")
-	write(second.Certificate, second.Key)
-	require.NotEqual(t, before, shown())
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/kube"
 )
 
 func (w *fixture) deployment(fn *v1alpha2.Function) *appsv1.Deployment {
@@ -100,10 +101,10 @@ func kedaGoesAndComes(w *fixture) {
 	deployment := w.deployment(fn)
 	w.scale(deployment, 0)
 
-	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: scaledObjectCRD}}
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kube.ScaledObjectCRD}}
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(definition), definition))
 	again := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: scaledObjectCRD, Annotations: definition.Annotations},
+		ObjectMeta: metav1.ObjectMeta{Name: kube.ScaledObjectCRD, Annotations: definition.Annotations},
 		Spec:       definition.Spec,
 	}
 	require.NoError(t, w.Delete(t.Context(), definition))

@@ -41,6 +41,8 @@ type Options struct {
 	ScalerAddress string
 	// ScalerAuthentication names the ClusterTriggerAuthentication with which KEDA uses TLS to the scaler.
 	ScalerAuthentication string
+	// ExternalMetrics is true where the scaler serves the External Metrics API, so that HPAs scale by events in a cluster without KEDA.
+	ExternalMetrics bool
 	// HTTPWake is true where gateways let HTTP requests wake Functions. It is set with their Service.
 	HTTPWake bool
 	// PollingInterval is how often KEDA polls the backlog.
@@ -97,6 +99,8 @@ func (o *Options) Flags(fs *flags.Set) {
 	fs.String(&o.ScalerAddress, "scaler-address", "host:port at which KEDA reaches the scaler").NotEmpty()
 	fs.String(&o.ScalerAuthentication, "scaler-authentication",
 		"ClusterTriggerAuthentication with which KEDA speaks TLS with the scaler; plain text when empty")
+	fs.Bool(&o.ExternalMetrics, "external-metrics",
+		"the scaler serves the External Metrics API: in a cluster without KEDA HPAs scale Functions by their events")
 	fs.Duration(&o.PollingInterval, "scaling-polling-interval",
 		"how often KEDA asks for a backlog, where the Function does not say").Between(time.Second, time.Hour)
 	fs.Duration(&o.CooldownPeriod, "scaling-cooldown-period",
@@ -131,6 +135,7 @@ func (o *Options) settings() *resources.Settings {
 			InitialCooldownSeconds: seconds(o.InitialCooldownPeriod),
 			ScaleDownSeconds:       seconds(o.ScaleDownStabilization),
 			TriggerTypes:           slices.Clone(o.TriggerTypes),
+			ExternalMetrics:        o.ExternalMetrics,
 			HTTPWake:               o.HTTPWake,
 			Defaults: workload.Tuning{
 				PollingSeconds:  seconds(o.PollingInterval),

@@ -79,6 +79,7 @@ type Reconciler struct {
 	repositories Repositories
 	metrics      *metrics
 	progress     *progress
+	zeroReplicas zeroReplicas
 }
 
 // phase is one step of a reconciliation.
@@ -190,7 +191,7 @@ type scope struct {
 	// Live objects; nil if absent.
 	deployment   *appsv1.Deployment
 	service      metav1.Object
-	hpa          metav1.Object
+	hpa          *autoscalingv2.HorizontalPodAutoscaler
 	scaledObject *resources.LiveScaledObject
 	pods         []corev1.Pod
 	// buildPods are the pods of the Function's build Jobs.
@@ -203,6 +204,8 @@ type scope struct {
 	conflictingAutoscalers []string
 	// keda reports whether the cluster serves ScaledObjects.
 	keda bool
+	// neverSleeps is true where an HPA scales a Function that may sleep, and the API server lets none go to zero.
+	neverSleeps bool
 
 	// Decisions.
 	//
@@ -448,8 +451,12 @@ func (r *Reconciler) find(ctx context.Context, key client.ObjectKey, object clie
 
 func (r *Reconciler) gatherScaledObject(ctx context.Context, s *scope) error {
 	installed, err := r.keda.installed(ctx)
-	if err != nil || !installed {
+	if err != nil {
 		return err
+	}
+	if !installed {
+		s.neverSleeps = s.scaled() && mayGoToZero(s.fn) && (!s.settings.Scaling.ExternalMetrics || r.zeroReplicas.refused(s.now))
+		return nil
 	}
 	s.keda = true
 	ctx, cancel := context.WithTimeout(ctx, cacheTimeout) // the first read waits for the cache to fill

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,6 +31,7 @@ import (
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/controller/images"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -39,6 +41,7 @@ type bench struct {
 	t        *testing.T
 	applies  int
 	failing  map[string]error // by kind
+	refuses  func(kind string, object map[string]any) error
 	recorder *events.FakeRecorder
 	registry *prometheus.Registry
 }
@@ -63,6 +66,15 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 			b.applies++
 			if object, ok := config.(interface{ GetKind() string }); ok && b.failing[object.GetKind()] != nil {
 				return b.failing[object.GetKind()]
+			}
+			applied, ok := config.(interface {
+				GetKind() string
+				UnstructuredContent() map[string]any
+			})
+			if ok && b.refuses != nil {
+				if err := b.refuses(applied.GetKind(), applied.UnstructuredContent()); err != nil {
+					return err
+				}
 			}
 			return inner.Apply(ctx, config, opts...)
 		},
@@ -221,6 +233,47 @@ func TestAnHPAOfTheUserReplacesOurs(t *testing.T) {
 	_, err := b.reconcile()
 	require.NoError(t, err)
 	require.Equal(t, 2, b.applies, "Deployment and Service")
+}
+
+func TestWithoutKEDAAnHPAScalesByEventsToZeroWhereTheAPIServerAllowsThat(t *testing.T) {
+	t.Parallel()
+	for name, allowed := range map[string]bool{"it does": true, "it does not": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, false, newFunction(scaled(0, 3)))
+			b.settings.load().Scaling.ExternalMetrics = true
+			refused := 0
+			if !allowed {
+				b.refuses = func(kind string, object map[string]any) error {
+					if low, has, _ := unstructured.NestedInt64(object, "spec", "minReplicas"); kind != "HorizontalPodAutoscaler" || !has || low > 0 {
+						return nil
+					}
+					refused++
+					return apierrors.NewInvalid(schema.GroupKind{Kind: kind}, "price", field.ErrorList{
+						field.Invalid(field.NewPath("spec", "minReplicas"), 0, "must be greater than or equal to 1"),
+					})
+				}
+			}
+			for range 3 {
+				_, err := b.reconcile()
+				require.NoError(t, err)
+			}
+			hpa := &autoscalingv2.HorizontalPodAutoscaler{}
+			require.NoError(t, b.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "price"}, hpa))
+			require.True(t, activation.ScalesByEvents(hpa))
+			condition := meta.FindStatusCondition(b.function().Status.Conditions, v1alpha2.ConditionScaling)
+			if allowed {
+				require.Zero(t, *hpa.Spec.MinReplicas)
+				require.Equal(t, metav1.ConditionTrue, condition.Status)
+				require.Equal(t, "HorizontalPodAutoscaler price keeps 0 to 3 replicas by events; KEDA is not installed", condition.Message)
+				return
+			}
+			require.Equal(t, int32(1), *hpa.Spec.MinReplicas)
+			require.Equal(t, 1, refused, "it is asked once an hour")
+			require.Equal(t, metav1.ConditionFalse, condition.Status)
+			require.Contains(t, condition.Message, "enable the feature gate HPAScaleToZero")
+		})
+	}
 }
 
 func TestUsersHPAReplacesOurs(t *testing.T) {
@@ -436,7 +489,7 @@ func children(t *testing.T, fn *v1alpha2.Function) map[string]*child {
 			add:    set(int64(7), "spec", "idleReplicaCount"),
 		},
 		"HorizontalPodAutoscaler": {
-			desired: unstructuredOf(resources.HPA(fn)),
+			desired: unstructuredOf(resources.CPUAutoscaler(fn)),
 			change:  set(int64(77), "spec", "maxReplicas"),
 		},
 		"Secret": {

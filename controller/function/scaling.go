@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -28,9 +27,6 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/workload"
 )
-
-// scaledObjectCRD is the name of the definition of ScaledObjects.
-const scaledObjectCRD = "scaledobjects.keda.sh"
 
 // conflictText is the API server's message for a write conflict.
 const conflictText = "the object has been modified"
@@ -52,17 +48,6 @@ func liveScaledObjects(reader client.Reader) func(context.Context, client.Object
 	}
 }
 
-// crdKind is the kind of the one definition that is watched.
-func crdKind() schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
-}
-
-func crd() *metav1.PartialObjectMetadata {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(crdKind())
-	return object
-}
-
 func scaledObject() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(resources.ScaledObjectKind())
@@ -82,21 +67,11 @@ type kedaWatch struct {
 
 // installed looks up the CRD, and starts or ends the watch accordingly.
 func (w *kedaWatch) installed(ctx context.Context) (bool, error) {
-	installed, err := KEDAInstalled(ctx, w.client)
+	installed, err := kube.KEDAInstalled(ctx, w.client)
 	if err != nil {
 		return false, err
 	}
 	return installed, w.follow(ctx, installed)
-}
-
-// KEDAInstalled reports whether the cluster serves ScaledObjects. It reads from a cache limited by CacheObjects.
-func KEDAInstalled(ctx context.Context, reader client.Reader) (bool, error) {
-	definition := crd()
-	err := reader.Get(ctx, client.ObjectKey{Name: scaledObjectCRD}, definition)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("look for KEDA: %w", err)
-	}
-	return err == nil && definition.DeletionTimestamp.IsZero(), nil
 }
 
 func (w *kedaWatch) follow(ctx context.Context, installed bool) error {
@@ -128,7 +103,7 @@ func readinessDiffers(before, after client.Object) bool {
 	return was == nil || is == nil || readiness(was) != readiness(is)
 }
 
-// ready is KEDA's Ready condition.
+// ready is KEDA's Ready condition, or one of an HPA.
 type ready struct{ status, message string }
 
 // isConflict reports whether KEDA's write conflicted with another one, such as our apply. KEDA retries it at once,
@@ -292,15 +267,67 @@ func (r *Reconciler) applyHPA(ctx context.Context, s *scope) error {
 	if s.hpa != nil && !metav1.IsControlledBy(s.hpa, s.fn) {
 		return nil // the user's own stands in
 	}
-	desired, err := kube.ToUnstructured(resources.HPA(s.fn))
-	if err != nil {
-		return err
+	err := r.applyAutoscaler(ctx, s)
+	if apierrors.IsInvalid(err) && mayGoToZero(s.fn) && !s.neverSleeps {
+		r.zeroReplicas.refuse(s.now)
+		s.neverSleeps = true
+		err = r.applyAutoscaler(ctx, s)
 	}
-	if _, err := r.applier.Apply(ctx, desired, s.hpa); err != nil {
+	if err != nil {
 		return explain(err, v1alpha2.ConditionScaling, v1alpha2.ReasonKedaNotInstalled,
 			fmt.Sprintf("KEDA is not installed, and HorizontalPodAutoscaler %s %s failed: %v", s.fn.Name, verb(s.hpa == nil), err))
 	}
 	return nil
+}
+
+// mayGoToZero reports whether the minReplicas of a scaleConfig is 0.
+func mayGoToZero(fn *v1alpha2.Function) bool {
+	low, _ := workload.ReplicaBounds(fn)
+	return low == 0
+}
+
+// applyAutoscaler applies the HPA that the cluster allows.
+func (r *Reconciler) applyAutoscaler(ctx context.Context, s *scope) error {
+	built := resources.CPUAutoscaler(s.fn)
+	if s.settings.Scaling.ExternalMetrics {
+		low, _ := workload.ReplicaBounds(s.fn)
+		if s.neverSleeps {
+			low = 1
+		}
+		built = resources.EventAutoscaler(s.fn, low, s.settings.Scaling, s.tuning, s.httpCounted())
+	}
+	desired, err := kube.ToUnstructured(built)
+	if err != nil {
+		return err
+	}
+	var live metav1.Object
+	if s.hpa != nil {
+		live = s.hpa
+	}
+	_, err = r.applier.Apply(ctx, desired, live)
+	return err
+}
+
+// zeroReplicas remembers that the API server has refused an HPA with minReplicas 0, as Kubernetes before 1.37 does without the feature gate
+// HPAScaleToZero. Its zero value is ready to use.
+type zeroReplicas struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+// refusedFor is the time after which the API server is asked again: an upgrade may have changed its mind.
+const refusedFor = time.Hour
+
+func (z *zeroReplicas) refuse(now time.Time) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.at = now
+}
+
+func (z *zeroReplicas) refused(now time.Time) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return !z.at.IsZero() && now.Sub(z.at) < refusedFor
 }
 
 // scalingCondition reports whether the number of pods follows the events.
@@ -320,12 +347,7 @@ func scalingCondition(s *scope) conditionUpdate {
 				"delete it; the Function then follows its events", strings.Join(s.conflictingAutoscalers, ", ")),
 		}
 	case !s.keda:
-		return conditionUpdate{
-			status: metav1.ConditionFalse,
-			reason: v1alpha2.ReasonKedaNotInstalled,
-			message: fmt.Sprintf("KEDA is not installed, so a HorizontalPodAutoscaler keeps %d to %d replicas by CPU use "+
-				"and the Function never sleeps. Install KEDA; the Function then uses it at once", max(low, 1), high),
-		}
+		return autoscalerCondition(s, low, high)
 	case len(s.conflictingAutoscalers) > 0:
 		return conditionUpdate{
 			status: metav1.ConditionFalse,
@@ -337,6 +359,49 @@ func scalingCondition(s *scope) conditionUpdate {
 		return conditionUpdate{}
 	}
 	return kedaCondition(s, low, high)
+}
+
+// autoscalerCondition reports how an HPA scales the Function in a cluster without KEDA.
+func autoscalerCondition(s *scope, low, high int32) conditionUpdate {
+	active := scalingActive(s.hpa)
+	update := conditionUpdate{status: metav1.ConditionFalse, reason: v1alpha2.ReasonKedaNotInstalled}
+	switch {
+	case !s.settings.Scaling.ExternalMetrics:
+		update.message = fmt.Sprintf("KEDA is not installed, so a HorizontalPodAutoscaler keeps %d to %d replicas by CPU use "+
+			"and the Function never sleeps. Install KEDA; the Function then uses it at once", max(low, 1), high)
+	case active.status == string(metav1.ConditionFalse):
+		update.reason = v1alpha2.ReasonAutoscalerFailed
+		update.message = fmt.Sprintf("HorizontalPodAutoscaler %s keeps the replicas while it cannot scale: %s", s.fn.Name, active.message)
+	case s.neverSleeps:
+		update.message = fmt.Sprintf("KEDA is not installed, and the API server lets no HorizontalPodAutoscaler scale to zero, so one keeps 1 to %d "+
+			"replicas by events and the Function never sleeps. Install KEDA, or enable the feature gate HPAScaleToZero of Kubernetes", high)
+	default:
+		update = conditionUpdate{
+			status: metav1.ConditionTrue, reason: v1alpha2.ReasonAutoscalerReady,
+			message: fmt.Sprintf("HorizontalPodAutoscaler %s keeps %d to %d replicas by events; KEDA is not installed", s.fn.Name, low, high),
+		}
+	}
+	return update
+}
+
+// scalingActive returns the condition with which an HPA reports that it cannot read its metrics.
+func scalingActive(hpa *autoscalingv2.HorizontalPodAutoscaler) ready {
+	if hpa == nil {
+		return ready{}
+	}
+	for _, condition := range hpa.Status.Conditions {
+		if condition.Type == autoscalingv2.ScalingActive {
+			return ready{status: string(condition.Status), message: condition.Message}
+		}
+	}
+	return ready{}
+}
+
+// scalingActiveDiffers reports whether an HPA has begun or ceased to scale. The controller of HPAs writes the status at each sync.
+func scalingActiveDiffers(before, after client.Object) bool {
+	was, _ := before.(*autoscalingv2.HorizontalPodAutoscaler)
+	is, _ := after.(*autoscalingv2.HorizontalPodAutoscaler)
+	return was == nil || is == nil || scalingActive(was).status != scalingActive(is).status
 }
 
 // kedaCondition repeats KEDA's condition of the ScaledObject.

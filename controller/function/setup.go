@@ -68,7 +68,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 	watch := &kedaWatch{client: mgr.GetClient(), cache: mgr.GetCache()}
 	reconciler, queried := newReconciler(mgr, parts, live, watch), newRegistryQueries()
 	reconciler.registries = registryClient{parts.Registries, queried}
-	unchanging := func(_, _ client.Object) bool { return false }
 	controllers := kube.NewController(mgr, controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles})
 	if options.Network != nil {
 		controllers.Owns(&networkingv1.NetworkPolicy{}, builder.OnlyMetadata)
@@ -81,7 +80,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		For(&v1alpha2.Function{}).
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
-		Owns(&autoscalingv2.HorizontalPodAutoscaler{}, builder.WithPredicates(kube.ChangedOrDiffers(unchanging))).
+		Owns(&autoscalingv2.HorizontalPodAutoscaler{}, builder.WithPredicates(kube.ChangedOrDiffers(scalingActiveDiffers))).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(functionOfHPA),
 			builder.WithPredicates(kube.ChangedOrDiffers(targetDiffers))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(functionOfPod),
@@ -96,7 +95,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		WatchesRawSource(source.Channel(reconciler.rollouts.calls, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(queried.events, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(settingsFollowers(live.changed, mgr.GetClient())).
-		Watches(crd(), handler.EnqueueRequestsFromMapFunc(scaledFunctions(mgr.GetClient()))).
+		Watches(kube.ScaledObjectDefinition(), handler.EnqueueRequestsFromMapFunc(scaledFunctions(mgr.GetClient()))).
 		Build(reconciler)
 	if err != nil {
 		return fmt.Errorf("set up the Function controller: %w", err)
@@ -295,7 +294,7 @@ func CacheObjects() map[client.Object]cache.ByObject {
 		&corev1.Service{}:                        {Transform: withoutServiceDetails},
 		&v1alpha2.Function{}:                     {Transform: withSharedTexts},
 		&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: withoutMeasures},
-		crd():                                    {Field: fields.OneTermEqualSelector("metadata.name", scaledObjectCRD)},
+		kube.ScaledObjectDefinition():            {Field: fields.OneTermEqualSelector("metadata.name", kube.ScaledObjectCRD)},
 		metadataOf(kindConfigMap):                {Transform: withoutContent},
 		metadataOf(kindSecret):                   {Transform: withoutContent},
 		metadataOf(kindNamespace):                {Transform: onlyStandIns},
@@ -363,14 +362,18 @@ func withoutServiceDetails(object any) (any, error) {
 	return service, nil
 }
 
-// withoutMeasures keeps only the target of users' autoscalers.
+// withoutMeasures keeps only the target of users' autoscalers, and whether ours scale.
 func withoutMeasures(object any) (any, error) {
 	hpa, ok := object.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
 		return object, nil
 	}
+	conditions := slices.DeleteFunc(hpa.Status.Conditions, func(condition autoscalingv2.HorizontalPodAutoscalerCondition) bool {
+		return condition.Type != autoscalingv2.ScalingActive
+	})
 	hpa.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
 	if hpa.Labels[v1alpha2.LabelManagedBy] == v1alpha2.ManagedBy {
+		hpa.Status.Conditions = conditions
 		kube.Share(hpa)
 		return hpa, nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -421,6 +422,13 @@ func TestScalingCondition(t *testing.T) {
 			}}}
 		}
 	}
+	hpa := func(status corev1.ConditionStatus, message string) func(*scope) {
+		return func(s *scope) {
+			s.hpa = &autoscalingv2.HorizontalPodAutoscaler{Status: autoscalingv2.HorizontalPodAutoscalerStatus{
+				Conditions: []autoscalingv2.HorizontalPodAutoscalerCondition{{Type: autoscalingv2.ScalingActive, Status: status, Message: message}},
+			}}
+		}
+	}
 	scales := func(s *scope) { scaled(0, 5)(s.fn) }
 	tests := map[string]struct {
 		scope                   *scope
@@ -448,6 +456,14 @@ func TestScalingCondition(t *testing.T) {
 			scope:      newScope(scales, func(s *scope) { s.keda, s.conflictingAutoscalers = false, []string{"mine"} }),
 			wantStatus: "False", wantReason: "KedaNotInstalled",
 			wantMessage: "KEDA is not installed, and HorizontalPodAutoscaler mine scales the Function",
+		},
+		"an HPA without KEDA scales by events": {
+			scope:      newScope(scales, func(s *scope) { s.keda, s.settings.Scaling.ExternalMetrics = false, true }, hpa("True", "")),
+			wantStatus: "True", wantReason: "AutoscalerReady", wantMessage: "HorizontalPodAutoscaler price keeps 0 to 5 replicas by events",
+		},
+		"an HPA without KEDA reads no metric": {
+			scope:      newScope(scales, func(s *scope) { s.keda, s.settings.Scaling.ExternalMetrics = false, true }, hpa("False", "no answer")),
+			wantStatus: "False", wantReason: "AutoscalerFailed", wantMessage: "HorizontalPodAutoscaler price keeps the replicas while it cannot scale: no answer",
 		},
 		"KEDA repeats a write that met another one": {
 			scope: newScope(scales, keda("False", "failed to ensure HPA: "+conflictText+"; please apply"), func(s *scope) {

@@ -229,7 +229,7 @@ func (r *Reconciler) handOverReplicas(ctx context.Context, s *scope) error {
 		return nil
 	}
 	replicas := ptr.Deref(s.deployment.Spec.Replicas, 1)
-	asleep := !s.keda && replicas == 0
+	asleep := !s.keda && replicas == 0 && (s.neverSleeps || !mayGoToZero(s.fn))
 	if asleep {
 		low, _ := workload.ReplicaBounds(s.fn)
 		replicas = max(low, 1)

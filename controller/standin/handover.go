@@ -184,11 +184,15 @@ func (c *Controller) checkPolicies(ctx context.Context, fn *v1alpha2.Function) e
 	return samePolicies(policies.Items, fn)
 }
 
-var errPaused = errors.New("KEDA does not scale the Function, or its ScaledObject is paused: its events wait")
+var errPaused = errors.New("nothing scales the Function, or its ScaledObject is paused: its events wait")
 
 // checkPaused asks the API server while the handler loads.
 func (c *Controller) checkPaused(ctx context.Context, fn *v1alpha2.Function) error {
-	scaled, err := wake.ReadScaledObject(ctx, c.live, client.ObjectKeyFromObject(fn))
+	keda, err := kube.KEDAInstalled(ctx, c.client)
+	if err != nil {
+		return err
+	}
+	scaled, err := wake.ReadScaled(ctx, c.live, client.ObjectKeyFromObject(fn), keda)
 	if err == nil && (scaled == nil || scaled.Paused) {
 		return errPaused
 	}

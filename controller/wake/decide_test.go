@@ -36,6 +36,9 @@ func TestReplicasAreOnlyAddedToThoseOfAWake(t *testing.T) {
 		"there are as many as the work needs":              {young, want{replicas: 7}, state{replicas: 7, high: 10}, 0, 0},
 		"there are more than there may be, set by someone": {young, want{replicas: 20}, state{replicas: 12, high: 10}, 0, 0},
 		"the work was done before KEDA took the replica":   {older, want{replicas: 1, wrote: 1, last: noon().Add(-holds - 1)}, state{replicas: 0, high: 10}, 0, 0},
+		"without KEDA nobody else sets the first replica":  {young, want{replicas: 7}, state{replicas: 0, high: 10, alone: true}, 7, 0},
+		"without KEDA an HPA decides later":                {young, want{replicas: 7, wrote: 2}, state{replicas: 4, high: 10, alone: true}, 0, 0},
+		"without KEDA more is needed than was written":     {young, want{replicas: 7, wrote: 4}, state{replicas: 4, high: 10, alone: true}, 7, 0},
 		"a paused ScaledObject at zero":                    {old, want{replicas: 7}, state{replicas: 0, high: 10, paused: true}, 0, 0},
 		"a paused ScaledObject with a replica":             {old, want{replicas: 7}, state{replicas: 1, high: 10, paused: true}, 0, 0},
 	} {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/kedarules"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/workload"
@@ -90,10 +92,11 @@ func (l *listener) Start(ctx context.Context) error {
 const (
 	reasonBacklog  = "backlog"
 	reasonKEDALate = "keda_late"
+	reasonNoKEDA   = "no_keda"
 )
 
 const wakesHelp = "Times that the controller has set the replicas of a Function or workload that wakes, because its work needs more than one (backlog), " +
-	"or because KEDA had set none for a second (keda_late)."
+	"because KEDA had set none for a second (keda_late), or because there is no KEDA (no_keda)."
 
 // Reconciler sets the replicas of Functions, and of workloads that scale with a Service's events, when they wake.
 type Reconciler struct {
@@ -117,7 +120,7 @@ func newReconciler(mgr ctrl.Manager, registerer prometheus.Registerer) *Reconcil
 		}, []string{"reason"}),
 		wants: map[types.NamespacedName]want{},
 	}
-	for _, reason := range []string{reasonBacklog, reasonKEDALate} {
+	for _, reason := range []string{reasonBacklog, reasonKEDALate, reasonNoKEDA} {
 		r.set.WithLabelValues(reason)
 	}
 	return r
@@ -130,10 +133,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, nil
 	}
 	later := reconcile.Result{RequeueAfter: wakeEnds}
-	if wanted.early(r.clock.Now()) {
+	keda, err := kube.KEDAInstalled(ctx, r.cached)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if keda && wanted.early(r.clock.Now()) {
 		return later, nil
 	}
-	found, err := r.read(ctx, request.NamespacedName)
+	found, err := r.read(ctx, request.NamespacedName, keda)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("read how it scales: %w", err)
 	}
@@ -181,30 +188,25 @@ type waking struct {
 	state  state
 }
 
-// read returns what KEDA scales by a name, nil if it scales nothing.
-func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*waking, error) {
+// read returns what KEDA, or an HPA without it, scales by a name, nil if nothing is scaled.
+func (r *Reconciler) read(ctx context.Context, name types.NamespacedName, keda bool) (*waking, error) {
 	about, err := r.scaled(ctx, name)
 	if err != nil || about == nil {
 		return nil, err
 	}
-	scaled, err := ReadScaledObject(ctx, r.live, name)
-	if err != nil || scaled == nil {
+	scaled, err := ReadScaled(ctx, r.live, name, keda)
+	if err != nil || scaled == nil || !metav1.IsControlledBy(scaled.meta, about) { // any other is someone's own
 		return nil, err
 	}
-	found := &waking{about: about, state: state{paused: scaled.Paused, active: scaled.Active}}
-	owner, target := about, name
-	if fn, is := about.(*v1alpha2.Function); is {
+	found := &waking{about: about, state: state{low: scaled.Min, high: scaled.Max, paused: scaled.Paused, active: scaled.Active, alone: !keda}}
+	target := types.NamespacedName{Namespace: name.Namespace, Name: scaled.TargetName}
+	fn, isFunction := about.(*v1alpha2.Function)
+	if isFunction {
 		low, high := workload.ReplicaBounds(fn)
-		found.state.low, found.state.high = int(low), int(high)
-	} else {
-		found.state.low, found.state.high = scaled.Min, scaled.Max
-		owner, target.Name = nil, scaled.TargetName
-		if !metav1.IsControlledBy(scaled.meta, about) {
-			return nil, nil //nolint:nilnil // it is someone's own
-		}
+		target, found.state.low, found.state.high = name, int(low), int(high)
 	}
 	found.target, found.state.replicas, err = r.target(ctx, scaled.TargetKind, target)
-	if err != nil || found.target == nil || owner != nil && !metav1.IsControlledBy(found.target, owner) {
+	if err != nil || found.target == nil || isFunction && !metav1.IsControlledBy(found.target, fn) {
 		return nil, err
 	}
 	return found, nil
@@ -219,12 +221,12 @@ func (r *Reconciler) target(ctx context.Context, kind string, name types.Namespa
 	return object, int(ptr.Deref(*replicas, 1)), nil
 }
 
-// ScaledObject is what decides about a wake in a ScaledObject.
-type ScaledObject struct {
+// Scaled is what decides about a wake in a ScaledObject, or in the HPA of a cluster without KEDA.
+type Scaled struct {
 	// TargetKind and TargetName name what it scales, between Min and Max replicas.
 	TargetKind, TargetName string
 	Min, Max               int
-	// Paused reports whether someone has paused scaling out by its annotations.
+	// Paused reports whether someone has paused scaling out by annotations of a ScaledObject.
 	Paused bool
 	// Active is the time at which KEDA last found work.
 	Active time.Time
@@ -232,8 +234,11 @@ type ScaledObject struct {
 	meta metav1.Object
 }
 
-// ReadScaledObject reads the ScaledObject of a Function or of a Service, nil if there is none.
-func ReadScaledObject(ctx context.Context, reader client.Reader, name types.NamespacedName) (*ScaledObject, error) {
+// ReadScaled reads the ScaledObject of a Function or of a Service, or its HPA in a cluster without KEDA; nil if there is none.
+func ReadScaled(ctx context.Context, reader client.Reader, name types.NamespacedName, keda bool) (*Scaled, error) {
+	if !keda {
+		return readAutoscaler(ctx, reader, name)
+	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(resources.ScaledObjectKind())
 	if err := reader.Get(ctx, name, object); err != nil {
@@ -241,7 +246,7 @@ func ReadScaledObject(ctx context.Context, reader client.Reader, name types.Name
 	}
 	var set kedarules.Status
 	set.ReadAnnotations(object.GetAnnotations())
-	found := &ScaledObject{Paused: set.NoScaleOut != "", meta: object}
+	found := &Scaled{Paused: set.NoScaleOut != "", meta: object}
 	read := func(path ...string) string {
 		text, _, _ := unstructured.NestedString(object.Object, path...)
 		return text
@@ -256,6 +261,21 @@ func ReadScaledObject(ctx context.Context, reader client.Reader, name types.Name
 	return found, nil
 }
 
+// readAutoscaler is nil for an HPA that does not scale by events.
+func readAutoscaler(ctx context.Context, reader client.Reader, name types.NamespacedName) (*Scaled, error) {
+	hpa := &autoscalingv2.HorizontalPodAutoscaler{}
+	if err := reader.Get(ctx, name, hpa); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if !activation.ScalesByEvents(hpa) {
+		return nil, nil //nolint:nilnil // it is not the scaler's
+	}
+	return &Scaled{
+		TargetKind: hpa.Spec.ScaleTargetRef.Kind, TargetName: hpa.Spec.ScaleTargetRef.Name,
+		Min: int(ptr.Deref(hpa.Spec.MinReplicas, 1)), Max: int(hpa.Spec.MaxReplicas), meta: hpa,
+	}, nil
+}
+
 // write sets the replicas unless someone else has written since the target was read.
 func (r *Reconciler) write(ctx context.Context, name types.NamespacedName, found *waking, to int) error {
 	target, from := found.target, found.state.replicas
@@ -267,7 +287,10 @@ func (r *Reconciler) write(ctx context.Context, name types.NamespacedName, found
 		return fmt.Errorf("set the replicas of %s: %w", target.GetName(), err)
 	}
 	reason := reasonBacklog
-	if from == 0 {
+	switch {
+	case found.state.alone:
+		reason = reasonNoKEDA
+	case from == 0:
 		reason = reasonKEDALate
 		r.recorder.Eventf(found.about, nil, corev1.EventTypeWarning, "KEDALate", "Wake",
 			"KEDA set no replica within %s of the work, so that the controller set %d: look at KEDA's operator", gracePeriod, to)

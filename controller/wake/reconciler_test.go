@@ -15,10 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,6 +81,21 @@ type fixture struct {
 
 func start(t *testing.T) *fixture {
 	t.Helper()
+	return startWith(t, func(cached client.Reader) client.Reader { return cached })
+}
+
+// withoutKEDA is the cache of a cluster without KEDA.
+type withoutKEDA struct{ client.Reader }
+
+func (r withoutKEDA) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if key.Name == kube.ScaledObjectCRD {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "customresourcedefinitions"}, key.Name)
+	}
+	return r.Reader.Get(ctx, key, object, options...)
+}
+
+func startWith(t *testing.T, cached func(client.Reader) client.Reader) *fixture {
+	t.Helper()
 	environment := cluster.Environment(t)
 	w := &fixture{
 		Client: environment.Client, t: t, namespace: environment.Namespace(t), scaler: make(announcements), metrics: prometheus.NewRegistry(),
@@ -89,6 +108,7 @@ func start(t *testing.T) *fixture {
 	require.NoError(t, err)
 	w.reconciler, err = setup(mgr, w.scaler, w.metrics)
 	require.NoError(t, err)
+	w.reconciler.cached = cached(w.reconciler.cached)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -111,8 +131,11 @@ func (w *fixture) function(name string, replicas int32) types.NamespacedName {
 		},
 	}
 	require.NoError(w.t, w.Create(w.t.Context(), fn))
-	w.deployment(name, replicas, *metav1.NewControllerRef(fn, v1alpha2.GroupVersion.WithKind("Function")))
-	w.scaledObject(name, nil)
+	owner := *metav1.NewControllerRef(fn, v1alpha2.GroupVersion.WithKind("Function"))
+	w.deployment(name, replicas, owner)
+	scaled := w.kedaObject(name, nil)
+	scaled.SetOwnerReferences([]metav1.OwnerReference{owner})
+	require.NoError(w.t, w.Create(w.t.Context(), scaled))
 	return types.NamespacedName{Namespace: w.namespace, Name: name}
 }
 
@@ -132,11 +155,6 @@ func podsWith(labels map[string]string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "function", Image: "x"}}},
 	}
-}
-
-func (w *fixture) scaledObject(name string, annotations map[string]string) {
-	w.t.Helper()
-	require.NoError(w.t, w.Create(w.t.Context(), w.kedaObject(name, annotations)))
 }
 
 func (w *fixture) kedaObject(name string, annotations map[string]string) *unstructured.Unstructured {
@@ -170,12 +188,18 @@ func (w *fixture) scale(name string, replicas int32) {
 // requireCounts waits for the counts, which follow the writes.
 func (w *fixture) requireCounts(backlog, kedaLate int) {
 	w.t.Helper()
+	w.requireAllCounts(backlog, kedaLate, 0)
+}
+
+func (w *fixture) requireAllCounts(backlog, kedaLate, noKEDA int) {
+	w.t.Helper()
 	want := fmt.Sprintf(`
 # HELP rouse_controller_wakes_total %s
 # TYPE rouse_controller_wakes_total counter
 rouse_controller_wakes_total{reason="backlog"} %d
 rouse_controller_wakes_total{reason="keda_late"} %d
-`, wakesHelp, backlog, kedaLate)
+rouse_controller_wakes_total{reason="no_keda"} %d
+`, wakesHelp, backlog, kedaLate, noKEDA)
 	require.Eventually(w.t, func() bool { return testutil.GatherAndCompare(w.metrics, strings.NewReader(want)) == nil }, timeout, tick)
 }
 
@@ -203,6 +227,35 @@ func TestAFunctionThatKEDADoesNotWakeIsWoken(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(began), gracePeriod)
 	w.requireCounts(0, 1)
 	w.awaitKEDALate("Function", "pricing")
+}
+
+func TestWithoutKEDAAFunctionIsWokenAtOnceWhereAnHPAScalesIt(t *testing.T) {
+	t.Parallel()
+	w := startWith(t, func(cached client.Reader) client.Reader { return withoutKEDA{cached} })
+	function := w.function("pricing", 0)
+	fn := &v1alpha2.Function{}
+	require.NoError(t, w.Get(t.Context(), function, fn))
+	users := &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "pricing"},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "pricing"}, MaxReplicas: 5,
+			Metrics: []autoscalingv2.MetricSpec{{
+				Type: autoscalingv2.ExternalMetricSourceType,
+				External: &autoscalingv2.ExternalMetricSource{
+					Metric: autoscalingv2.MetricIdentifier{Name: "rouse-replicas"},
+					Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: new(resource.MustParse("1"))},
+				},
+			}},
+		},
+	}
+	require.NoError(t, w.Create(t.Context(), users))
+	w.scaler <- announced{function, 4}
+	never.Happens(t, func() bool { return w.replicas("pricing") != 0 }, 300*time.Millisecond, tick, "it is the user's")
+
+	users.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(fn, v1alpha2.GroupVersion.WithKind("Function"))}
+	require.NoError(t, w.Update(t.Context(), users))
+	w.announce(function, 4, func() bool { return w.replicas("pricing") == 4 })
+	w.requireAllCounts(0, 0, 1)
 }
 
 func TestALargeBacklogWaitsForKEDAsPartInAWakeThatTheControllerMade(t *testing.T) {
@@ -283,13 +336,16 @@ func (w *fixture) service(name, kind, target string, owns bool) types.Namespaced
 func TestOnlyFunctionsThatKEDAScalesAreWoken(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	names := []string{"nobodys", "anothers", "unscaled"}
+	names := []string{"nobodys", "anothers", "unscaled", "users"}
 	w.deployment("nobodys", 0) // there is no Function of this name
 	w.function("anothers", 0)
 	require.NoError(t, w.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "anothers"}}))
 	w.deployment("anothers", 0) // it is not the Function's
 	w.function("unscaled", 0)
 	require.NoError(t, w.Delete(t.Context(), w.kedaObject("unscaled", nil)))
+	w.function("users", 0)
+	require.NoError(t, w.Delete(t.Context(), w.kedaObject("users", nil)))
+	require.NoError(t, w.Create(t.Context(), w.kedaObject("users", nil))) // it is not the Function's
 	for name, annotations := range map[string]map[string]string{
 		"paused": {"autoscaling.keda.sh/paused": "true"},
 		"fixed":  {"autoscaling.keda.sh/paused-replicas": "0"},

@@ -23,6 +23,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -119,7 +120,7 @@ func wakesNothing(service *corev1.Service) bool {
 
 // scale writes the ScaledObject if it differs. The problem is one that only users can solve.
 func (r *Reconciler) scale(ctx context.Context, service *corev1.Service, asked scale, scaling resources.Scaling) (changed bool, problem, err error) {
-	live, problem, err := r.own(ctx, service)
+	live, problem, err := r.own(ctx, service, scaling)
 	if problem != nil || err != nil {
 		return false, problem, err
 	}
@@ -141,11 +142,14 @@ func (r *Reconciler) scale(ctx context.Context, service *corev1.Service, asked s
 }
 
 // own returns the Service's ScaledObject, nil if there is none.
-func (r *Reconciler) own(ctx context.Context, service *corev1.Service) (live metav1.Object, problem, err error) {
+func (r *Reconciler) own(ctx context.Context, service *corev1.Service, scaling resources.Scaling) (live metav1.Object, problem, err error) {
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(resources.ScaledObjectKind())
 	err = r.live.Get(ctx, client.ObjectKeyFromObject(service), found)
 	switch {
+	case meta.IsNoMatchError(err) && scaling.ExternalMetrics:
+		return nil, fmt.Errorf("KEDA is not installed: install it, or scale %s by a HorizontalPodAutoscaler of yours with the external metric %s; "+
+			"until then replicas stay as they are", service.Annotations[v1alpha2.AnnotationScaleTarget], activation.ReplicasMetric), nil
 	case meta.IsNoMatchError(err):
 		return nil, errors.New("KEDA is not installed: install it; until then replicas stay as they are"), nil
 	case apierrors.IsNotFound(err):

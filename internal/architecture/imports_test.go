@@ -27,7 +27,7 @@ var outside = map[string][]string{
 	"github.com/nats-io/":                     {"internal/broker", "internal/testing/natstest", "dev/nats", "e2e"},
 	"go.opentelemetry.io/":                    {"eventbridge/tracecontext", "scaler/kedaspans", "internal/tracing", "internal/testing/otlptest"},
 	"sigs.k8s.io/":                            {"internal/kube", "internal/testing", "internal/daemon", "internal/settings", "controller", "gateway/conditions", "cmd", "cli", "dev", "e2e", "charts", "api"},
-	"k8s.io/client-go":                        {"internal/kube", "internal/testing", "controller", "cmd", "cli", "e2e", "charts"},
+	"k8s.io/client-go":                        {"internal/kube", "internal/testing", "scaler/externalmetrics", "controller", "cmd", "cli", "e2e", "charts"},
 	"github.com/google/go-containerregistry/": {"internal/registry", "builder", "internal/testing", "e2e"},
 	"github.com/go-git/":                      {"internal/git", "internal/testing"},
 	"github.com/kedacore/keda/":               {"scaler", "controller", "dev/autoscale", "internal/testing", "e2e"},

@@ -15,6 +15,8 @@ type Status struct {
 	Min             int   `json:"min"`
 	Max             int   `json:"max"`
 	CooldownSeconds int64 `json:"cooldownSeconds"`
+	// Autoscaler reports that an HPA scales the target in a cluster without KEDA, after the cooldown also to zero.
+	Autoscaler bool `json:"autoscaler,omitempty"`
 	// LastActive is the time at which KEDA last found work. It is nil before that.
 	LastActive *time.Time `json:"lastActive,omitempty"`
 	// Active reports whether KEDA found work at its last poll.
@@ -24,7 +26,7 @@ type Status struct {
 	NoScaleOut string `json:"noScaleOut,omitempty"`
 	// Forced names what a user has set to keep the target awake.
 	Forced string `json:"forced,omitempty"`
-	// Problem is the reason that KEDA does not scale, or cannot read a metric.
+	// Problem is the reason that KEDA, or the HPA, does not scale, or cannot read a metric.
 	Problem string `json:"problem,omitempty"`
 	// Metrics are the HPA's, as it last read them: none at 0 replicas.
 	Metrics []Metric `json:"metrics,omitempty"`
@@ -79,13 +81,13 @@ func (s *Status) whyAsleep() string {
 	case s.NoScaleOut != "":
 		return s.NoScaleOut + " pauses scaling"
 	case s.Problem != "":
-		return "KEDA cannot scale it: " + s.Problem
+		return s.by() + " cannot scale it: " + s.Problem
 	case s.due() > 0:
-		return counted(s.due(), "event is", "events are") + " pending, and KEDA has not set replicas yet; it polls even when it missed the wake"
+		return counted(s.due(), "event is", "events are") + " pending, and " + s.by() + " has not set replicas yet; it polls even when it missed the wake"
 	case s.Retrying > 0:
 		return counted(s.Retrying, "event waits", "events wait") + " for the next attempt, which wakes it"
 	case s.Waiting == nil:
-		return "KEDA found no work"
+		return s.by() + " found no work"
 	}
 	return "no event is pending, and no request"
 }
@@ -100,11 +102,13 @@ func (s *Status) whyAwake(now time.Time) string {
 	case s.Forced != "":
 		return s.Forced + " keeps it awake"
 	case s.Problem != "":
-		return "KEDA keeps the replicas while it cannot scale: " + s.Problem
+		return s.by() + " keeps the replicas while it cannot scale: " + s.Problem
 	case s.due() > 0:
 		return counted(s.due(), "event is", "events are") + " pending or in flight"
 	case s.Active:
-		return "at KEDA's last poll there were pending events or requests"
+		return "at the last poll of " + s.by() + " there were pending events or requests"
+	case s.Autoscaler:
+		return fmt.Sprintf("the HPA removes the last replica when it has found no work for %s", cooldown)
 	case s.LastActive == nil:
 		return "KEDA has not decided yet"
 	}
@@ -114,12 +118,20 @@ func (s *Status) whyAwake(now time.Time) string {
 	return fmt.Sprintf("the cooldown of %s is over: KEDA's next poll sets it to 0", cooldown)
 }
 
+// by names what scales the target.
+func (s *Status) by() string {
+	if s.Autoscaler {
+		return "the HPA"
+	}
+	return "KEDA"
+}
+
 func (s *Status) whyNotMore() string {
 	switch {
 	case s.NoScaleOut != "":
 		return s.NoScaleOut + " pauses scaling"
 	case s.Problem != "":
-		return "KEDA keeps the replicas while it cannot scale: " + s.Problem
+		return s.by() + " keeps the replicas while it cannot scale: " + s.Problem
 	case len(s.Metrics) == 0 && s.Replicas >= s.Max:
 		return fmt.Sprintf("maxReplicas is %d", s.Max)
 	case len(s.Metrics) == 0:

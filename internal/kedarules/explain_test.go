@@ -33,14 +33,16 @@ func TestStatusExplainsWhyATargetIsAwake(t *testing.T) {
 		"autoscaling.keda.sh/force-activation keeps it awake": func(s *Status) {
 			s.Forced = "autoscaling.keda.sh/force-activation"
 		},
-		"KEDA keeps the replicas while it cannot scale: timeout":      func(s *Status) { s.Problem = "timeout" },
-		"1 event is pending or in flight":                             func(s *Status) { s.Waiting, s.Active = &one, true },
-		"3 events are pending or in flight":                           func(s *Status) { s.Waiting, s.Retrying = &five, 2 },
-		"at KEDA's last poll there were pending events or requests":   func(s *Status) { s.Active = true },
-		"KEDA has not decided yet":                                    func(*Status) {},
-		"the cooldown of 1m0s ends in 40s":                            func(s *Status) { s.LastActive = &recently },
-		"the cooldown of 1m0s is over: KEDA's next poll sets it to 0": func(s *Status) { s.LastActive = &longAgo },
-		"autoscaling.keda.sh/paused-scale-in pauses scaling":          func(s *Status) { s.NoScaleIn = "autoscaling.keda.sh/paused-scale-in" },
+		"KEDA keeps the replicas while it cannot scale: timeout":              func(s *Status) { s.Problem = "timeout" },
+		"1 event is pending or in flight":                                     func(s *Status) { s.Waiting, s.Active = &one, true },
+		"3 events are pending or in flight":                                   func(s *Status) { s.Waiting, s.Retrying = &five, 2 },
+		"at the last poll of KEDA there were pending events or requests":      func(s *Status) { s.Active = true },
+		"at the last poll of the HPA there were pending events or requests":   func(s *Status) { s.Active, s.Autoscaler = true, true },
+		"the HPA removes the last replica when it has found no work for 1m0s": func(s *Status) { s.Autoscaler, s.LastActive = true, nil },
+		"KEDA has not decided yet":                                            func(*Status) {},
+		"the cooldown of 1m0s ends in 40s":                                    func(s *Status) { s.LastActive = &recently },
+		"the cooldown of 1m0s is over: KEDA's next poll sets it to 0":         func(s *Status) { s.LastActive = &longAgo },
+		"autoscaling.keda.sh/paused-scale-in pauses scaling":                  func(s *Status) { s.NoScaleIn = "autoscaling.keda.sh/paused-scale-in" },
 	} {
 		status := awake
 		change(&status)

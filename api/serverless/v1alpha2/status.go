@@ -184,6 +184,10 @@ const (
 	ReasonScaledObjectWaiting = "ScaledObjectWaiting"
 	// ReasonScaledObjectFailed goes with False: KEDA cannot scale the Function.
 	ReasonScaledObjectFailed = "ScaledObjectFailed"
+	// ReasonAutoscalerReady goes with True: there is no KEDA, and an HPA scales the Function by its events.
+	ReasonAutoscalerReady = "AutoscalerReady"
+	// ReasonAutoscalerFailed goes with False: that HPA cannot scale the Function.
+	ReasonAutoscalerFailed = "AutoscalerFailed"
 	// ReasonKedaNotInstalled goes with False: an HPA scales the Function by CPU utilization and never to zero.
 	ReasonKedaNotInstalled = "KedaNotInstalled"
 )

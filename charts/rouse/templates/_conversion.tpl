@@ -22,7 +22,7 @@ webhook:
     {{- if .Values.functions.v1alpha1.secret }}
     caBundle: {{ .Values.functions.v1alpha1.caBundle | b64enc }}
     {{- else }}
-    {{- include "rouse.conversionCertificate" . }}
+    {{- include "rouse.servingCertificate" (dict "root" . "name" (include "rouse.conversionName" .) "values" .Values.functions.v1alpha1) }}
     caBundle: {{ get .Values.functions.v1alpha1.made "ca.crt" | b64enc }}
     {{- end }}
     service:
@@ -30,29 +30,6 @@ webhook:
       namespace: {{ .Release.Namespace }}
       path: /convert/functions
       port: 443
-{{- end -}}
-
-{{/* The certificate that the chart generates, from an authority without a stored key. A certificate of an earlier release is kept. It is
-stored beside the values, because each call would generate another. */}}
-{{- define "rouse.conversionCertificate" -}}
-{{- $values := .Values.functions.v1alpha1 -}}
-{{- if not (hasKey $values "made") -}}
-{{- $name := include "rouse.conversionName" . -}}
-{{- $before := (lookup "v1" "Secret" .Release.Namespace $name).data | default dict -}}
-{{- $made := dict -}}
-{{- if and (hasKey $before "ca.crt") (hasKey $before "tls.crt") (hasKey $before "tls.key") -}}
-{{- range $key := list "ca.crt" "tls.crt" "tls.key" -}}
-{{- $_ := set $made $key (get $before $key | b64dec) -}}
-{{- end -}}
-{{- else -}}
-{{- $days := 3650 -}}
-{{- $authority := genCA $name $days -}}
-{{- $host := printf "%s.%s.svc" $name .Release.Namespace -}}
-{{- $signed := genSignedCert $host nil (list $host) $days $authority -}}
-{{- $made = dict "ca.crt" $authority.Cert "tls.crt" $signed.Cert "tls.key" $signed.Key -}}
-{{- end -}}
-{{- $_ := set $values "made" $made -}}
-{{- end -}}
 {{- end -}}
 
 {{- define "rouse.conversionArgs" -}}

@@ -74,3 +74,27 @@ spec:
         requests: {cpu: 20m, memory: 32Mi}
         limits: {memory: 128Mi}
 {{- end -}}
+
+{{/* The certificate that the chart generates for the API server's calls of a Service (name), from an authority without a stored key. A
+certificate of an earlier release is kept. It is stored beside the values, because each call would generate another. */}}
+{{- define "rouse.servingCertificate" -}}
+{{- $values := .values -}}
+{{- if not (hasKey $values "made") -}}
+{{- $name := .name -}}
+{{- $namespace := .root.Release.Namespace -}}
+{{- $before := (lookup "v1" "Secret" $namespace $name).data | default dict -}}
+{{- $made := dict -}}
+{{- if and (hasKey $before "ca.crt") (hasKey $before "tls.crt") (hasKey $before "tls.key") -}}
+{{- range $key := list "ca.crt" "tls.crt" "tls.key" -}}
+{{- $_ := set $made $key (get $before $key | b64dec) -}}
+{{- end -}}
+{{- else -}}
+{{- $days := 3650 -}}
+{{- $authority := genCA $name $days -}}
+{{- $host := printf "%s.%s.svc" $name $namespace -}}
+{{- $signed := genSignedCert $host nil (list $host) $days $authority -}}
+{{- $made = dict "ca.crt" $authority.Cert "tls.crt" $signed.Cert "tls.key" $signed.Key -}}
+{{- end -}}
+{{- $_ := set $values "made" $made -}}
+{{- end -}}
+{{- end -}}

@@ -6,6 +6,9 @@
 {{- if .Values.scaler.tls.enabled }}
 - --scaler-authentication={{ include "rouse.fullname" . }}-scaler
 {{- end }}
+{{- if eq (include "rouse.servesExternalMetrics" .) "true" }}
+- --external-metrics
+{{- end }}
 {{ include "rouse.buildArgs" . }}
 {{- with include "rouse.functionNetworkPolicy" . }}
 - {{ printf "--function-network-policy=%s" . | quote }}

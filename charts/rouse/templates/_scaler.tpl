@@ -45,3 +45,57 @@ release are kept. They are stored beside the values, because each call would gen
 {{- $_ := set .Values.scaler.tls "made" $made -}}
 {{- end -}}
 {{- end -}}
+
+{{/* The External Metrics API of the scaler, by which HPAs scale in a cluster without KEDA. */}}
+
+{{- define "rouse.servesExternalMetrics" -}}
+{{ (.Values.scaler.externalMetrics | default dict).enabled | default false }}
+{{- end -}}
+
+{{- define "rouse.externalMetricsName" -}}
+{{ include "rouse.fullname" . }}-external-metrics
+{{- end -}}
+
+{{- define "rouse.externalMetricsSecret" -}}
+{{ .Values.scaler.externalMetrics.secret | default (include "rouse.externalMetricsName" .) }}
+{{- end -}}
+
+{{- define "rouse.externalMetricsMount" -}}
+{{- if eq (include "rouse.servesExternalMetrics" .) "true" }}
+- name: external-metrics-tls
+  mountPath: /etc/rouse/external-metrics-tls
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{- define "rouse.externalMetricsVolume" -}}
+{{- if eq (include "rouse.servesExternalMetrics" .) "true" }}
+- name: external-metrics-tls
+  secret:
+    secretName: {{ include "rouse.externalMetricsSecret" . }}
+    defaultMode: 0440
+    items:
+      - {key: tls.crt, path: tls.crt}
+      - {key: tls.key, path: tls.key}
+{{- end }}
+{{- end -}}
+
+{{- define "rouse.validateExternalMetrics" -}}
+{{- $external := .Values.scaler.externalMetrics | default dict -}}
+{{- if ne (empty $external.secret) (empty $external.caBundle) -}}
+{{- fail "scaler.externalMetrics: secret and caBundle belong together, set both or, for a certificate that the chart makes, none" -}}
+{{- end -}}
+{{- if and $external.enabled (not $external.secret) (eq (include "rouse.makesCredentials" .) "false") -}}
+{{- fail "scaler.externalMetrics.enabled is true and credentials.madeBy is job: the APIService has to name the authority of the certificate, which a Job makes too late. Set scaler.externalMetrics.secret and caBundle" -}}
+{{- end -}}
+{{- if and $external.caBundle (not (contains "-----BEGIN CERTIFICATE-----" $external.caBundle)) -}}
+{{- fail "scaler.externalMetrics.caBundle has no certificate in PEM: pass the content of a file, with --set-file scaler.externalMetrics.caBundle=/path/to/ca.crt" -}}
+{{- end -}}
+{{- if $external.enabled -}}
+{{- $other := lookup "apiregistration.k8s.io/v1" "APIService" "" "v1beta1.external.metrics.k8s.io" -}}
+{{- $service := ($other.spec | default dict).service | default dict -}}
+{{- if and $other (ne (printf "%s/%s" .Release.Namespace (include "rouse.externalMetricsName" .)) (printf "%s/%s" $service.namespace $service.name)) -}}
+{{- fail (printf "scaler.externalMetrics.enabled is true, but Service %s/%s serves the External Metrics API of this cluster, and there can be one. If it is KEDA's you need no other: KEDA scales Functions. Set scaler.externalMetrics.enabled=false" $service.namespace $service.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -33,6 +33,7 @@
 {{- include "rouse.validateKyma" . -}}
 {{- include "rouse.validateAPIRules" . -}}
 {{- include "rouse.validateV1alpha1" . -}}
+{{- include "rouse.validateExternalMetrics" . -}}
 {{- include "rouse.validateStoredVersions" . -}}
 {{- include "rouse.validateKeptCRDs" . -}}
 {{- include "rouse.validateOperator" . -}}

@@ -179,7 +179,8 @@ func TestOtherObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	long := named("a-function-whose-name-is-long-enough-for-keda-to-stumble-over")
 	tests := map[string]any{
 		"service":      service(),
-		"hpa":          HPA(function(scaled(0, 5))),
+		"hpa":          CPUAutoscaler(function(scaled(0, 5))),
+		"hpa-events":   EventAutoscaler(function(scaled(0, 5)), 0, woken, tuning, false),
 		"scaledobject": ScaledObject(function(scaled(0, 5)), scaling, tuning, nil, true),
 		"scaledobject-triggers": ScaledObject(function(scaled(0, 5)), scaling, tuning, []Trigger{
 			{Type: "cpu", MetricType: "Utilization", Metadata: map[string]string{"value": "50"}},

@@ -5,13 +5,11 @@ import (
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/workload"
@@ -133,10 +131,13 @@ func furtherTrigger(of Trigger) map[string]any {
 	return made
 }
 
+// metadataScalerAddress is for KEDA alone.
+const metadataScalerAddress = "scalerAddress"
+
 // triggerMetadata is what KEDA passes to the scaler with every call. key says what name is of.
 func triggerMetadata(key, name string, scaling Scaling, tuning workload.Tuning) map[string]any {
 	metadata := map[string]any{
-		"scalerAddress":          scaling.ScalerAddress,
+		metadataScalerAddress:    scaling.ScalerAddress,
 		key:                      name,
 		"activationLagThreshold": "0",
 	}
@@ -164,6 +165,14 @@ func IsHTTPCounted(scaledObject *LiveScaledObject) bool {
 	return !slices.ContainsFunc(scaledObject.Spec.Triggers, func(trigger LiveTrigger) bool { return trigger.Metadata.HTTPCounted == "false" })
 }
 
+// The policies of autoscalers, by which a burst gets all its replicas at once.
+const (
+	policyPeriod = 15
+	upPercent    = 900
+	upPods       = 20
+	downPercent  = 100
+)
+
 // hpaConfig lets a burst get all its replicas at once and removes them after the backlog has stayed small for a while.
 func hpaConfig(function string, scaling Scaling) map[string]any {
 	config := map[string]any{
@@ -172,15 +181,15 @@ func hpaConfig(function string, scaling Scaling) map[string]any {
 				"stabilizationWindowSeconds": int64(0),
 				"selectPolicy":               "Max",
 				"policies": []any{
-					map[string]any{"type": "Percent", "value": int64(900), "periodSeconds": int64(15)},
-					map[string]any{"type": "Pods", "value": int64(20), "periodSeconds": int64(15)},
+					map[string]any{"type": "Percent", "value": int64(upPercent), "periodSeconds": int64(policyPeriod)},
+					map[string]any{"type": "Pods", "value": int64(upPods), "periodSeconds": int64(policyPeriod)},
 				},
 			},
 			"scaleDown": map[string]any{
 				"stabilizationWindowSeconds": scaling.ScaleDownSeconds,
 				"selectPolicy":               "Max",
 				"policies": []any{
-					map[string]any{"type": "Percent", "value": int64(100), "periodSeconds": int64(15)},
+					map[string]any{"type": "Percent", "value": int64(downPercent), "periodSeconds": int64(policyPeriod)},
 				},
 			},
 		},
@@ -264,28 +273,4 @@ func (l *LiveScaledObjectList) DeepCopyObject() runtime.Object {
 		copied.Items = append(copied.Items, *l.Items[i].DeepCopy())
 	}
 	return copied
-}
-
-// cpuUtilization is the HPA's target utilization of the requested CPU, in percent.
-const cpuUtilization = 50
-
-// HPA scales a Function with a scaleConfig in a cluster without KEDA. It cannot read the backlog or wake a Function, so
-// it keeps at least one replica.
-func HPA(fn *v1alpha2.Function) *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration {
-	low, high := workload.ReplicaBounds(fn)
-	return autoscalingv2ac.HorizontalPodAutoscaler(fn.Name, fn.Namespace).
-		WithLabels(internalLabels(fn)).
-		WithOwnerReferences(ownerReference(fn)).
-		WithSpec(autoscalingv2ac.HorizontalPodAutoscalerSpec().
-			WithScaleTargetRef(autoscalingv2ac.CrossVersionObjectReference().
-				WithAPIVersion("apps/v1").WithKind("Deployment").WithName(fn.Name)).
-			WithMinReplicas(max(low, 1)).
-			WithMaxReplicas(high).
-			WithMetrics(autoscalingv2ac.MetricSpec().
-				WithType(autoscalingv2.ResourceMetricSourceType).
-				WithResource(autoscalingv2ac.ResourceMetricSource().
-					WithName(corev1.ResourceCPU).
-					WithTarget(autoscalingv2ac.MetricTarget().
-						WithType(autoscalingv2.UtilizationMetricType).
-						WithAverageUtilization(cpuUtilization)))))
 }

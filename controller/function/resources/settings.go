@@ -69,6 +69,8 @@ type Scaling struct {
 	ScaleDownSeconds int64
 	// TriggerTypes are the types of triggers that users may add beside the backlog.
 	TriggerTypes []string
+	// ExternalMetrics is true where the scaler serves the External Metrics API.
+	ExternalMetrics bool
 	// HTTPWake is true where gateways let HTTP requests wake Functions.
 	HTTPWake bool
 	// Defaults apply to Functions without tuning annotations.

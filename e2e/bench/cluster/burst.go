@@ -82,7 +82,6 @@ func (b *burstBench) prepare(ctx context.Context) error {
 		manifests = append(manifests,
 			framework.Function{
 				Name: name, Runtime: nodeRuntime, Source: framework.ReportingHandler(""), Asleep: true, Max: 1,
-				Annotations: map[string]string{"rouse.run/cooldown-period": "5"},
 			}.YAML(),
 			framework.Subscription{Name: name, Namespace: b.namespace, Type: burstType(i), Sink: name}.YAML())
 	}

@@ -140,6 +140,9 @@ func defaultControlPlane() ControlPlane {
 	return ControlPlane{HPASync: time.Second, HPADownscaleStabilization: 5 * time.Minute}
 }
 
+// scaleToZero allows autoscalers with minReplicas 0, as Kubernetes 1.37 does by itself.
+const scaleToZero = "--feature-gates=HPAScaleToZero=true"
+
 const etcdURL = "http://127.0.0.1:2379" // the loopback of the cluster's network namespace
 
 // etcd stores its data on the disk without fsync: a machine that dies destroys the cluster anyway.
@@ -176,7 +179,7 @@ func apiServer(dir state.Dir, binary string) host.Program {
 			"--requestheader-client-ca-file=" + dir.PKI("front-proxy-ca.crt"), "--requestheader-allowed-names=front-proxy-client",
 			"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group",
 			"--requestheader-username-headers=X-Remote-User",
-			"--enable-aggregator-routing=true",
+			"--enable-aggregator-routing=true", scaleToZero,
 		},
 	}
 }
@@ -190,7 +193,7 @@ func controllerManager(dir state.Dir, binary string, options ControlPlane) host.
 			"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 			"--leader-elect=false", "--use-service-account-credentials=true", "--profiling=false",
 			"--service-account-private-key-file=" + dir.PKI("sa.key"), "--root-ca-file=" + dir.PKI("ca.crt"),
-			"--bind-address=127.0.0.1", "--kube-api-qps=100", "--kube-api-burst=200",
+			"--bind-address=127.0.0.1", "--kube-api-qps=100", "--kube-api-burst=200", scaleToZero,
 			"--horizontal-pod-autoscaler-sync-period=" + options.HPASync.String(),
 			"--horizontal-pod-autoscaler-downscale-stabilization=" + options.HPADownscaleStabilization.String(),
 		},

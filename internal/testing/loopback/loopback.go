@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
 	"math/big"
@@ -207,24 +208,50 @@ func Make(t testing.TB, until time.Time, names ...string) Pair {
 	if until.IsZero() {
 		until = time.Now().Add(time.Hour)
 	}
+	pair, err := sign(&x509.Certificate{
+		DNSNames: names, NotBefore: until.Add(-24 * time.Hour), NotAfter: until, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, nil)
+	require.NoError(t, err)
+	return pair
+}
+
+// MakeClient makes a client's certificate with a common name, signed by an issuer, nil: by itself. It is valid for an hour. TestMain may
+// call it, too.
+func MakeClient(name string, issuer *Pair) (Pair, error) {
+	now := time.Now()
+	return sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, issuer)
+}
+
+// sign makes a certificate of a template, which can sign others.
+func sign(template *x509.Certificate, issuer *Pair) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: serial, DNSNames: names,
-		NotBefore: until.Add(-24 * time.Hour), NotAfter: until,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IsCA:        true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	if err != nil {
+		return Pair{}, err
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
+	if template.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62)); err != nil {
+		return Pair{}, err
+	}
+	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign|x509.KeyUsageDigitalSignature
+	parent, by := template, any(key)
+	if issuer != nil {
+		signing, err := tls.X509KeyPair(issuer.Certificate, issuer.Key)
+		if err != nil {
+			return Pair{}, err
+		}
+		parent, by = signing.Leaf, signing.PrivateKey
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, by)
+	if err != nil {
+		return Pair{}, err
+	}
 	encoded, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
 	return Pair{
 		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		Key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}),
-	}
+	}, err
 }
 
 // Server returns a server configuration with the certificate, which includes HTTP/2.

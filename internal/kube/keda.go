@@ -1,0 +1,31 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ScaledObjectCRD is the name of the definition of ScaledObjects.
+const ScaledObjectCRD = "scaledobjects.keda.sh"
+
+// ScaledObjectDefinition returns the kind of object by which a cache holds that definition.
+func ScaledObjectDefinition() *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	return object
+}
+
+// KEDAInstalled reports whether the cluster serves ScaledObjects. It reads from a cache of the one definition.
+func KEDAInstalled(ctx context.Context, reader client.Reader) (bool, error) {
+	definition := ScaledObjectDefinition()
+	err := reader.Get(ctx, client.ObjectKey{Name: ScaledObjectCRD}, definition)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("look for KEDA: %w", err)
+	}
+	return err == nil && definition.DeletionTimestamp.IsZero(), nil
+}
