@@ -79,7 +79,7 @@ type Reconciler struct {
 	repositories Repositories
 	metrics      *metrics
 	progress     *progress
-	zeroReplicas zeroReplicas
+	zeroReplicas kube.ZeroReplicas
 }
 
 // phase is one step of a reconciliation.
@@ -455,7 +455,7 @@ func (r *Reconciler) gatherScaledObject(ctx context.Context, s *scope) error {
 		return err
 	}
 	if !installed {
-		s.neverSleeps = s.scaled() && mayGoToZero(s.fn) && (!s.settings.Scaling.ExternalMetrics || r.zeroReplicas.refused(s.now))
+		s.neverSleeps = s.scaled() && mayGoToZero(s.fn) && (!s.settings.Scaling.ExternalMetrics || r.zeroReplicas.Refused(s.now))
 		return nil
 	}
 	s.keda = true

@@ -269,7 +269,7 @@ func (r *Reconciler) applyHPA(ctx context.Context, s *scope) error {
 	}
 	err := r.applyAutoscaler(ctx, s)
 	if apierrors.IsInvalid(err) && mayGoToZero(s.fn) && !s.neverSleeps {
-		r.zeroReplicas.refuse(s.now)
+		r.zeroReplicas.Refuse(s.now)
 		s.neverSleeps = true
 		err = r.applyAutoscaler(ctx, s)
 	}
@@ -306,28 +306,6 @@ func (r *Reconciler) applyAutoscaler(ctx context.Context, s *scope) error {
 	}
 	_, err = r.applier.Apply(ctx, desired, live)
 	return err
-}
-
-// zeroReplicas remembers that the API server has refused an HPA with minReplicas 0, as Kubernetes before 1.37 does without the feature gate
-// HPAScaleToZero. Its zero value is ready to use.
-type zeroReplicas struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-// refusedFor is the time after which the API server is asked again: an upgrade may have changed its mind.
-const refusedFor = time.Hour
-
-func (z *zeroReplicas) refuse(now time.Time) {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	z.at = now
-}
-
-func (z *zeroReplicas) refused(now time.Time) bool {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	return !z.at.IsZero() && now.Sub(z.at) < refusedFor
 }
 
 // scalingCondition reports whether the number of pods follows the events.
@@ -379,6 +357,9 @@ func autoscalerCondition(s *scope, low, high int32) conditionUpdate {
 		update = conditionUpdate{
 			status: metav1.ConditionTrue, reason: v1alpha2.ReasonAutoscalerReady,
 			message: fmt.Sprintf("HorizontalPodAutoscaler %s keeps %d to %d replicas by events; KEDA is not installed", s.fn.Name, low, high),
+		}
+		if len(s.triggers) > 0 {
+			update.message += ", which annotation " + v1alpha2.AnnotationTriggers + " needs"
 		}
 	}
 	return update

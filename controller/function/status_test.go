@@ -461,6 +461,12 @@ func TestScalingCondition(t *testing.T) {
 			scope:      newScope(scales, func(s *scope) { s.keda, s.settings.Scaling.ExternalMetrics = false, true }, hpa("True", "")),
 			wantStatus: "True", wantReason: "AutoscalerReady", wantMessage: "HorizontalPodAutoscaler price keeps 0 to 5 replicas by events",
 		},
+		"an HPA without KEDA has no triggers": {
+			scope: newScope(scales, func(s *scope) {
+				s.keda, s.settings.Scaling.ExternalMetrics, s.triggers = false, true, []resources.Trigger{{Type: "cpu"}}
+			}),
+			wantStatus: "True", wantReason: "AutoscalerReady", wantMessage: "KEDA is not installed, which annotation rouse.run/triggers needs",
+		},
 		"an HPA without KEDA reads no metric": {
 			scope:      newScope(scales, func(s *scope) { s.keda, s.settings.Scaling.ExternalMetrics = false, true }, hpa("False", "no answer")),
 			wantStatus: "False", wantReason: "AutoscalerFailed", wantMessage: "HorizontalPodAutoscaler price keeps the replicas while it cannot scale: no answer",

@@ -38,25 +38,33 @@ const (
 	tick    = 20 * time.Millisecond
 )
 
-var cluster = envtest.New(envtest.WithKEDA())
+var cluster, withoutKEDA = envtest.New(envtest.WithKEDA()), envtest.New()
 
 func TestMain(m *testing.M) {
 	ctrllog.SetLogger(logr.Discard())
-	os.Exit(cluster.Main(m))
+	os.Exit(cluster.Main(m, withoutKEDA))
 }
 
 // fixture is a namespace with a controller.
 type fixture struct {
 	client.Client
 	t         *testing.T
+	cluster   *envtest.Cluster
+	scaling   resources.Scaling
 	namespace string
 	stop      func()
 }
 
 func start(t *testing.T) *fixture {
 	t.Helper()
+	return startOn(t, cluster, resources.Scaling{})
+}
+
+func startOn(t *testing.T, cluster *envtest.Cluster, scaling resources.Scaling) *fixture {
+	t.Helper()
 	environment := cluster.Environment(t)
-	w := &fixture{Client: environment.Client, t: t, namespace: environment.Namespace(t)}
+	w := &fixture{Client: environment.Client, t: t, cluster: cluster, scaling: scaling, namespace: environment.Namespace(t)}
+	w.scaling.ScalerAddress, w.scaling.HTTPWake, w.scaling.Defaults = "scaler:9000", true, workload.Tuning{PollingSeconds: 10, CooldownSeconds: 60}
 	w.run()
 	return w
 }
@@ -67,15 +75,13 @@ func (w *fixture) run() {
 	scheme, err := kube.NewScheme()
 	require.NoError(w.t, err)
 	objects := map[string]cache.Config{w.namespace: {}}
-	mgr, err := ctrl.NewManager(cluster.Environment(w.t).Config, ctrl.Options{
+	mgr, err := ctrl.NewManager(w.cluster.Environment(w.t).Config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{ByObject: function.CacheObjects(), DefaultTransform: function.Transform, DefaultNamespaces: objects},
 	})
 	require.NoError(w.t, err)
 	require.NoError(w.t, Setup(mgr, func() *resources.Settings {
-		return &resources.Settings{Scaling: resources.Scaling{
-			ScalerAddress: "scaler:9000", HTTPWake: true, Defaults: workload.Tuning{PollingSeconds: 10, CooldownSeconds: 60},
-		}}
+		return &resources.Settings{Scaling: w.scaling}
 	}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	ended := make(chan error, 1)
@@ -278,4 +284,39 @@ func TestATargetThatComesLaterIsScaledThen(t *testing.T) {
 	w.awaitEvent("worker", "CannotScale", "Deployment worker does not exist in namespace "+w.namespace)
 	w.deployment("worker", "worker")
 	w.awaitScaledObject("worker")
+}
+
+func TestWithoutKEDAAWorkloadHasAnAutoscalerWhereTheScalerServesMetrics(t *testing.T) {
+	t.Parallel()
+	w := startOn(t, withoutKEDA, resources.Scaling{ExternalMetrics: true, TriggerTypes: []string{"cpu"}})
+	w.deployment("worker", "worker")
+	w.service("worker", "deployment/worker")
+	w.awaitEvent("worker", "Scales", "HorizontalPodAutoscaler worker keeps 1 to 10 replicas of Deployment worker by the events of the Service; "+
+		"the API server lets no HorizontalPodAutoscaler scale to zero")
+	hpa := &autoscalingv2.HorizontalPodAutoscaler{}
+	key := client.ObjectKey{Namespace: w.namespace, Name: "worker"}
+	require.NoError(t, w.Get(t.Context(), key, hpa))
+	require.Equal(t, autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "worker"}, hpa.Spec.ScaleTargetRef)
+	require.Equal(t, map[string]string{"service": "worker", "activationLagThreshold": "0"}, hpa.Spec.Metrics[0].External.Metric.Selector.MatchLabels)
+
+	w.annotate("worker", "rouse.run/triggers", `[{type: cpu, metricType: Utilization, metadata: {value: "50"}}]`)
+	w.awaitEvent("worker", "Scales", "annotation rouse.run/triggers needs KEDA")
+
+	deployment := &appsv1.Deployment{}
+	require.NoError(t, w.Get(t.Context(), key, deployment))
+	deployment.Spec.Replicas = new(int32(0)) // as the HPA would where it may
+	require.NoError(t, w.Update(t.Context(), deployment))
+	w.annotate("worker", "rouse.run/scale-target", nil)
+	w.awaitEvent("worker", "ScalesNoMore", "HorizontalPodAutoscaler worker is deleted")
+	require.NoError(t, w.Get(t.Context(), key, deployment))
+	require.Equal(t, int32(1), *deployment.Spec.Replicas, "nothing would wake it")
+	require.True(t, apierrors.IsNotFound(w.Get(t.Context(), key, hpa)))
+}
+
+func TestWithoutKEDAAndMetricsAWorkloadSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	w := startOn(t, withoutKEDA, resources.Scaling{})
+	w.deployment("worker", "worker")
+	w.service("worker", "deployment/worker")
+	w.awaitEvent("worker", "CannotScale", "KEDA is not installed: install it, or install the chart with scaler.externalMetrics.enabled")
 }

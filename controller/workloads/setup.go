@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
@@ -35,8 +36,9 @@ func Setup(mgr ctrl.Manager, settings func() *resources.Settings) error {
 	earlier := make(chan event.GenericEvent)
 	err := kube.NewController(mgr, controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
 		Named("workload").
-		Watches(&corev1.Service{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(scales())).
+		Watches(&corev1.Service{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(asksToScale())).
 		WatchesRawSource(source.Channel(earlier, &handler.EnqueueRequestForObject{})).
+		Watches(kube.ScaledObjectDefinition(), handler.EnqueueRequestsFromMapFunc(scaledServices(mgr.GetClient()))).
 		Complete(r)
 	if err == nil {
 		err = mgr.Add(&leftovers{live: mgr.GetAPIReader(), requests: earlier})
@@ -47,8 +49,8 @@ func Setup(mgr ctrl.Manager, settings func() *resources.Settings) error {
 	return nil
 }
 
-// scales passes Services that have an annotation that asks for it, or have lost it.
-func scales() predicate.Predicate {
+// asksToScale passes Services that have an annotation that asks for it, or have lost it.
+func asksToScale() predicate.Predicate {
 	asks := func(object client.Object) bool {
 		service, ok := object.(*corev1.Service)
 		if !ok {
@@ -64,7 +66,25 @@ func scales() predicate.Predicate {
 	}
 }
 
-// leftovers requests the Services that have a ScaledObject when the process starts: some may have lost the annotation meanwhile.
+// scaledServices finds the Services whose targets KEDA scales once it is installed, and no longer when it is removed.
+func scaledServices(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, _ client.Object) []reconcile.Request {
+		services := &corev1.ServiceList{}
+		if err := reader.List(ctx, services, client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "list the Services to reconcile after a change of KEDA")
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range services.Items {
+			if _, names := services.Items[i].Annotations[v1alpha2.AnnotationScaleTarget]; names {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&services.Items[i])})
+			}
+		}
+		return requests
+	}
+}
+
+// leftovers requests the Services that scale something when the process starts: some may have lost the annotation meanwhile.
 type leftovers struct {
 	live     client.Reader
 	requests chan<- event.GenericEvent
@@ -72,18 +92,20 @@ type leftovers struct {
 
 // Start implements manager.Runnable.
 func (l *leftovers) Start(ctx context.Context) error {
-	found := &metav1.PartialObjectMetadataList{}
-	found.SetGroupVersionKind(resources.ScaledObjectKind())
-	err := l.live.List(ctx, found, client.HasLabels{v1alpha2.LabelScalesService})
-	if err != nil && !meta.IsNoMatchError(err) && ctx.Err() == nil {
-		return fmt.Errorf("list the ScaledObjects of Services: %w", err)
-	}
-	for i := range found.Items {
-		key := client.ObjectKeyFromObject(&found.Items[i])
-		select {
-		case l.requests <- event.GenericEvent{Object: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}:
-		case <-ctx.Done():
-			return nil
+	for _, kind := range scalerKinds() {
+		found := &metav1.PartialObjectMetadataList{}
+		found.SetGroupVersionKind(kind)
+		err := l.live.List(ctx, found, client.HasLabels{v1alpha2.LabelScalesService})
+		if err != nil && !meta.IsNoMatchError(err) && ctx.Err() == nil {
+			return fmt.Errorf("list what scales for Services: %w", err)
+		}
+		for i := range found.Items {
+			key := client.ObjectKeyFromObject(&found.Items[i])
+			select {
+			case l.requests <- event.GenericEvent{Object: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}:
+			case <-ctx.Done():
+				return nil
+			}
 		}
 	}
 	return nil

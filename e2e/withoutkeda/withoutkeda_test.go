@@ -37,6 +37,7 @@ func sleepAndWake(t *testing.T, cluster *framework.Cluster) {
 	subscription := framework.Subscription{Name: "sleeper", Namespace: namespace, Type: eventType, Sink: "sleeper"}
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, sleeper.YAML()+"---\n"+subscription.YAML()))
 	require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, "sleeper"))
+	require.NoError(t, cluster.ApplyWeb(t.Context(), namespace, framework.Web{Name: "web", Answer: "return 'awake'"}))
 	caller, err := cluster.StartCaller(t.Context(), namespace)
 	require.NoError(t, err)
 	said, err := cluster.AwaitMessage(t.Context(), namespace, "sleeper", "Scaling", "True", 2*time.Minute, "HorizontalPodAutoscaler sleeper keeps 0 to 3 replicas by events")
@@ -54,16 +55,20 @@ func sleepAndWake(t *testing.T, cluster *framework.Cluster) {
 		woken = append(woken, time.UnixMicro(int64(entries[key].At*1000)).Sub(began))
 	}
 
-	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "sleeper", 0, asleep))
-	answers, err := caller.Do(t.Context(), framework.Call{URL: "http://sleeper/", Body: `{"key": "asked"}`})
-	require.NoError(t, err)
-	require.Equal(t, 200, answers[0].Status, answers[0].Text)
-	require.Positive(t, answers[0].Waited, "it slept")
+	asked := map[string]int{}
+	for name, body := range map[string]string{"sleeper": `{"key": "asked"}`, "web": ""} {
+		require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, name, 0, asleep))
+		answers, err := caller.Do(t.Context(), framework.Call{URL: "http://" + name + "/", Body: body})
+		require.NoError(t, err)
+		require.Equal(t, 200, answers[0].Status, answers[0].Text)
+		require.Positive(t, answers[0].Waited, "%s slept", name)
+		asked[name] = answers[0].MS
+	}
 
 	require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, "sleeper", 0, asleep))
 	lost := burst(t, cluster, namespace)
-	fmt.Printf("without-keda: woken=%d p50_ms=%d max_ms=%d http_ms=%d lost=%d\n", len(woken),
-		framework.Percentile(woken, 50).Milliseconds(), framework.Percentile(woken, 100).Milliseconds(), answers[0].MS, lost)
+	fmt.Printf("without-keda: woken=%d p50_ms=%d max_ms=%d http_ms=%d workload_http_ms=%d lost=%d\n", len(woken),
+		framework.Percentile(woken, 50).Milliseconds(), framework.Percentile(woken, 100).Milliseconds(), asked["sleeper"], asked["web"], lost)
 }
 
 // burst publishes a backlog for the sleeping Function, and returns how many events were lost.

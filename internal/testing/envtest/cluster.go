@@ -97,12 +97,14 @@ func New(opts ...Option) *Cluster {
 	return c
 }
 
-// Main runs the tests of a package, stops the Cluster and returns the exit code.
-func (c *Cluster) Main(m *testing.M) int {
+// Main runs the tests of a package, stops the Cluster and the package's others, and returns the exit code.
+func (c *Cluster) Main(m *testing.M, others ...*Cluster) int {
 	code := m.Run()
-	if err := c.stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the test control plane:", err)
-		return max(code, 1)
+	for _, each := range append(others, c) {
+		if err := each.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop a test control plane:", err)
+			code = max(code, 1)
+		}
 	}
 	return code
 }
