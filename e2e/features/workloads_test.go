@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -79,6 +80,67 @@ func TestAWorkloadThatIsNoFunctionSleepsAndWakesOnItsEvents(t *testing.T) {
 	}
 	require.Equal(t, int32(3), highest, "the backlog did not scale the workload out to its most replicas: %v", moves)
 	require.Equal(t, 3, framework.DirectionChanges(moves), "one wake for each backlog: %v", moves)
+}
+
+func TestAModelServerInAStatefulSetScalesOnTheDepthOfItsQueue(t *testing.T) {
+	t.Parallel()
+	cluster, namespace := connect(t)
+	startModel(t, cluster, namespace, "model.queue.v1")
+	awaitSet(t, cluster, namespace, "model", 0)
+	keys := make([]string, 80)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%s-%d", namespace, i)
+		review := map[string]string{"key": keys[i], "text": "great quality"}
+		require.NoError(t, cluster.Publish(t.Context(), framework.Event{ID: keys[i], Type: "model.queue.v1", Data: review}))
+	}
+	awaitSet(t, cluster, namespace, "model", 2)
+	_, err := cluster.AwaitLedger(t.Context(), namespace, keys, 2*time.Minute)
+	require.NoError(t, err)
+	requireConserved(t, cluster, namespace, "reviews", keys)
+	awaitSet(t, cluster, namespace, "model", 0)
+}
+
+// startModel starts samples/model with a type of its own, a short pause before sleep, reviews that take a while, and weights that go with
+// the pod: the cluster makes no volumes.
+func startModel(t *testing.T, cluster *framework.Cluster, namespace, eventType string) {
+	t.Helper()
+	sample := filepath.Join("..", "..", "samples", "model")
+	files := map[string]string{}
+	for _, name := range []string{"model.py", "reviews.csv", "model.yaml"} {
+		content, err := os.ReadFile(filepath.Join(sample, name))
+		require.NoError(t, err)
+		files[name] = string(content)
+	}
+	image, err := cluster.RuntimeImage(t.Context(), "python312")
+	require.NoError(t, err)
+	manifest, claims, _ := strings.Cut(files["model.yaml"], "  volumeClaimTemplates:")
+	_, subscription, _ := strings.Cut(claims, "---")
+	here := strings.NewReplacer(
+		"namespace: reviews", "namespace: "+namespace, ".reviews.svc", "."+namespace+".svc",
+		"source: shop", "source: "+framework.Source, "types: [review.written]", "types: ["+eventType+"]",
+		"image: python:3.12-slim", "image: "+image, `cooldown-period: "600"`, `cooldown-period: "5"`,
+	).Replace(manifest + "        - name: weights\n          emptyDir: {}\n---" + subscription)
+	slow := strings.Replace(files["model.py"], "with self.turn:", "with self.turn:\n            __import__('time').sleep(0.3)", 1)
+	require.NoError(t, cluster.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "model"}, Data: map[string]string{"model.py": slow, "reviews.csv": files["reviews.csv"]},
+	}))
+	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
+	answers := framework.Subscription{
+		Name: "answers", Namespace: namespace, Source: "reviews", Type: "review.rated", Sink: framework.LedgerName, InFlight: 50,
+	}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, here+"---\n"+answers.YAML()))
+	require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, "reviews"))
+	require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, "answers"))
+}
+
+// awaitSet waits until a StatefulSet has exactly n replicas, all of them ready.
+func awaitSet(t *testing.T, cluster *framework.Cluster, namespace, name string, n int32) {
+	t.Helper()
+	require.NoError(t, framework.Await(t.Context(), asleep, fmt.Sprintf("%d replicas of %s", n, name), func(ctx context.Context) (bool, error) {
+		set := &appsv1.StatefulSet{}
+		err := cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, set)
+		return err == nil && *set.Spec.Replicas == n && set.Status.Replicas == n && set.Status.ReadyReplicas == n, err
+	}))
 }
 
 func TestJobsTakeTheEventsThatWaitAndEnd(t *testing.T) {
