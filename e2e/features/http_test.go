@@ -11,10 +11,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/e2e/framework"
+	"github.com/rouse-run/rouse/internal/testing/never"
 )
 
 // echoes respond with the request body, or hello.
@@ -406,6 +411,58 @@ func awaitAcked(t *testing.T, cluster *framework.Cluster, namespace string, subs
 		}
 		return true, nil
 	})
+}
+
+// The name is as long as that of a Service may be.
+func TestAFunctionIsScaledAgainAfterItsScaledObjectWasPausedDeletedOrRenamed(t *testing.T) {
+	t.Parallel()
+	const eventType = "paused.deleted.v1"
+	cluster, namespace := connect(t)
+	require.NoError(t, cluster.StartLedger(t.Context(), namespace))
+	long := framework.Function{Name: strings.Repeat("long-", 12) + "abc", Max: 1, Source: framework.ReportingHandler("")}
+	sleeper(t, cluster, namespace, eventType, long)
+	wakes := func(name string, keys []string) {
+		_, err := cluster.AwaitLedger(t.Context(), namespace, keys, time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, cluster.AwaitReplicas(t.Context(), namespace, name, 0, asleep))
+	}
+	named := func(kind schema.GroupVersionKind) *unstructured.Unstructured {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		object.SetNamespace(namespace)
+		object.SetName(long.Name)
+		return object
+	}
+	scaled := named(schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"})
+	annotate := func(value string) {
+		patch := []byte(`{"metadata": {"annotations": {"autoscaling.keda.sh/paused": ` + value + `}}}`)
+		require.NoError(t, cluster.Patch(t.Context(), scaled, client.RawPatch(types.MergePatchType, patch)))
+	}
+
+	annotate(`"true"`)
+	keys := publishMany(t, cluster, eventType, "paused", 1)
+	never.Happens(t, func() bool {
+		deployment := &appsv1.Deployment{}
+		require.NoError(t, cluster.Get(t.Context(), client.ObjectKeyFromObject(scaled), deployment))
+		return *deployment.Spec.Replicas > 0
+	}, 5*time.Second, 200*time.Millisecond, "it is paused")
+	annotate("null")
+	wakes(long.Name, keys)
+
+	require.NoError(t, cluster.Get(t.Context(), client.ObjectKeyFromObject(scaled), scaled))
+	before := scaled.GetUID()
+	require.NoError(t, cluster.Delete(t.Context(), scaled))
+	require.NoError(t, framework.Await(t.Context(), time.Minute, "another ScaledObject", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, client.ObjectKeyFromObject(scaled), scaled)
+		return err == nil && scaled.GetUID() != before, client.IgnoreNotFound(err)
+	}))
+	wakes(long.Name, publishMany(t, cluster, eventType, "deleted", 1))
+
+	renamed := long
+	renamed.Name = "renamed"
+	require.NoError(t, cluster.Delete(t.Context(), named(framework.FunctionGVK)))
+	sleeper(t, cluster, namespace, eventType, renamed)
+	wakes(renamed.Name, publishMany(t, cluster, eventType, "renamed", 1))
 }
 
 // KEDA has decided to wake the Function by the time that it hangs, and sets its one replica when it goes on.
