@@ -3,6 +3,7 @@ package charts
 import (
 	"crypto/x509"
 	"encoding/base64"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,6 +66,17 @@ func TestExternalMetricsUseAConfiguredCertificate(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"rouse-scaler", "external"}, mounted)
+}
+
+// Functions of a Serverless sleep as others do, which the controller of activators and wakes has to know, too.
+func TestTheControllerThatWakesKnowsOfExternalMetricsAlsoBesideAnOperator(t *testing.T) {
+	t.Parallel()
+	all := render(t, append(slices.Clone(installations[operated]), "scaler.externalMetrics.enabled=true"))
+	require.Contains(t, argsOf(t, all, "rouse-controller"), "--external-metrics")
+	reads := slices.ContainsFunc(named[*rbacv1.ClusterRole](t, all, "rouse-controller").Rules, func(rule rbacv1.PolicyRule) bool {
+		return slices.Contains(rule.Resources, "horizontalpodautoscalers") && slices.Equal(rule.Verbs, []string{"get"})
+	})
+	require.True(t, reads)
 }
 
 func text(object *unstructured.Unstructured, path ...string) string {

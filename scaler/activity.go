@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -46,7 +47,7 @@ func newTracker(deps *Deps, options *Options, m *metrics) *tracker {
 		options:   options,
 		metrics:   m,
 		created:   make(chan struct{}, 1),
-		places:    fair.NewPool(fair.Limits{Total: mostFollowed}),
+		places:    fair.NewPool(fair.Limits{Total: followedWithin(debug.SetMemoryLimit(-1))}),
 		functions: map[target]*function{},
 		stops:     map[target]context.CancelFunc{},
 	}
@@ -99,8 +100,17 @@ func (t *tracker) forget(now time.Time) {
 	t.metrics.tracked.Set(float64(len(t.functions)))
 }
 
-// mostFollowed bounds what is followed: 10,000 Functions take 600 MiB.
-const mostFollowed = 1 << 15
+// The bounds of what is followed, and what one Function takes of the memory.
+const (
+	leastFollowed = 1 << 10
+	mostFollowed  = 1 << 15
+	followedBytes = 32 << 10
+)
+
+// followedWithin returns how many Functions may be followed within a memory limit, math.MaxInt64 where there is none.
+func followedWithin(memoryLimit int64) int64 {
+	return min(max(memoryLimit/followedBytes, leastFollowed), mostFollowed)
+}
 
 // function finds the state of a Function, and begins to follow one that was not
 // asked about before, unless its namespace has its share of what is followed.

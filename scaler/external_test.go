@@ -1,6 +1,7 @@
 package scaler
 
 import (
+	"math"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/scaler/httpload"
 )
 
@@ -127,20 +129,28 @@ func TestANamespaceThatAsksForManyLeavesTheOthersTheirs(t *testing.T) {
 	metrics := newMetrics(prometheus.NewRegistry())
 	deps, options := Deps{}, DefaultOptions()
 	follow := newTracker(&deps, &options, metrics)
+	follow.places = fair.NewPool(fair.Limits{Total: 8})
 	ask := func(namespace, name string) error {
 		_, err := follow.function(request{target: target{function: types.NamespacedName{Namespace: namespace, Name: name}}})
 		return err
 	}
 	var refused error
 	followed := 0
-	for ; refused == nil && followed <= mostFollowed; followed++ {
+	for ; refused == nil && followed <= 8; followed++ {
 		refused = ask("hostile", strconv.Itoa(followed))
 	}
-	require.ErrorContains(t, refused, "the scaler follows 16384 triggers of namespace hostile")
+	require.ErrorContains(t, refused, "the scaler follows 4 triggers of namespace hostile")
 	_, invalid := ExternalMetricError(refused)
 	require.False(t, invalid, "the replicas stay")
 	require.NoError(t, ask("hostile", "0"), "what is followed goes on")
 	require.NoError(t, ask("quiet", "pricing"))
+}
+
+func TestWhatIsFollowedFitsIntoTheMemory(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int64]int64{math.MaxInt64: 32_768, 256 << 20: 8192, 1 << 20: 1024} {
+		require.Equal(t, want, followedWithin(limit))
+	}
 }
 
 // external asks for a metric with a selector of keys and values.

@@ -44,14 +44,13 @@ func newProxy(client kubernetes.Interface) (*proxy, error) {
 	return &proxy{names, authority, verifier}, nil
 }
 
-// follow keeps that current until ctx ends. ready is called once it is known. The names come before the authority: without names, each
-// certificate of the authority would do.
-func (p *proxy) follow(ctx context.Context, ready func()) error {
+// follow keeps that current until ctx ends. Nobody is the proxy before. The names come before the authority: without names, each certificate
+// of the authority would do.
+func (p *proxy) follow(ctx context.Context) error {
 	if err := p.names.RunOnce(ctx); err != nil {
 		return fmt.Errorf("read ConfigMap %s/%s, for which the role extension-apiserver-authentication-reader is needed: %w",
 			authenticationNamespace, authenticationConfigMap, err)
 	}
-	ready()
 	go p.names.Run(ctx, 1)
 	p.authority.Run(ctx, 1)
 	return nil

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -47,7 +46,6 @@ type Server struct {
 	measure     Measure
 	explain     Explain
 	listener    net.Listener // set by tests
-	known       atomic.Bool  // how the proxy identifies itself
 	log         logr.Logger
 }
 
@@ -75,7 +73,7 @@ func (s *Server) Run(ctx context.Context) error {
 		MinVersion: tls.VersionTLS12, GetCertificate: s.certificate.Get, ClientAuth: tls.RequestClientCert, NextProtos: []string{"h2", "http/1.1"},
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.proxy.follow(ctx, func() { s.known.Store(true) }) })
+	group.Go(func() error { return s.proxy.follow(ctx) })
 	group.Go(func() error {
 		return daemon.Serve(ctx, daemon.Server{
 			Name: "external metrics", Addr: s.options.Address, Listener: s.listener, ReadTimeout: readTimeout, MaxConnections: maxConnections,

@@ -46,6 +46,11 @@
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [get, list, watch, create, patch, delete]
+{{- if eq (include "rouse.servesExternalMetrics" .) "true" }}
+- apiGroups: [apps]
+  resources: [deployments/scale, statefulsets/scale] # of a workload that sleeps and is no longer scaled
+  verbs: [update]
+{{- end }}
 - apiGroups: [batch]
   resources: [jobs] # builds
   verbs: [get, list, watch, create, patch, delete]
@@ -115,6 +120,11 @@
 - apiGroups: [keda.sh]
   resources: [scaledobjects] # whether they are paused
   verbs: [get]
+{{- if eq (include "rouse.servesExternalMetrics" .) "true" }}
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers] # of what wakes without KEDA
+  verbs: [get]
+{{- end }}
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices] # of activators, and to read ready pods and gateways
   verbs: [get, list, watch, create, patch, delete]
