@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -83,9 +82,9 @@ func readReplicas(service *corev1.Service, key string, standard, least int32) (i
 
 // checkService returns why events of a Service cannot scale anything.
 func checkService(service *corev1.Service) error {
-	switch owner := metav1.GetControllerOf(service); {
-	case owner != nil && owner.Kind == resources.FunctionKind:
-		return fmt.Errorf("the Service is that of Function %s: set spec.scaleConfig there, and remove annotation %s", owner.Name, v1alpha2.AnnotationScaleTarget)
+	switch function := activation.FunctionOf(service); {
+	case function != "":
+		return fmt.Errorf("the Service is that of Function %s: set spec.scaleConfig there, and remove annotation %s", function, v1alpha2.AnnotationScaleTarget)
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
 		return errors.New("the Service is of type ExternalName, which leads to no pods: name a Service that selects the target's pods")
 	case len(service.Spec.Selector) == 0:

@@ -123,7 +123,7 @@ func TestAServiceThatHTTPCannotWakeNamesItsFieldAndTheRemedy(t *testing.T) {
 }
 
 func ofFunction() []metav1.OwnerReference {
-	return []metav1.OwnerReference{{Kind: "Function", Name: "pricing", Controller: new(true)}}
+	return []metav1.OwnerReference{{APIVersion: "serverless.kyma-project.io/v1alpha2", Kind: "Function", Name: "pricing", Controller: new(true)}}
 }
 
 func TestATargetIsCheckedBeforeItIsScaled(t *testing.T) {

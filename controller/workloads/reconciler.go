@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/controller/function/resources"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -146,14 +146,11 @@ func (r *Reconciler) find(ctx context.Context, namespace string, of resources.Sc
 	if err := r.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: of.Name}, object); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	found := &target{podLabels: template.Labels}
+	found := &target{podLabels: template.Labels, function: activation.FunctionOf(object)}
 	for _, container := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
 		for _, port := range container.Ports {
 			found.portNames = append(found.portNames, port.Name)
 		}
-	}
-	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == resources.FunctionKind {
-		found.function = owner.Name
 	}
 	return found, nil
 }

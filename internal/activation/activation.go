@@ -104,13 +104,22 @@ func portOf(slice *discoveryv1.EndpointSlice) (int32, bool) {
 	return port, port >= FirstPort && port <= LastPort
 }
 
+// FunctionOf returns the name of the Function that controls an object, such as a Service or a Deployment; empty where none does. Other
+// projects have a kind of that name, too.
+func FunctionOf(object metav1.Object) string {
+	owner := metav1.GetControllerOf(object)
+	if owner == nil || owner.Kind != "Function" || !strings.HasPrefix(owner.APIVersion, v1alpha2.GroupVersion.Group+"/") {
+		return ""
+	}
+	return owner.Name
+}
+
 // WakesWorkload reports whether HTTP requests to a Service, of no Function, wake the workload that the Service names.
 func WakesWorkload(service *corev1.Service) bool {
 	_, names := service.Annotations[v1alpha2.AnnotationScaleTarget]
 	_, one := OnlyPort(service)
-	owner := metav1.GetControllerOf(service)
 	return names && one && service.Annotations[v1alpha2.AnnotationHTTPWake] == v1alpha2.HTTPWakeEnabled &&
-		(owner == nil || owner.Kind != "Function") && len(service.Spec.Selector) > 0 &&
+		FunctionOf(service) == "" && len(service.Spec.Selector) > 0 &&
 		service.Spec.Type != corev1.ServiceTypeExternalName && service.Spec.ClusterIP != corev1.ClusterIPNone
 }
 

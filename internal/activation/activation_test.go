@@ -90,10 +90,28 @@ func TestHTTPWakesTheWorkloadOfAServiceThatAsksForIt(t *testing.T) {
 		"headless":           func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone },
 		"an external name":   func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName },
 		"of a Function": func(s *corev1.Service) {
-			s.OwnerReferences = []metav1.OwnerReference{{Kind: "Function", Controller: new(true)}}
+			s.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha2.GroupVersion.String(), Kind: "Function", Name: "price", Controller: new(true)}}
 		},
 	} {
 		require.False(t, WakesWorkload(workload(change)), name)
+	}
+}
+
+func TestTheFunctionOfAnObjectIsTheOneThatControlsIt(t *testing.T) {
+	t.Parallel()
+	ours := v1alpha2.GroupVersion.String()
+	for name, tc := range map[string]struct {
+		owners []metav1.OwnerReference
+		want   string
+	}{
+		"nobody's":                     {},
+		"a Function's":                 {owners: []metav1.OwnerReference{{APIVersion: ours, Kind: "Function", Name: "price", Controller: new(true)}}, want: "price"},
+		"of an older version":          {owners: []metav1.OwnerReference{{APIVersion: "serverless.kyma-project.io/v1alpha1", Kind: "Function", Name: "price", Controller: new(true)}}, want: "price"},
+		"another project's Function's": {owners: []metav1.OwnerReference{{APIVersion: "openfaas.com/v1", Kind: "Function", Name: "price", Controller: new(true)}}},
+		"an operator's":                {owners: []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Site", Name: "price", Controller: new(true)}}},
+		"owned, and not controlled":    {owners: []metav1.OwnerReference{{APIVersion: ours, Kind: "Function", Name: "price"}}},
+	} {
+		require.Equal(t, tc.want, FunctionOf(&corev1.Service{ObjectMeta: metav1.ObjectMeta{OwnerReferences: tc.owners}}), name)
 	}
 }
 

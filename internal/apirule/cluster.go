@@ -11,11 +11,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
-	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
@@ -197,12 +195,7 @@ type ServiceInfo struct {
 func ServiceInfoOf(service *corev1.Service) ServiceInfo {
 	s := ServiceInfo{
 		Selects: len(service.Spec.Selector) > 0 && service.Spec.Type != corev1.ServiceTypeExternalName,
-		Wakes:   activation.WakesWorkload(service),
-	}
-	if owner := metav1.GetControllerOf(service); owner != nil {
-		isFunctions := owner.Kind == "Function" && owner.Name == service.Name &&
-			strings.HasPrefix(owner.APIVersion, v1alpha2.GroupVersion.Group+"/")
-		s.Wakes = s.Wakes || isFunctions
+		Wakes:   activation.WakesWorkload(service) || activation.FunctionOf(service) == service.Name,
 	}
 	if service.Spec.ClusterIP != corev1.ClusterIPNone {
 		s.Address = service.Spec.ClusterIP

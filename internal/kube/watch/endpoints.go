@@ -16,15 +16,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -216,7 +213,7 @@ func endpointsOf(
 	if !found || service.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil
 	}
-	function := ownedByFunction(service)
+	function := activation.FunctionOf(service) != "" // whose server listens as soon as it can respond
 	byAddress := map[string]routing.Endpoint{}
 	for i := range items {
 		slice := &items[i]
@@ -287,16 +284,6 @@ func ofFamily(service *corev1.Service, slice *discoveryv1.EndpointSlice) bool {
 		return false
 	}
 	return len(service.Spec.IPFamilies) == 0 || string(slice.AddressType) == string(service.Spec.IPFamilies[0])
-}
-
-// ownedByFunction reports whether the Service belongs to a Function, whose server listens as soon as it can respond.
-func ownedByFunction(service *corev1.Service) bool {
-	owner := metav1.GetControllerOf(service)
-	if owner == nil || owner.Kind != "Function" {
-		return false
-	}
-	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	return err == nil && version.Group == serverlessv1alpha2.GroupVersion.Group
 }
 
 const (
