@@ -86,6 +86,8 @@ func TestAReleaseIsInstalledUpgradedAndUninstalledWithoutATrace(t *testing.T) {
 	require.Contains(t, out, "nats.persistence.storageClass")
 	require.Contains(t, out, "registry.internal.persistence.storageClass")
 	require.Contains(t, out, "http://rouse-eventbridge.rouse-system.svc.cluster.local/publish")
+	require.Contains(t, run("upgrade", "rouse", chart, "--dry-run=server", "--set", "scaler.externalMetrics.enabled=true"),
+		"HorizontalPodAutoscalers scale Functions by their events, as KEDA was not found")
 	require.NotEmpty(t, leftovers(t, env))
 	before := registryLogin(t, env)
 	require.Len(t, before["password"], 40)

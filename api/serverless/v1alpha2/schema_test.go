@@ -194,10 +194,10 @@ func TestPrinterColumns(t *testing.T) {
 		names = append(names, column.Name)
 		columns[column.Name] = column.Type
 	}
-	require.Equal(t, []string{"Name", "Configured", "Built", "Running", "Runtime", "Version", "Age"}, names)
+	require.Equal(t, []string{"Name", "Configured", "Built", "Running", "Replicas", "Runtime", "Version", "Age"}, names)
 	require.Equal(t, "integer", columns["Version"])
 	require.Len(t, table.Rows, 1)
-	require.Equal(t, []any{fn.Name, "True", "False", "Unknown", "python312", float64(1)}, table.Rows[0].Cells[:6])
+	require.Equal(t, []any{fn.Name, "True", "False", "Unknown", float64(0), "python312", float64(1)}, table.Rows[0].Cells[:7], "it sleeps")
 }
 
 func TestNamesOfTheResource(t *testing.T) {

@@ -28,7 +28,7 @@ type FunctionStatus struct {
 
 	// Replicas is the number of pods.
 	// +optional
-	Replicas int32 `json:"replicas,omitempty"`
+	Replicas int32 `json:"replicas"`
 
 	// PodSelector selects the pods. The scale subresource shows it.
 	// +optional
