@@ -20,7 +20,7 @@ import (
 const (
 	eventType = "without.keda.v1"
 	asleep    = 3 * time.Minute // the window of the autoscaler, and the time that gateways are listed
-	rounds    = 5
+	rounds    = 3
 )
 
 func TestWithoutKEDAFunctionsSleepAndWakeByTheirAutoscalers(t *testing.T) {
