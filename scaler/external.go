@@ -12,8 +12,8 @@ import (
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
-// ExternalMetric returns a metric for an autoscaler in a namespace, in thousandths: one of a trigger, or activation.ReplicasMetric. labels have the keys and values of a trigger's metadata,
-// function or service among them.
+// ExternalMetric returns a metric for an autoscaler in a namespace, in thousandths: one of a trigger, or activation.ReplicasMetric. labels
+// have the keys and values of a trigger's metadata, function or service among them.
 //
 // An autoscaler knows no activity beside its metrics, so that a Function that has to stay awake has a thousandth at least, which is one
 // replica at any target. As KEDA does, it gets an error where a value is not known, and keeps the replicas.

@@ -109,7 +109,7 @@ func setUpEventing(ctx context.Context, manager ctrl.Manager, conn *broker.Conn,
 		err := activator.Setup(ctx, manager, activator.Parts{
 			Registerer:    metrics.Registry,
 			Announcements: conn,
-			Sleeps: func(ctx context.Context) (bool, error) {
+			ScalesToZero: func(ctx context.Context) (bool, error) {
 				if o.function.ExternalMetrics {
 					return true, nil
 				}

@@ -114,7 +114,7 @@ func (w *fixture) start(change ...func(*Options)) (stop func()) {
 	w.registry = prometheus.NewRegistry()
 	require.NoError(w.t, Setup(w.t.Context(), mgr, Parts{
 		Registerer: w.registry, Announcements: w.idle, Dial: w.network.dial,
-		Sleeps: func(context.Context) (bool, error) { return !w.noKEDA.Load(), nil },
+		ScalesToZero: func(context.Context) (bool, error) { return !w.noKEDA.Load(), nil },
 	}, options))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -147,7 +147,7 @@ func newBench(t *testing.T, functions ...types.NamespacedName) *bench {
 	b.Reconciler = &Reconciler{
 		client: c, applier: kube.NewApplier(c), recorder: b.recorder, clock: clocktesting.NewFakePassiveClock(noon()),
 		gatewayService: types.NamespacedName{Namespace: "rouse-system", Name: gatewayName},
-		sleeps:         func(context.Context) (bool, error) { return true, nil }, lost: func(string) bool { return false },
+		scalesToZero:   func(context.Context) (bool, error) { return true, nil }, lost: func(string) bool { return false },
 		activators: b, memories: newMemories(), ports: newPorts(),
 	}
 	b.metrics = newMetrics(prometheus.NewRegistry(), b.memories, b.ports)

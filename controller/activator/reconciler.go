@@ -49,7 +49,7 @@ type Reconciler struct {
 	recorder       events.EventRecorder
 	clock          clock.PassiveClock
 	gatewayService types.NamespacedName
-	sleeps         func(context.Context) (bool, error)
+	scalesToZero   func(context.Context) (bool, error)
 	lost           func(address string) bool
 	activators     activators
 	memories       *memories
@@ -215,8 +215,8 @@ func (r *Reconciler) gatherFunction(ctx context.Context, s *scope) (bool, error)
 	if !mayBeWoken(fn) || !metav1.IsControlledBy(s.service, fn) {
 		return false, nil
 	}
-	sleeps, err := r.sleeps(ctx)
-	return sleeps && err == nil, err
+	may, err := r.scalesToZero(ctx)
+	return may && err == nil, err
 }
 
 func ignoreNotFound(err error, format string, key types.NamespacedName) error {

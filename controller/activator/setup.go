@@ -92,8 +92,8 @@ type Parts struct {
 	Registerer prometheus.Registerer
 	// Announcements reports which Functions are idle.
 	Announcements Announcements
-	// Sleeps reports whether the cluster has what lets Functions sleep: KEDA, or HPAs by the scaler's external metrics.
-	Sleeps func(context.Context) (bool, error)
+	// ScalesToZero reports whether something in the cluster may scale Functions to zero: KEDA, or HPAs by the scaler's external metrics.
+	ScalesToZero func(context.Context) (bool, error)
 	// Dial opens connections to gateways; nil: those of the network.
 	Dial Dial
 }
@@ -121,7 +121,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		recorder:       mgr.GetEventRecorder("activation-controller"),
 		clock:          clock.RealClock{},
 		gatewayService: options.GatewayService,
-		sleeps:         parts.Sleeps,
+		scalesToZero:   parts.ScalesToZero,
 		lost:           probes.lost,
 		activators:     asked,
 		memories:       newMemories(),

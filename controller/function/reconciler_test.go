@@ -387,7 +387,7 @@ func TestResultRequeuesWhenAConditionExpires(t *testing.T) {
 	outcome, err := result(nil, time.Second)
 	require.NoError(t, err)
 	require.Equal(t, time.Second, outcome.RequeueAfter)
-	outcome, err = result(kube.Waiting(errNoKEDA, time.Minute), time.Second)
+	outcome, err = result(kube.Waiting(kube.ErrNoKEDA, time.Minute), time.Second)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, outcome.RequeueAfter, time.Minute)
 }

@@ -2,12 +2,10 @@ package function
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -175,12 +174,6 @@ func targetDiffers(before, after client.Object) bool {
 	return was == nil || is == nil || targetOf(was) != targetOf(is)
 }
 
-// kedaDelay is the delay before KEDA is tried again while it is being installed or removed.
-const kedaDelay = 2 * time.Second
-
-// errNoKEDA means that the API server does not serve ScaledObjects.
-var errNoKEDA = errors.New("the API server does not serve ScaledObjects yet, or no longer")
-
 // retireScaling deletes the objects that must no longer scale the Deployment, before anything else sets its replicas.
 func (r *Reconciler) retireScaling(ctx context.Context, s *scope) error {
 	if !s.scaled() && s.scaledObject != nil && metav1.IsControlledBy(s.scaledObject, s.fn) {
@@ -235,7 +228,7 @@ func (r *Reconciler) applyScaledObject(ctx context.Context, s *scope) error {
 	desired := resources.ScaledObject(s.fn, s.settings.Scaling, s.tuning, s.triggers, s.httpCounted())
 	result, err := r.applier.Apply(ctx, desired, live, wholeSpec)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return kube.Waiting(errNoKEDA, kedaDelay) // the CRD is just coming or going
+		return kube.WaitingForKEDA() // the CRD is just coming or going
 	}
 	if err != nil {
 		return explain(err, v1alpha2.ConditionScaling, v1alpha2.ReasonScaledObjectFailed,
@@ -268,11 +261,6 @@ func (r *Reconciler) applyHPA(ctx context.Context, s *scope) error {
 		return nil // the user's own stands in
 	}
 	err := r.applyAutoscaler(ctx, s)
-	if apierrors.IsInvalid(err) && mayGoToZero(s.fn) && !s.neverSleeps {
-		r.zeroReplicas.Refuse(s.now)
-		s.neverSleeps = true
-		err = r.applyAutoscaler(ctx, s)
-	}
 	if err != nil {
 		return explain(err, v1alpha2.ConditionScaling, v1alpha2.ReasonKedaNotInstalled,
 			fmt.Sprintf("KEDA is not installed, and HorizontalPodAutoscaler %s %s failed: %v", s.fn.Name, verb(s.hpa == nil), err))
@@ -288,14 +276,18 @@ func mayGoToZero(fn *v1alpha2.Function) bool {
 
 // applyAutoscaler applies the HPA that the cluster allows.
 func (r *Reconciler) applyAutoscaler(ctx context.Context, s *scope) error {
-	built := resources.CPUAutoscaler(s.fn)
-	if s.settings.Scaling.ExternalMetrics {
-		low, _ := workload.ReplicaBounds(s.fn)
-		if s.neverSleeps {
-			low = 1
-		}
-		built = resources.EventAutoscaler(s.fn, low, s.settings.Scaling, s.tuning, s.httpCounted())
+	if !s.settings.Scaling.ExternalMetrics {
+		return r.applyBuilt(ctx, s, resources.CPUAutoscaler(s.fn))
 	}
+	low, _ := workload.ReplicaBounds(s.fn)
+	kept, err := r.zeroReplicas.Apply(low, s.now, func(low int32) error {
+		return r.applyBuilt(ctx, s, resources.EventAutoscaler(s.fn, low, s.settings.Scaling, s.tuning, s.httpCounted()))
+	})
+	s.neverSleeps = kept > low
+	return err
+}
+
+func (r *Reconciler) applyBuilt(ctx context.Context, s *scope, built *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration) error {
 	desired, err := kube.ToUnstructured(built)
 	if err != nil {
 		return err

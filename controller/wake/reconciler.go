@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -279,12 +278,8 @@ func readAutoscaler(ctx context.Context, reader client.Reader, name types.Namesp
 // write sets the replicas unless someone else has written since the target was read.
 func (r *Reconciler) write(ctx context.Context, name types.NamespacedName, found *waking, to int) error {
 	target, from := found.target, found.state.replicas
-	scale := &autoscalingv1.Scale{
-		ObjectMeta: metav1.ObjectMeta{Namespace: target.GetNamespace(), Name: target.GetName(), ResourceVersion: target.GetResourceVersion()},
-		Spec:       autoscalingv1.ScaleSpec{Replicas: int32(to)},
-	}
-	if err := r.client.SubResource("scale").Update(ctx, target, client.WithSubResourceBody(scale)); err != nil {
-		return fmt.Errorf("set the replicas of %s: %w", target.GetName(), err)
+	if err := kube.SetReplicas(ctx, r.client, target, int32(to)); err != nil {
+		return err
 	}
 	reason := reasonBacklog
 	switch {

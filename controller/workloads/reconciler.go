@@ -134,8 +134,10 @@ func (r *Reconciler) scale(ctx context.Context, service *corev1.Service, asked s
 	if problem := check(service, asked, found); problem != nil {
 		return outcome{}, problem, nil
 	}
-	if err := r.retire(ctx, service, kind); err != nil {
-		return outcome{}, nil, err
+	if live == nil { // else the other kind was retired before it was made
+		if err := r.retire(ctx, service, kind); err != nil {
+			return outcome{}, nil, err
+		}
 	}
 	return r.apply(ctx, service, asked, scaling, kind, live)
 }

@@ -313,6 +313,16 @@ func TestWithoutKEDAAWorkloadHasAnAutoscalerWhereTheScalerServesMetrics(t *testi
 	require.True(t, apierrors.IsNotFound(w.Get(t.Context(), key, hpa)))
 }
 
+func TestWithoutKEDAZeroThatIsAskedForAndRefusedIsExplainedToo(t *testing.T) {
+	t.Parallel()
+	w := startOn(t, withoutKEDA, resources.Scaling{ExternalMetrics: true})
+	w.deployment("worker", "worker")
+	w.service("worker", "deployment/worker")
+	w.annotate("worker", "rouse.run/min-replicas", "0")
+	w.annotate("worker", "rouse.run/max-replicas", "4")
+	w.awaitEvent("worker", "Scales", "keeps 1 to 4 replicas of Deployment worker by the events of the Service; the API server lets no HorizontalPodAutoscaler scale to zero")
+}
+
 func TestWithoutKEDAAndMetricsAWorkloadSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	w := startOn(t, withoutKEDA, resources.Scaling{})

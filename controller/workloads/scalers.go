@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,12 +22,6 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// kedaDelay is the delay before KEDA is tried again while it is being installed or removed.
-const kedaDelay = 2 * time.Second
-
-// errNoKEDA means that the API server does not serve ScaledObjects.
-var errNoKEDA = errors.New("the API server does not serve ScaledObjects yet, or no longer")
-
 func autoscalerKind() schema.GroupVersionKind {
 	return autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler")
 }
@@ -36,6 +29,13 @@ func autoscalerKind() schema.GroupVersionKind {
 // scalerKinds are the kinds of what scales for a Service: with KEDA, and without it.
 func scalerKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{resources.ScaledObjectKind(), autoscalerKind()}
+}
+
+// metadataOf returns an empty object of a kind, to read its metadata into.
+func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object
 }
 
 // outcome is what scales for a Service.
@@ -62,12 +62,11 @@ func (r *Reconciler) kindOf(ctx context.Context, scaling resources.Scaling) (kin
 
 // own returns the Service's scaler, nil if there is none.
 func (r *Reconciler) own(ctx context.Context, service *corev1.Service, kind schema.GroupVersionKind) (live metav1.Object, problem, err error) {
-	found := &metav1.PartialObjectMetadata{}
-	found.SetGroupVersionKind(kind)
+	found := metadataOf(kind)
 	err = r.live.Get(ctx, client.ObjectKeyFromObject(service), found)
 	switch {
 	case meta.IsNoMatchError(err):
-		return nil, nil, kube.Waiting(errNoKEDA, kedaDelay) // the CRD is just coming or going
+		return nil, nil, kube.WaitingForKEDA() // the CRD is just coming or going
 	case apierrors.IsNotFound(err):
 		return nil, nil, nil
 	case err != nil:
@@ -84,14 +83,21 @@ func (r *Reconciler) apply(
 	ctx context.Context, service *corev1.Service, asked scale, scaling resources.Scaling, kind schema.GroupVersionKind, live metav1.Object,
 ) (done outcome, problem, err error) {
 	done = outcome{kind: kind, low: asked.target.Low}
-	counted := asked.podPort == ""
 	var written *unstructured.Unstructured
+	counted := asked.podPort == ""
 	if kind == resources.ScaledObjectKind() {
 		written, err = r.applier.Apply(ctx, resources.WorkloadScaledObject(service, asked.target, scaling, asked.tuning, asked.triggers, counted), live)
 	} else {
-		written, err = r.applyAutoscaler(ctx, service, &asked, scaling, live)
-		done.low = asked.target.Low
-		done.but = shortcomings(service, asked)
+		done.low, err = r.zeroReplicas.Apply(asked.target.Low, time.Now(), func(low int32) error {
+			target := asked.target
+			target.Low = low
+			desired, err := kube.ToUnstructured(resources.WorkloadAutoscaler(service, target, scaling, asked.tuning, counted))
+			if err == nil {
+				written, err = r.applier.Apply(ctx, desired, live)
+			}
+			return err
+		})
+		done.but = shortcomings(asked, done.low)
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) { // such as KEDA's own admission
 		return outcome{}, err, nil
@@ -100,29 +106,10 @@ func (r *Reconciler) apply(
 	return done, nil, err
 }
 
-// applyAutoscaler applies an HPA, with one replica at least where the API server lets none go to zero.
-func (r *Reconciler) applyAutoscaler(
-	ctx context.Context, service *corev1.Service, asked *scale, scaling resources.Scaling, live metav1.Object,
-) (*unstructured.Unstructured, error) {
-	if asked.target.Low == 0 && r.zeroReplicas.Refused(time.Now()) {
-		asked.target.Low = 1
-	}
-	desired, err := kube.ToUnstructured(resources.WorkloadAutoscaler(service, asked.target, scaling, asked.tuning, asked.podPort == ""))
-	if err != nil {
-		return nil, err
-	}
-	written, err := r.applier.Apply(ctx, desired, live)
-	if !apierrors.IsInvalid(err) || asked.target.Low > 0 {
-		return written, err
-	}
-	r.zeroReplicas.Refuse(time.Now())
-	return r.applyAutoscaler(ctx, service, asked, scaling, live)
-}
-
-// shortcomings are what an HPA without KEDA does not do of what a Service asks for.
-func shortcomings(service *corev1.Service, asked scale) string {
+// shortcomings are what an HPA without KEDA, which keeps at least low replicas, does not do of what a Service asks for.
+func shortcomings(asked scale, low int32) string {
 	text := ""
-	if asked.target.Low > 0 && service.Annotations[v1alpha2.AnnotationMinReplicas] == "" {
+	if low > asked.target.Low {
 		text += "; the API server lets no HorizontalPodAutoscaler scale to zero: install KEDA, or enable the feature gate HPAScaleToZero of Kubernetes"
 	}
 	if len(asked.triggers) > 0 {
@@ -135,7 +122,7 @@ func shortcomings(service *corev1.Service, asked scale) string {
 func (r *Reconciler) retire(ctx context.Context, service *corev1.Service, keep schema.GroupVersionKind) error {
 	for _, kind := range scalerKinds() {
 		if kind != keep {
-			if _, err := r.remove(ctx, service, kind); err != nil {
+			if _, err := r.remove(ctx, service, metadataOf(kind), nil); err != nil {
 				return err
 			}
 		}
@@ -145,45 +132,42 @@ func (r *Reconciler) retire(ctx context.Context, service *corev1.Service, keep s
 
 // release deletes the scaler of a Service that scales nothing any more.
 func (r *Reconciler) release(ctx context.Context, service *corev1.Service) error {
-	for _, kind := range scalerKinds() {
-		hpa := &autoscalingv2.HorizontalPodAutoscaler{}
-		if kind == autoscalerKind() {
-			if err := r.live.Get(ctx, client.ObjectKeyFromObject(service), hpa); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("get HorizontalPodAutoscaler %q: %w", service.Name, err)
-			}
-		}
-		removed, err := r.remove(ctx, service, kind)
-		switch {
-		case err != nil:
-			return err
-		case removed && kind == autoscalerKind():
-			if err := r.wake(ctx, service.Namespace, hpa.Spec.ScaleTargetRef); err != nil {
-				return err
-			}
-			r.say(service, corev1.EventTypeNormal, reasonScalesNoMore, "HorizontalPodAutoscaler "+service.Name+" is deleted: the replicas stay, and one is set where there was none")
-		case removed:
-			r.say(service, corev1.EventTypeNormal, reasonScalesNoMore, "ScaledObject "+service.Name+" is deleted: KEDA sets the replicas that there were before it")
-		}
+	removed, err := r.remove(ctx, service, metadataOf(resources.ScaledObjectKind()), nil)
+	if err != nil {
+		return err
+	}
+	if removed {
+		r.say(service, corev1.EventTypeNormal, reasonScalesNoMore, "ScaledObject "+service.Name+" is deleted: KEDA sets the replicas that there were before it")
+	}
+	hpa := &autoscalingv2.HorizontalPodAutoscaler{}
+	removed, err = r.remove(ctx, service, hpa, func() error { return r.wake(ctx, service.Namespace, hpa.Spec.ScaleTargetRef) })
+	if err != nil {
+		return err
+	}
+	if removed {
+		r.say(service, corev1.EventTypeNormal, reasonScalesNoMore, "HorizontalPodAutoscaler "+service.Name+" is deleted: the replicas stay, and one is set where there was none")
 	}
 	r.forget(client.ObjectKeyFromObject(service))
 	return nil
 }
 
-// remove deletes the Service's scaler of a kind, and reports whether there was one.
-func (r *Reconciler) remove(ctx context.Context, service *corev1.Service, kind schema.GroupVersionKind) (bool, error) {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(kind)
+// remove reads the Service's scaler into an empty object of its kind and deletes it, and reports whether there was one. before, if not
+// nil, is called first: it is called again where the deletion fails.
+func (r *Reconciler) remove(ctx context.Context, service *corev1.Service, live client.Object, before func() error) (bool, error) {
 	err := r.live.Get(ctx, client.ObjectKeyFromObject(service), live)
-	if err == nil && metav1.IsControlledBy(live, service) {
-		err = r.client.Delete(ctx, live, client.Preconditions{UID: new(live.GetUID())})
-		if err == nil {
-			return true, nil
-		}
-	}
-	if err == nil || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err == nil && !metav1.IsControlledBy(live, service) {
 		return false, nil
 	}
-	return false, fmt.Errorf("delete %s %q: %w", kind.Kind, service.Name, err)
+	if err == nil && before != nil {
+		err = before()
+	}
+	if err == nil {
+		err = r.client.Delete(ctx, live, client.Preconditions{UID: new(live.GetUID())})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("delete what scales for Service %q: %w", service.Name, err)
+	}
+	return err == nil, nil
 }
 
 // wake sets a replica of a target that has none. KEDA does so by itself when its ScaledObject goes.
@@ -193,13 +177,7 @@ func (r *Reconciler) wake(ctx context.Context, namespace string, of autoscalingv
 	if err != nil || ptr.Deref(*replicas, 1) > 0 {
 		return client.IgnoreNotFound(err)
 	}
-	one := &autoscalingv1.Scale{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.Name, ResourceVersion: target.GetResourceVersion()}, Spec: autoscalingv1.ScaleSpec{Replicas: 1},
-	}
-	if err := r.client.SubResource("scale").Update(ctx, target, client.WithSubResourceBody(one)); err != nil {
-		return fmt.Errorf("set a replica of %s %s: %w", of.Kind, of.Name, err)
-	}
-	return nil
+	return kube.SetReplicas(ctx, r.client, target, 1)
 }
 
 // autoscalersOf lists the autoscalers of a target that are not the Service's.

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -224,4 +226,15 @@ func DecodeGatewayLoads(line []byte) (map[types.NamespacedName]FunctionLoad, err
 		decoded[types.NamespacedName{Namespace: namespace, Name: name}] = load
 	}
 	return decoded, nil
+}
+
+// ReplicasMetric is the external metric of the replicas that all work of a Function or workload wants, at what each trigger wants a replica
+// to carry. HPAs have it in a cluster without KEDA, with a target of 1.
+const ReplicasMetric = "rouse-replicas"
+
+// ScalesByEvents reports whether an HPA has that metric.
+func ScalesByEvents(hpa *autoscalingv2.HorizontalPodAutoscaler) bool {
+	return slices.ContainsFunc(hpa.Spec.Metrics, func(metric autoscalingv2.MetricSpec) bool {
+		return metric.External != nil && metric.External.Metric.Name == ReplicasMetric
+	})
 }

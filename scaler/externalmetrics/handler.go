@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 )
@@ -102,7 +101,7 @@ func readSelector(text string) (map[string]string, error) {
 }
 
 func (h *handler) refuse(w http.ResponseWriter, refusal *apierrors.StatusError) {
-	refusal.ErrStatus.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: schema.GroupVersion{Version: "v1"}.String()}
+	refusal.ErrStatus.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	h.write(w, int(refusal.ErrStatus.Code), refusal.ErrStatus)
 }
 
