@@ -202,6 +202,10 @@ e2e-without-keda: cluster ## Functions sleep and wake by HorizontalPodAutoscaler
 e2e-durable: cluster ## The sample of a workflow with Restate's own server, from npm, on the local cluster: it waits while its Function sleeps
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/durable
 
+.PHONY: e2e-doors
+e2e-doors: cluster ## The providers' own libraries, from npm, sign requests to Doors on the local cluster: once each, whatever is repeated or changed
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/doors
+
 .PHONY: e2e-nodes
 e2e-nodes: ## On three nodes: NetworkPolicies, and events and wakes while a node is cut off and one is drained, on a local cluster of its own (a quarter of an hour)
 	@e2e/nodes/run.sh
@@ -244,6 +248,10 @@ bench-profiles: cluster ## Response times of a Function at the resources of each
 bench-http: cluster ## 20 wakes by a request beside 20 bare scale-ups of the same pod, a warm Function with waking on beside off, and bench-gateway
 	@$(ASSETS) && selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster http
 
+.PHONY: bench-doors
+bench-doors: ## Events through Doors by an HMAC and by client certificates, beside the ingress of the same bridge (ROUNDS, ROUND_SECONDS)
+	@$(ASSETS) && $(GO) run ./e2e/bench doors
+
 .PHONY: bench-gateway
 bench-gateway: ## Requests and tokens through the gateway, beside Envoy and net/http's reverse proxy (ROUNDS, ROUND_SECONDS)
 	@$(ASSETS) && $(GO) run ./e2e/bench gateway
@@ -284,6 +292,10 @@ bench-subscriptions: ## 10,000 Subscriptions on one bridge, idle and with 1 % ac
 bench-controller: packages ## 10,000 Functions and Subscriptions in a real kube-apiserver without nodes: applied, a restart, and at rest (N, IDLE)
 	@$(ASSETS) && \
 	  $(GO) run ./e2e/bench/cluster controller $(if $(N),-n $(N)) $(if $(IDLE),-idle $(IDLE))
+
+.PHONY: bench-schedules
+bench-schedules: ## 1,000 Schedules of a second on three nats-servers while servers and bridges are killed, and 100,000 delayed events (SCHEDULES, ROUND_SECONDS, DELAYED)
+	@$(GO) run ./e2e/bench schedules
 
 .PHONY: bench-scaler
 bench-scaler: ## 10,000 ScaledObjects polled as KEDA does, and 1,000 wakes in a second, beside a server of constants (SCALED_OBJECTS, WAKES, POLL_SECONDS, ROUND_SECONDS)

@@ -24,6 +24,9 @@ func TestV1alpha1IsServedOnlyOnRequest(t *testing.T) {
 	for _, crd := range of[*apiextensionsv1.CustomResourceDefinition](render(t, nil)) {
 		require.NotEqual(t, crdOfGitRepositories, crd.Name)
 		require.Nil(t, crd.Spec.Conversion, crd.Name)
+		if crd.Spec.Group == "rouse.run" {
+			continue // v1alpha1 is its first version
+		}
 		for _, version := range crd.Spec.Versions {
 			require.NotEqual(t, "v1alpha1", version.Name, crd.Name)
 		}

@@ -7,10 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -42,7 +40,6 @@ func TestDisabledGatewayHasNoObjectsOrReferences(t *testing.T) {
 	all := render(t, values{"gateway.enabled=false", "metrics.podMonitor.enabled=true"})
 	for _, object := range all {
 		require.NotContains(t, object.GetName(), "gateway", "%T", object)
-		require.NotEqual(t, "rouse-uninstall-slices", object.GetName(), "%T", object)
 	}
 	for _, name := range []string{"rouse-controller", "rouse-scaler"} {
 		require.NotContains(t, strings.Join(argsOf(t, all, name), " "), "gateway-service", name)
@@ -117,23 +114,4 @@ func TestMetricsOfTheGatewayAreScraped(t *testing.T) {
 		return o.GetKind() == "PodMonitor" && o.GetName() == "rouse-gateway"
 	})
 	require.True(t, monitored)
-}
-
-func TestSlicesOfActivatorsAreDeletedAfterTheController(t *testing.T) {
-	t.Parallel()
-	all := render(t, nil)
-	job := named[*batchv1.Job](t, all, "rouse-uninstall-slices")
-	require.Equal(t, []string{"/controller", "uninstall", "--slices"}, job.Spec.Template.Spec.Containers[0].Command)
-	require.Less(t, ptr.Deref(job.Spec.ActiveDeadlineSeconds, 0), int64(300), "Helm waits five minutes for a hook")
-	require.Equal(t, []rbacv1.PolicyRule{
-		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"list", "delete"}},
-	}, named[*rbacv1.ClusterRole](t, all, "rouse-uninstall-slices").Rules)
-	hooks := 0
-	for _, object := range all {
-		if object.GetName() == "rouse-uninstall-slices" {
-			require.Equal(t, "post-delete", object.GetAnnotations()["helm.sh/hook"], "%T", object)
-			hooks++
-		}
-	}
-	require.Equal(t, 5, hooks, "account, role, binding, NetworkPolicy and Job")
 }

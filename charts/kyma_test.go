@@ -2,6 +2,7 @@ package charts
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,6 +39,23 @@ func TestFunctionsPublishToTheConfiguredAddress(t *testing.T) {
 	const address = "http://eventing-publisher-proxy.kyma-system.svc.cluster.local/publish"
 	all := render(t, values{"publisherAddress=" + address})
 	require.Equal(t, address, functionConfig(t, all).PublisherAddress)
+}
+
+func TestThePresetForUsersOfKymaHasTheirNamesAndAddresses(t *testing.T) {
+	t.Parallel()
+	all := renderedInstallations(t)[fromKyma]
+	const address = "http://eventing-publisher-proxy.kyma-system.svc.cluster.local/publish"
+	require.Equal(t, kymaSystem, named[*corev1.Service](t, all, publisherProxy).Namespace)
+	require.Equal(t, corev1.ServiceTypeLoadBalancer, named[*corev1.Service](t, all, "rouse-gateway-http").Spec.Type)
+	require.Contains(t, argsOf(t, all, "rouse-gateway"), "--gateway-domain=kyma-system/kyma-gateway=local.kyma.dev")
+	require.Contains(t, argsOf(t, all, "rouse-controller"), "--authorizers=oauth2-proxy")
+	installation := installationOf(t, all)
+	require.True(t, installation.Allows("any-namespace"))
+	require.Equal(t, address, installation.Defaults.PublisherAddress)
+
+	ours := render(t, values{"@" + chart + "/values-kyma.yaml", "apiRules.domains.kyma-system/kyma-gateway=example.com"})
+	require.Contains(t, argsOf(t, ours, "rouse-gateway"), "--gateway-domain=kyma-system/kyma-gateway=example.com")
+	require.NotContains(t, strings.Join(argsOf(t, ours, "rouse-gateway"), " "), "local.kyma.dev")
 }
 
 func TestControllerChecksForEventingManagerUnlessItIsAllowed(t *testing.T) {

@@ -48,7 +48,8 @@ func TestPermissionsAreSplitWithAnOperatorAndNoneIsAdded(t *testing.T) {
 		render(t, values{"apiRules.enabled=true", boundedFunctions[0], "operator.enabled=true"})
 	role := func(all objects, name string) *rbacv1.ClusterRole { return named[*rbacv1.ClusterRole](t, all, name) }
 	require.Equal(t, rights(role(without, "rouse-controller")), rights(role(with, "rouse-controller"), role(with, "rouse-functions")))
-	require.NotContains(t, rights(role(with, "rouse-controller")), " secrets get ", "Secrets are read for Functions alone")
+	withoutDoors := render(t, values{"apiRules.enabled=true", "doors.enabled=false", boundedFunctions[0], "operator.enabled=true"})
+	require.NotContains(t, rights(role(withoutDoors, "rouse-controller")), " secrets get ", "Secrets are read for Functions and Doors alone")
 	require.Empty(t, verbsOn(role(with, "rouse-controller"), "networkpolicies"))
 }
 

@@ -60,7 +60,7 @@ func TestEveryDeploymentSurvivesANodeDrainAndIsProbed(t *testing.T) {
 		if name != "plain HTTP wakes nobody" {
 			want["rouse-gateway"] = true
 		}
-		if name == operated || name == operatedAnywhere {
+		if slices.Contains([]string{operated, operatedAnywhere, fromKyma}, name) {
 			want["rouse-operator"] = true
 		}
 		require.Equal(t, want, drained, name)

@@ -27,7 +27,7 @@ func TestPodsOfAReleaseHaveItsPriorityClass(t *testing.T) {
 			all := render(t, append(values{"crds.keep=false", "operator.enabled=true"}, tc.set...))
 			for _, w := range workloads(all) {
 				want := tc.class
-				if w.component() == "uninstall-slices" || w.component() == "uninstall-serverless" {
+				if w.component() == "uninstall-rest" || w.component() == "uninstall-serverless" {
 					want = tc.last // it runs after the release's own class was deleted, without which its pod would be rejected
 				}
 				require.Equal(t, want, w.Pod.Spec.PriorityClassName, w.GetName())

@@ -34,6 +34,9 @@ const (
 	chart     = "rouse"
 )
 
+// fromKyma is the installation for users of Kyma.
+const fromKyma = "as users of Kyma expect it"
+
 // certificate looks like a certificate to the chart.
 const certificate = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n"
 
@@ -145,16 +148,21 @@ var installations = map[string]values{
 		"kyma.publisherAlias=true", "kyma.allowEventingManager=true",
 		"publisherAddress=http://eventing-publisher-proxy.kyma-system.svc.cluster.local/publish",
 	},
+	fromKyma: {"@" + chart + "/values-kyma.yaml"},
 	"removed with all data, behind NetworkPolicies": {"crds.keep=false", "nats.persistence.keep=false", "nats.persistence.storageClass=fast", "registry.internal.persistence.keep=true"},
 }
 
-// values are --set arguments of Helm.
+// values are --set arguments of Helm, or files with values after an @.
 type values []string
 
 func (v values) args() []string {
 	var args []string
 	for _, value := range v {
-		args = append(args, "--set", value)
+		if file, ok := strings.CutPrefix(value, "@"); ok {
+			args = append(args, "--values", file)
+		} else {
+			args = append(args, "--set", value)
+		}
 	}
 	return args
 }

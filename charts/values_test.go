@@ -119,7 +119,7 @@ func TestInvalidValuesAreRejectedWithTheReason(t *testing.T) {
 		"a registry that no node reaches":   {values{"registry.internal.nodePort=0"}, []string{"set registry.internal.pullAddress"}},
 		"a port that nodes do not give":     {values{"registry.internal.nodePort=80"}, []string{"/registry/internal/nodePort"}},
 		"more copies than servers":          {values{"stream.replicas=3"}, []string{"the chart's own NATS has one replica"}},
-		"streams that do not fit the store": {values{"stream.maxBytes=2Gi"}, []string{"nats.maxFileStore (1Gi) is smaller than stream.maxBytes (2Gi), retries.maxBytes (100Mi) and deadLetters.maxBytes (100Mi)"}},
+		"streams that do not fit the store": {values{"stream.maxBytes=2Gi"}, []string{"nats.maxFileStore (1Gi) is smaller than stream.maxBytes (2Gi), retries.maxBytes (100Mi), deadLetters.maxBytes (100Mi), delayed.maxBytes (64Mi) and 32Mi for Schedules and Doors together"}},
 		"a store that fills its volume":     {values{"nats.persistence.size=1Gi"}, []string{"nats.persistence.size (1Gi) must be larger than nats.maxFileStore (1Gi)"}},
 		"events that NATS would refuse":     {values{"eventbridge.maxRequestSize=1Mi"}, []string{"nats.maxPayload (1Mi) does not fit an event of eventbridge.maxRequestSize (1Mi)"}},
 	} {

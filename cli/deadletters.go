@@ -199,16 +199,28 @@ func (s *session) printDeadLetters(deadLetters []target.DeadLetter) error {
 	if len(deadLetters) == 0 {
 		return nil
 	}
-	table := output.NewTable("SEQUENCE", "AGE", "SUBSCRIPTION", "TYPE", "ID", "ATTEMPTS", "STATUS", "REASON")
+	table := output.NewTable("SEQUENCE", "AGE", "SUBSCRIPTION", "TYPE", "ID", "ATTEMPTS", "STATUS", "REASON", "ANSWER")
 	for _, l := range deadLetters {
 		status := "-"
 		if l.Status != 0 {
 			status = strconv.Itoa(l.Status)
 		}
 		table.Row(l.Sequence, ago(l.Time, time.Now()), s.style.Name(l.Namespace+"/"+l.Subscription), cmp.Or(l.Type, "-"), cmp.Or(l.ID, "-"),
-			l.Attempts, status, s.style.Bad(l.Reason))
+			l.Attempts, status, s.style.Bad(l.Reason), briefAnswer(l.Excerpt))
 	}
 	return table.Flush(s.Out)
+}
+
+// widestAnswer bounds the part of an answer in a list.
+const widestAnswer = 80
+
+// briefAnswer returns the beginning of a sink's answer, in one line.
+func briefAnswer(excerpt string) string {
+	text := []rune(strings.Join(strings.Fields(excerpt), " "))
+	if len(text) > widestAnswer {
+		return string(text[:widestAnswer-1]) + "…"
+	}
+	return string(text)
 }
 
 func newDeadLetterShow(streams Streams) *cobra.Command {
@@ -353,7 +365,7 @@ func (c *change) run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		total, err := c.applyAll(ctx, client, selections)
+		total, err := c.applyAll(ctx, client, selections, c.among(conn, selections[0]))
 		if err != nil || c.reason == "" || total.Redriven+total.Purged+total.Failed > 0 {
 			return err
 		}
@@ -386,15 +398,23 @@ func (c *change) selections(conn *target.Connection, sequences []uint64) ([]targ
 	return selections, err
 }
 
+// among names what the change acts on: a Subscription or a namespace, and the local mode or the cluster.
+func (c *change) among(conn *target.Connection, selected target.Selection) string {
+	switch {
+	case selected.Subscription != "":
+		return "Subscription " + selected.Namespace + "/" + selected.Subscription + " of " + conn.Name
+	case selected.Namespace != "":
+		return "namespace " + selected.Namespace + " of " + conn.Name
+	}
+	return conn.Name
+}
+
 // confirm asks for confirmation before a change of all dead letters.
 func (c *change) confirm(conn *target.Connection, selected target.Selection) error {
 	if !selected.All || c.yes {
 		return nil
 	}
-	what := "all dead letters of " + conn.Name
-	if selected.Namespace != "" {
-		what = "all dead letters of namespace " + selected.Namespace + " of " + conn.Name
-	}
+	what := "all dead letters of " + c.among(conn, selected)
 	if !c.isTyping() {
 		return exit.Errorf(exit.Usage, "--all would %s %s: add --yes", c.verb, what)
 	}
@@ -407,7 +427,9 @@ func (c *change) confirm(conn *target.Connection, selected target.Selection) err
 }
 
 // applyAll prints the progress, also when it ends early.
-func (c *change) applyAll(ctx context.Context, client *target.Client, selections []target.Selection) (target.Outcome, error) {
+func (c *change) applyAll(
+	ctx context.Context, client *target.Client, selections []target.Selection, among string,
+) (target.Outcome, error) {
 	var total target.Outcome
 	var failed error
 	for _, selected := range selections {
@@ -422,7 +444,7 @@ func (c *change) applyAll(ctx context.Context, client *target.Client, selections
 		}
 	}
 	c.endProgress()
-	if err := c.printOutcome(total); err != nil {
+	if err := c.printOutcome(total, among); err != nil {
 		return total, err
 	}
 	if failed == nil && total.Failed > 0 {
@@ -443,7 +465,7 @@ func missing(done target.Outcome, selected target.Selection, err error) error {
 	return err
 }
 
-func (c *change) printOutcome(total target.Outcome) error {
+func (c *change) printOutcome(total target.Outcome, among string) error {
 	if !c.forPeople() {
 		return output.Write(c.Out, c.format.Chosen, total)
 	}
@@ -454,7 +476,7 @@ func (c *change) printOutcome(total target.Outcome) error {
 	for _, problem := range total.Problems {
 		c.note("%s", output.Clean(problem))
 	}
-	_, err := fmt.Fprintln(c.Out, text)
+	_, err := fmt.Fprintf(c.Out, "%s: %s\n", output.Clean(among), text)
 	return err
 }
 

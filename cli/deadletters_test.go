@@ -45,9 +45,9 @@ func TestDeadLettersAreListedAndShown(t *testing.T) {
 	w, _ := refusing(t, 2)
 	got := w.run(t, "dlq", "list")
 	require.Equal(t, 0, got.code, got.err)
-	require.Regexp(t, `^SEQUENCE +AGE +SUBSCRIPTION +TYPE +ID +ATTEMPTS +STATUS +REASON\n`+
-		`1 +\d+s +orders/pricing +order.received +0 +1 +400 +SinkRejected\n`+
-		`2 +\d+s +orders/pricing +order.received +1 +1 +400 +SinkRejected\n$`, got.out)
+	require.Regexp(t, `^SEQUENCE +AGE +SUBSCRIPTION +TYPE +ID +ATTEMPTS +STATUS +REASON +ANSWER\n`+
+		`1 +\d+s +orders/pricing +order.received +0 +1 +400 +SinkRejected +no such order\n`+
+		`2 +\d+s +orders/pricing +order.received +1 +1 +400 +SinkRejected +no such order\n$`, got.out)
 
 	require.Equal(t, "1\n2\n", w.run(t, "dlq", "list", "-o", "name").out)
 	limited := w.run(t, "dlq", "list", "-o", "name", "--limit", "1")
@@ -63,6 +63,8 @@ func TestDeadLettersAreListedAndShown(t *testing.T) {
 	require.Regexp(t, `(?m)^answer +no such order$`, shown.out)
 	require.Regexp(t, `(?m)^event +order.received 1 of shop$`, shown.out)
 	require.Contains(t, shown.out, `"n": 1.50`)
+	require.Contains(t, shown.out, `"type": "order.received"`)
+	require.NotContains(t, shown.out, "kyma.shop", "the type in the store is nobody's")
 	require.Contains(t, w.run(t, "dlq", "show", "2", "-o", "yaml").out, "sequence: 2\n")
 
 	missing := w.run(t, "dlq", "show", "99")
@@ -73,13 +75,15 @@ func TestDeadLettersAreRedrivenAndPurged(t *testing.T) {
 	t.Parallel()
 	w, repaired := refusing(t, 4)
 	repaired.Store(true)
-	require.Equal(t, ran{0, "redriven 1, failed 0, remaining 3\n", ""}, w.run(t, "dlq", "redrive", "2"))
+	here := "the local mode of " + w.directory + ": "
+	orders := "Subscription orders/pricing of " + here
+	require.Equal(t, ran{0, here + "redriven 1, failed 0, remaining 3\n", ""}, w.run(t, "dlq", "redrive", "2"))
 	w.awaitDeadLetters(t, 3)
-	require.Equal(t, ran{0, "purged 1\n", ""}, w.run(t, "dlq", "purge", "1"))
-	require.Equal(t, ran{3, "redriven 0, failed 0, remaining 2\n", "rouse: there is no dead letter 1\n"}, w.run(t, "dlq", "redrive", "1", "3"))
+	require.Equal(t, ran{0, here + "purged 1\n", ""}, w.run(t, "dlq", "purge", "1"))
+	require.Equal(t, ran{3, here + "redriven 0, failed 0, remaining 2\n", "rouse: there is no dead letter 1\n"}, w.run(t, "dlq", "redrive", "1", "3"))
 	none := w.run(t, "dlq", "redrive", "--subscription", "pricing", "-n", "orders", "--reason", "AttemptsExhausted")
-	require.Equal(t, ran{0, "redriven 0, failed 0, remaining 2\n", "no dead letter has the reason AttemptsExhausted; there are SinkRejected (2)\n"}, none)
-	require.Equal(t, ran{0, "redriven 2, failed 0, remaining 0\n", ""}, w.run(t, "dlq", "redrive", "--all", "--yes"))
+	require.Equal(t, ran{0, orders + "redriven 0, failed 0, remaining 2\n", "no dead letter has the reason AttemptsExhausted; there are SinkRejected (2)\n"}, none)
+	require.Equal(t, ran{0, here + "redriven 2, failed 0, remaining 0\n", ""}, w.run(t, "dlq", "redrive", "--all", "--yes"))
 	w.awaitDeadLetters(t, 0)
 	require.Equal(t, 2, w.pricing.Deliveries()["1"], "the redriven event did not come back once")
 	require.Equal(t, ran{0, "failed: 0\npurged: 0\nredriven: 0\nremaining: 0\n", ""}, w.run(t, "dlq", "purge", "--all", "-y", "-o", "yaml"))
@@ -111,13 +115,14 @@ func TestRedriveAndPurgeNeedASelection(t *testing.T) {
 func TestUnmatchedReasonListsTheReasonsOfDeadLetters(t *testing.T) {
 	t.Parallel()
 	w, _ := refusing(t, 2)
+	here := "the local mode of " + w.directory + ": "
 	require.Equal(t, ran{0, "", "no dead letter has the reason NotSendable; there are SinkRejected (2)\n"},
 		w.run(t, "dlq", "list", "--reason", "NotSendable"))
 	require.Equal(t, ran{0, "[]\n", "no dead letter has the reason NotSendable; there are SinkRejected (2)\n"},
 		w.run(t, "dlq", "list", "--reason", "NotSendable", "-o", "json"))
 	require.Equal(t, ran{0, "", "there are no dead letters\n"},
 		w.run(t, "dlq", "list", "--subscription", "orders/invoicing", "--reason", "NotSendable"))
-	require.Equal(t, ran{0, "purged 0\n", "no dead letter has the reason NotSendable; there are SinkRejected (2)\n"},
+	require.Equal(t, ran{0, here + "purged 0\n", "no dead letter has the reason NotSendable; there are SinkRejected (2)\n"},
 		w.run(t, "dlq", "purge", "--all", "--yes", "--reason", "NotSendable"))
 	unknown := w.run(t, "dlq", "list", "--reason", "attempts exhausted")
 	require.Equal(t, 2, unknown.code)
@@ -131,11 +136,12 @@ func TestRedriveToAMissingSubscriptionEndsWithNotFound(t *testing.T) {
 	require.Equal(t, 3, unknown.code, unknown.err)
 	require.Contains(t, unknown.err, "Subscription orders/unknown: ")
 	require.NoError(t, w.conn.DeleteConsumer(t.Context(), broker.DefaultStream, pricingRoute().Consumer))
-	for _, args := range [][]string{{"--subscription", "orders/pricing"}, {"1"}} {
+	here := "the local mode of " + w.directory + ": "
+	for among, args := range map[string][]string{"Subscription orders/pricing of " + here: {"--subscription", "orders/pricing"}, here: {"1"}} {
 		gone := w.run(t, append([]string{"dlq", "redrive"}, args...)...)
 		require.Equal(t, 3, gone.code, gone.err)
 		require.Contains(t, gone.err, "create the Subscription or wait until it is active; its dead letters are kept")
-		require.Equal(t, "redriven 0, failed 1, remaining 1\n", gone.out)
+		require.Equal(t, among+"redriven 0, failed 1, remaining 1\n", gone.out)
 	}
 	w.awaitDeadLetters(t, 1)
 }

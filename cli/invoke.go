@@ -87,14 +87,10 @@ func (i *invoke) run(cmd *cobra.Command, fn string) error {
 }
 
 func (i *invoke) body(given bool) ([]byte, error) {
-	file, isFile := strings.CutPrefix(i.data, "@")
-	if isFile {
-		return i.readContent("data", file)
-	}
 	if !given {
 		return nil, nil
 	}
-	return []byte(i.data), nil
+	return i.readData(i.data)
 }
 
 func (i *invoke) header(body []byte) (http.Header, error) {
@@ -154,6 +150,9 @@ func (i *invoke) call(ctx context.Context, conn *target.Connection, fn string, h
 		pause, again := comeAgain(response)
 		if !again {
 			defer func() { _ = response.Body.Close() }()
+			if older := response.Header.Get(activation.HeaderOlder); older != "" && conn.Local {
+				i.note("an older version of Function %s answers; the newest does not run: %s", name, output.Clean(older))
+			}
 			return i.printAnswer(name, response)
 		}
 		i.reportProgress(reasonOf(response))
@@ -210,13 +209,33 @@ func (i *invoke) send(ctx context.Context, name, address string, header http.Hea
 
 func (i *invoke) printAnswer(name string, response *http.Response) error {
 	i.note("%s", output.Clean(response.Status))
-	if _, err := io.Copy(i.Out, response.Body); err != nil {
+	body := &ended{out: i.Out}
+	if _, err := io.Copy(body, response.Body); err != nil {
 		return fmt.Errorf("read the response of Function %s: %w", name, err)
+	}
+	if body.open && output.IsTerminal(i.Out) { // the prompt of the shell begins a line of its own; files and pipes get the body alone
+		if _, err := fmt.Fprintln(i.Out); err != nil {
+			return err
+		}
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		return exit.Errorf(exit.Refused, "Function %s answered %d", name, response.StatusCode)
 	}
 	return nil
+}
+
+// ended is a writer that knows whether its last line is open.
+type ended struct {
+	out  io.Writer
+	open bool
+}
+
+// Write implements io.Writer.
+func (e *ended) Write(content []byte) (int, error) {
+	if n := len(content); n > 0 {
+		e.open = content[n-1] != '\n'
+	}
+	return e.out.Write(content)
 }
 
 // join appends a path with a query to a URL.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/dev/process"
@@ -49,6 +50,35 @@ func TestInvokeOfAFailingFunctionEndsWithRefused(t *testing.T) {
 	w := newFixture(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such order", http.StatusNotFound) })
 	got := w.run(t, "invoke", "pricing")
 	require.Equal(t, ran{5, "no such order\n", "404 Not Found\nrouse: Function pricing answered 404\n"}, got)
+}
+
+func TestInvokeSaysThatAnOlderVersionAnswers(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(activation.HeaderOlder, "orders/pricing.yaml:12: TypeError: no price (exit status 1)")
+		_, _ = io.WriteString(w, "old\n")
+	})
+	require.Equal(t, ran{
+		0, "old\n", "an older version of Function pricing answers; the newest does not run: " +
+			"orders/pricing.yaml:12: TypeError: no price (exit status 1)\n200 OK\n",
+	}, w.run(t, "invoke", "pricing"))
+}
+
+func TestInvokeEndsTheLastLineOnATerminalAlone(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{"open": "open\r\n", "closed\n": "closed\r\n"} {
+		w := newFixture(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+		require.Equal(t, body, w.run(t, "invoke", "pricing").out)
+		terminal, shown, err := pty.Open()
+		require.NoError(t, err)
+		t.Cleanup(func() { _, _ = terminal.Close(), shown.Close() })
+		code := Main(t.Context(), []string{"invoke", "pricing", "--dir", w.directory}, Streams{In: strings.NewReader(""), Out: shown, Err: io.Discard})
+		require.Zero(t, code)
+		content := make([]byte, len(want))
+		_, err = io.ReadFull(terminal, content)
+		require.NoError(t, err)
+		require.Equal(t, want, string(content))
+	}
 }
 
 func TestInvokeRetriesUntilTheFunctionHasStarted(t *testing.T) {

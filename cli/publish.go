@@ -27,6 +27,9 @@ type publish struct {
 	data     string
 	file     string
 	retryFor time.Duration
+	at       string
+	delay    time.Duration
+	due      time.Time // zero: at once
 }
 
 func newPublish(streams Streams) *cobra.Command {
@@ -39,10 +42,14 @@ which goes as one batch. Prints the id of each event that is stored.
 
 What the bridge cannot take at the moment is sent again with the same id, so that it is stored once. Events that it
 refuses are named with its reason, and the exit code is 5. An event that no Subscription takes is stored all the same and
-the exit code is 0; a note says so, with what may have been meant.`,
+the exit code is 0; a note says so, with what may have been meant.
+
+With --at or --delay the bridge keeps the events until then; rouse schedules delayed lists them, and rouse schedules cancel
+takes one back.`,
 		Example: `  rouse publish --type order.received --source shop --data '{"id": "1001", "lines": []}'
-  rouse publish --type order.received --source shop -f order.json
+  rouse publish --type order.received --source shop -d @order.json
   rouse publish -f events.json                      # whole events
+  rouse publish --type reminder.due --source shop --delay 72h
   jq -c . order.json | rouse publish --type order.received --source shop -f -
   rouse publish --context production --type ping --source me`,
 		Args: exactly(0, ""),
@@ -55,11 +62,13 @@ the exit code is 0; a note says so, with what may have been meant.`,
 	fs.StringVar(&p.in.Source, "source", "", "source of the event, and of whole events that have none")
 	fs.StringVar(&p.in.ID, "id", "", "id of the event (default: a random one)")
 	fs.StringVar(&p.in.Subject, "subject", "", "subject of the event")
-	fs.StringVarP(&p.data, "data", "d", "", "data of the event, or whole events")
-	fs.StringVarP(&p.file, "data-file", "f", "", "file with the same; - is the input")
+	fs.StringVarP(&p.data, "data", "d", "", "data of the event, or whole events; @FILE reads them from a file, @- from the input")
+	fs.StringVarP(&p.file, "data-file", "f", "", "file with the same, whatever it is named; - is the input")
 	fs.StringVar(&p.in.ContentType, "content-type", "", "type of the data (default: told from the data)")
 	fs.StringToStringVar(&p.in.Extensions, "extension", nil, "extension attributes, as name=value")
 	fs.DurationVar(&p.retryFor, "retry-for", 30*time.Second, "how long to send an event again that cannot be stored yet")
+	fs.StringVar(&p.at, "at", "", "when the events are to go on, such as 2027-01-01T09:00:00Z (default: at once)")
+	fs.DurationVar(&p.delay, "delay", 0, "how much later they are to go on, such as 90m")
 	p.completeFlag(cmd, "type", eventTypes(&p.in.Source))
 	p.completeFlag(cmd, "source", eventSources(&p.in.Type))
 	return cmd
@@ -87,15 +96,38 @@ func (p *publish) run(cmd *cobra.Command) error {
 }
 
 func (p *publish) read(cmd *cobra.Command) (err error) {
+	if err := p.readDue(cmd); err != nil {
+		return err
+	}
 	if cmd.Flags().Changed("data") && p.file != "" {
 		return exit.Errorf(exit.Usage, "--data and --data-file exclude each other: leave one out")
 	}
 	p.in.HasContent = cmd.Flags().Changed("data") || p.file != ""
-	p.in.Content = []byte(p.data)
 	if p.file != "" {
 		p.in.Content, err = p.readContent("data-file", p.file)
+	} else {
+		p.in.Content, err = p.readData(p.data)
 	}
 	return err
+}
+
+// readDue reads when the events are to go on. A delay counts from now, however often they are sent.
+func (p *publish) readDue(cmd *cobra.Command) error {
+	switch {
+	case p.at != "" && cmd.Flags().Changed("delay"):
+		return exit.Errorf(exit.Usage, "--at and --delay exclude each other: leave one out")
+	case p.delay < 0:
+		return exit.Errorf(exit.Usage, "--delay %s: it must not be negative", p.delay)
+	case p.delay > 0:
+		p.due = time.Now().Add(p.delay)
+	case p.at != "":
+		due, err := time.Parse(time.RFC3339, p.at)
+		if err != nil {
+			return exit.Errorf(exit.Usage, "--at %q: use a time such as 2027-01-01T09:00:00Z", p.at)
+		}
+		p.due = due
+	}
+	return nil
 }
 
 func (p *publish) send(ctx context.Context, conn *target.Connection, batch event.Batch) ([]event.Result, error) {
@@ -105,7 +137,7 @@ func (p *publish) send(ctx context.Context, conn *target.Connection, batch event
 		return nil, err
 	}
 	client := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
-	return event.Sender{URL: url, Client: client, RetryFor: p.retryFor, Note: p.reportProgress}.Send(ctx, batch)
+	return event.Sender{URL: url, Client: client, RetryFor: p.retryFor, Note: p.reportProgress, Due: p.due}.Send(ctx, batch)
 }
 
 // printResults prints the results. It fails with the refused events.

@@ -52,6 +52,22 @@ func TestPublishReadsDataFromAFileOrStdinUnchanged(t *testing.T) {
 	require.Equal(t, "text/plain; charset=utf-8", types["input"])
 }
 
+func TestPublishReadsTheFileThatDataNames(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, accept)
+	file := filepath.Join(t.TempDir(), "order.json")
+	require.NoError(t, os.WriteFile(file, []byte("{\n  \"n\": 1\n}\n"), 0o600))
+	base := []string{"publish", "--type", "order.received", "--source", "shop"}
+	require.Equal(t, ran{0, "file\n", ""}, w.run(t, append(base, "--id", "file", "-d", "@"+file)...))
+	require.Equal(t, ran{0, "input\n", ""}, w.runWith(t, "[1]", append(base, "--id", "input", "--data", "@-")...))
+	require.Equal(t, ran{0, "text\n", ""}, w.run(t, append(base, "--id", "text", "-d", "{no JSON", "--content-type", "text/plain")...))
+	bodies := map[string]string{}
+	for _, request := range w.pricing.Await(t, 3) {
+		bodies[request.ID()] = string(request.Body)
+	}
+	require.Equal(t, map[string]string{"file": "{\n  \"n\": 1\n}\n", "input": "[1]", "text": "{no JSON"}, bodies)
+}
+
 func TestPublishSendsWholeEventsAsABatch(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, accept)
@@ -120,7 +136,10 @@ func TestPublishNamesTheFlagOfAnInvalidEvent(t *testing.T) {
 		"no source":                 {"", []string{"--type", "a"}, "--source is missing"},
 		"data twice":                {"", []string{"--type", "a", "--data", "1", "-f", "x"}, "--data and --data-file exclude each other"},
 		"a missing file":            {"", []string{"--type", "a", "-f", "/does/not/exist"}, "--data-file: open /does/not/exist"},
-		"malformed JSON":            {"", []string{"--type", "a", "--source", "s", "-d", "{", "--content-type", "application/json"}, "--content-type"},
+		"no JSON where it is named": {"", []string{"--type", "a", "--source", "s", "-d", "x", "--content-type", "application/json"}, "line 1, column 1: invalid"},
+		"malformed JSON":            {"", []string{"--type", "a", "--source", "s", "-d", "{\n'id': 1}"}, "line 2, column 1: invalid character '\\''"},
+		"JSON that is cut off":      {`[{"a": 1}`, []string{"--type", "a", "--source", "s", "-d", "@-"}, "unexpected end of JSON input; correct them, or say"},
+		"a missing file of --data":  {"", []string{"--type", "a", "--source", "s", "-d", "@/does/not/exist"}, "--data: open /does/not/exist"},
 		"an extension with a dash":  {"", []string{"--type", "a", "--source", "s", "--extension", "my-tenant=a"}, "--extension my-tenant: a name consists of"},
 		"a batch with the same id":  {`[{"type":"a"},{"type":"b"}]`, []string{"-f", "-", "--source", "s", "--id", "1"}, "--id names one event"},
 		"an event without a type":   {`[{"source":"s","type":"a"},{"source":"s"}]`, []string{"-f", "-"}, "event 2: it has no type"},

@@ -151,6 +151,14 @@ func (s *session) readContent(flag, path string) ([]byte, error) {
 	return content, nil
 }
 
+// readData returns the value of --data: the text itself, or as in curl what a file or the input has for "@FILE" and "@-".
+func (s *session) readData(value string) ([]byte, error) {
+	if file, named := strings.CutPrefix(value, "@"); named {
+		return s.readContent("data", file)
+	}
+	return []byte(value), nil
+}
+
 // completeTimeout bounds a completion, because the shell waits for it.
 const completeTimeout = 2 * time.Second
 

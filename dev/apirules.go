@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	gatewayv2 "github.com/rouse-run/rouse/api/gateway/v2"
+	rousev1alpha1 "github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/gateway/apirules"
 	"github.com/rouse-run/rouse/gateway/entrance"
@@ -23,6 +25,7 @@ import (
 	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/dialguard"
+	"github.com/rouse-run/rouse/internal/door"
 )
 
 const (
@@ -38,6 +41,8 @@ type apiRulesDeps struct {
 	Listener net.Listener
 	// Serve forwards a request to a Function.
 	Serve apirules.Activate
+	// Doors takes the requests to Doors.
+	Doors http.Handler
 	Log   logr.Logger
 }
 
@@ -63,7 +68,7 @@ func newAPIRules(deps apiRulesDeps) *APIRules {
 		a.port = address.Port
 	}
 	a.exposed = apirules.New(apirules.Deps{
-		Activate: deps.Serve, Keys: a.keys, Guard: guard, Now: time.Now, Registry: registry, Log: deps.Log,
+		Activate: deps.Serve, Doors: deps.Doors, Keys: a.keys, Guard: guard, Now: time.Now, Registry: registry, Log: deps.Log,
 	}, apirules.DefaultOptions())
 	options := entrance.DefaultOptions()
 	options.HTTPAddress, options.DrainTimeout = "", drainTimeout
@@ -123,6 +128,9 @@ func (a *APIRules) loaded() []manifest.Problem {
 			if a.state.closed[part{name, problem.Closes}] {
 				continue // why was reported
 			}
+			if apirule.IsDoorRule(name.Name) {
+				continue // the bridge refuses what it cannot verify
+			}
 			shown := a.wanted.rules[name].Problem(problem.Attribute, problem.Message, "")
 			shown.Warning = true
 			found = append(found, shown)
@@ -163,9 +171,13 @@ func (a *APIRules) now() state {
 	return a.state
 }
 
+// doorService stands for this process, which takes the requests to Doors.
+var doorService = apirule.Target{Service: types.NamespacedName{Namespace: "rouse-system", Name: "rouse-doors"}, Port: door.ServicePort}
+
 const (
 	kindAPIRule  = "APIRule"
 	kindFunction = "Function"
+	kindDoor     = "Door"
 	// domain is the domain of all gateways: browsers and curl resolve its names to this machine.
 	domain = "localhost"
 	// everyone lets every namespace refer to the Functions of a folder, because there are no Services to annotate.
@@ -176,6 +188,7 @@ const (
 // wantedAPIRules is the desired state in the folder.
 type wantedAPIRules struct {
 	rules     map[types.NamespacedName]manifest.APIRule
+	doors     []manifest.Door
 	functions map[types.NamespacedName]bool
 }
 
@@ -198,6 +211,7 @@ func wantAPIRules(set manifest.Set, problems []manifest.Problem, before wantedAP
 	for _, rule := range set.APIRules {
 		now.rules[types.NamespacedName{Namespace: rule.Namespace, Name: rule.Name}] = rule
 	}
+	now.doors = set.Doors
 	for _, fn := range set.Functions {
 		now.functions[types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}] = true
 	}
@@ -210,7 +224,18 @@ func (w wantedAPIRules) decide() []apirule.Exposure {
 	for rule := range maps.Values(w.rules) {
 		rules = append(rules, rule.APIRule)
 	}
-	return apirule.Decide(rules, w.cluster())
+	around, exposed := w.cluster(), w.exposed()
+	around.Doors, around.DoorService = exposed.Of, doorService
+	return apirule.Decide(append(rules, exposed.Rules...), around)
+}
+
+// exposed returns the rules of the folder's Doors, whose requests this process takes.
+func (w wantedAPIRules) exposed() apirule.DoorRules {
+	all := make([]*rousev1alpha1.Door, len(w.doors))
+	for i := range w.doors {
+		all[i] = w.doors[i].Door
+	}
+	return apirule.ExposeDoors(all, doorService)
 }
 
 // cluster returns the objects that APIRules refer to.
@@ -218,11 +243,18 @@ func (w wantedAPIRules) cluster() *apirule.Objects {
 	around := &apirule.Objects{
 		Gateways: map[types.NamespacedName]apirule.Gateway{}, Services: map[types.NamespacedName]apirule.ServiceInfo{},
 	}
+	named := []string{}
 	for rule := range maps.Values(w.rules) {
 		if rule.Spec.Gateway != nil {
-			namespace, name, _ := strings.Cut(*rule.Spec.Gateway, "/")
-			around.Gateways[types.NamespacedName{Namespace: namespace, Name: name}] = apirule.Gateway{Hosts: []string{"*." + domain}}
+			named = append(named, *rule.Spec.Gateway)
 		}
+	}
+	for i := range w.doors {
+		named = append(named, w.doors[i].Spec.Gateway)
+	}
+	for _, gateway := range named {
+		namespace, name, _ := strings.Cut(gateway, "/")
+		around.Gateways[types.NamespacedName{Namespace: namespace, Name: name}] = apirule.Gateway{Hosts: []string{"*." + domain}}
 	}
 	for name := range w.functions {
 		around.Services[name] = apirule.ServiceInfo{
@@ -237,9 +269,11 @@ const (
 	ruleClosed = "its rule answers 503: local mode has the Functions of the folder, and no authorizers"
 )
 
-// apiRuleStatus is the status of an APIRule.
+// apiRuleStatus is the status of an APIRule or a Door.
 type apiRuleStatus struct {
 	Namespace, Name string
+	// Kind is empty for an APIRule.
+	Kind string
 	// URL of the host; empty when the APIRule is not served.
 	URL string
 	At  manifest.Position
@@ -262,8 +296,13 @@ type part struct {
 
 func (w wantedAPIRules) state(exposures []apirule.Exposure, port int) state {
 	s := state{urls: map[types.NamespacedName][]string{}, closed: map[part]bool{}}
+	hosts := map[types.NamespacedName]*apirule.Exposure{}
 	for i := range exposures {
 		e := &exposures[i]
+		if apirule.IsDoorRule(e.APIRule.Name) {
+			hosts[e.APIRule] = e
+			continue
+		}
 		rule := w.rules[e.APIRule]
 		status := apiRuleStatus{Namespace: e.APIRule.Namespace, Name: e.APIRule.Name, At: rule.At}
 		if e.Host != "" {
@@ -278,7 +317,28 @@ func (w wantedAPIRules) state(exposures []apirule.Exposure, port int) state {
 			s.add(each, status.URL)
 		}
 	}
+	taken := w.exposed().Taken
+	for _, each := range w.doors {
+		s.addDoor(each, hosts[apirule.DoorRuleOf(each.Door)], taken, port)
+	}
 	return s
+}
+
+// addDoor adds where the requests to a Door arrive, or why none do.
+func (s *state) addDoor(d manifest.Door, host *apirule.Exposure, taken map[types.NamespacedName]string, port int) {
+	name := types.NamespacedName{Namespace: d.Namespace, Name: d.Name}
+	status := apiRuleStatus{Namespace: d.Namespace, Name: d.Name, Kind: kindDoor, At: d.At}
+	switch {
+	case taken[name] != "":
+		s.decided = append(s.decided, d.Problem("spec.path", "Door "+taken[name]+" has the same host and path", "choose another path"))
+	case host == nil || host.Host == "":
+		if host != nil {
+			s.decided = append(s.decided, d.Problem("spec.host", host.Problems.String(), "choose another host"))
+		}
+	default:
+		status.URL = fmt.Sprintf("http://%s:%d%s", host.Host, port, door.Paths(d.Door)[0])
+	}
+	s.rules = append(s.rules, status)
 }
 
 // add adds a URL at which a Function can be called.

@@ -373,7 +373,7 @@ func TestTemporarilyInvalidObjectIsServedAsBefore(t *testing.T) {
 	t.Parallel()
 	f := runAPIRules(t, map[string]string{"fn.yaml": function("price"), "rule.yaml": apiRule("price", "price", open)})
 	for name, broken := range map[string]map[string]string{
-		"the APIRule is malformed YAML":    {"rule.yaml": "{"},
+		"the APIRule is malformed YAML":    {"rule.yaml": apiRule("price", "price", open) + "{"},
 		"the CRD refuses the APIRule":      {"rule.yaml": apiRule("price", "price", `[{path: /*, methods: [GET]}]`)},
 		"the APIRule has an unknown field": {"rule.yaml": apiRule("price", "price", open) + "  nonsense: 1\n"},
 		"the CRD refuses the Function":     {"fn.yaml": strings.Replace(function("price"), "nodejs22", "cobol", 1)},

@@ -14,10 +14,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	rousev1alpha1 "github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/door"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/workload"
 )
@@ -34,6 +36,9 @@ type folder struct {
 	reader    *manifest.Reader
 	functions *runner.Functions
 	subs      *subscriptionWorkers
+	began     time.Time
+	schedules *listed[*rousev1alpha1.Schedule]
+	doors     *listed[door.Known]
 	apiRules  *APIRules
 	scaling   *autoscale.Autoscaler
 	debug     debugged
@@ -87,6 +92,8 @@ func (f *folder) read(context.Context) error {
 	}
 	f.mu.Unlock()
 	f.subs.Apply(set, problems)
+	f.schedules.set(schedulesOf(set, f.began))
+	f.doors.set(doorsOf(set))
 	f.scaling.Apply(targets)
 	f.functions.Apply(set, problems)
 	f.apiRules.Apply(set, problems)
@@ -136,6 +143,14 @@ func (f *folder) missing(set manifest.Set, problems []manifest.Problem) []manife
 				Position: manifest.Position{File: f.shown}, Object: functionKind + " " + name,
 				Message: "it is named with --debug and is not there; there are " + namesOf(set), Warning: true,
 			})
+		}
+	}
+	for _, each := range set.Doors {
+		if name := door.SecretName(each.Door); name != "" && set.DoorKeys(each.Door) == nil {
+			problem := each.Problem("spec", "Secret "+name+" is not in the folder: requests are not taken",
+				"add it to secrets.local.yaml, which is for this machine alone")
+			problem.Warning = true
+			found = append(found, problem)
 		}
 	}
 	return found

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/apimachinery/pkg/types"
 
+	rousev1alpha1 "github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	"github.com/rouse-run/rouse/dev/autoscale"
 	"github.com/rouse-run/rouse/dev/instance"
 	"github.com/rouse-run/rouse/dev/manifest"
@@ -32,6 +33,7 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/door"
 	"github.com/rouse-run/rouse/scaler"
 )
 
@@ -65,6 +67,8 @@ type mode struct {
 	apiRules    *APIRules
 	scaling     *autoscale.Autoscaler
 	subs        *subscriptionWorkers
+	schedules   *listed[*rousev1alpha1.Schedule]
+	doors       *listed[door.Known]
 	bridge      *eventbridge.Bridge
 	store       *jetstream.AdminStore
 	scaler      *scaler.Scaler
@@ -170,6 +174,7 @@ func (m *mode) build(ctx context.Context) error {
 	m.journal = journal.New(journalRecords)
 	m.subs = newSubscriptions(m.conn, m.streams, m.reportSubscription, m.log.WithName("subscriptions"))
 	m.conn.OnConnect(m.subs.Check)
+	m.schedules, m.doors = newListed[*rousev1alpha1.Schedule](), newListed[door.Known]()
 	debug := newDebugged(m.options.Debug)
 	m.functions = runner.New(runner.Deps{
 		Launcher: toolchain.New(toolchain.Options{
@@ -185,11 +190,13 @@ func (m *mode) build(ctx context.Context) error {
 		State:            m.state,
 		Debug:            debug.has,
 	})
-	m.apiRules = newAPIRules(apiRulesDeps{Listener: m.outside, Serve: m.functions.Serve, Log: m.log.WithName("apirules")})
 	if err := m.buildScaling(); err != nil {
 		return err
 	}
 	m.buildBridge()
+	m.apiRules = newAPIRules(apiRulesDeps{
+		Listener: m.outside, Serve: m.functions.Serve, Doors: m.bridge.DoorHandler(), Log: m.log.WithName("apirules"),
+	})
 	m.deadLetters = newDeadLetters(m.conn.DeadLetterCounts)
 	m.source = &source{
 		directory: m.options.Directory, publish: urlOf(m.public) + publishPath, admin: urlOf(m.admin),
@@ -197,7 +204,7 @@ func (m *mode) build(ctx context.Context) error {
 		publisher: newPublisher(urlOf(m.public) + publishPath), events: m.events, changed: make(chan struct{}),
 	}
 	m.folder = &folder{
-		directory: m.claim.Directory(), shown: m.options.Directory, reader: manifest.NewReader(), functions: m.functions, subs: m.subs,
+		directory: m.claim.Directory(), shown: m.options.Directory, reader: manifest.NewReader(), functions: m.functions, subs: m.subs, began: time.Now(), schedules: m.schedules, doors: m.doors,
 		apiRules: m.apiRules, scaling: m.scaling, debug: debug, source: m.source, logLine: m.logLine, changed: make(chan struct{}, 1),
 	}
 	// The folder is read before anything runs, so that an unreadable folder fails the start.
@@ -319,6 +326,8 @@ func (m *mode) buildBridge() {
 	m.bridge = replica.New(m.conn, eventbridge.Deps{
 		Routes:        m.subs,
 		Subscriptions: m.subs,
+		Schedules:     m.schedules,
+		Doors:         m.doors.Watch,
 		Endpoints:     m.functions,
 		Admin:         m.store,
 		AdminAccess:   identity.Token(m.token),

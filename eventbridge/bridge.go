@@ -20,11 +20,13 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/doors"
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
+	"github.com/rouse-run/rouse/eventbridge/timers"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -69,6 +71,12 @@ type Deps struct {
 	Tokens        identity.Reviewer     // reviews publishers' tokens where options have access rules; with nil no client can publish then
 	Endpoints     sink.Endpoints
 	Store         Store
+	Timers        timers.Store         // keeps what is due later; nil refuses it
+	Schedules     timers.Schedules     // nil when there are none
+	TimerID       string               // distinguishes the bridge among those that share Timers
+	Doors         doors.Watch          // nil when there are none
+	DoorStore     doors.Store          // keeps the deliveries of Doors; required with Doors
+	Gateways      identity.Reviewer    // reviews the tokens of gateways, which pass on the requests to Doors; nil: none listens for them
 	Storage       quota.StorageStreams // how full the streams are; nil disables the watermark
 	Quota         quota.Stream         // what Subscriptions hold in the stream; nil disables the quota
 	Admin         admin.Store          // used only while the admin API has an address
@@ -82,7 +90,7 @@ type Deps struct {
 	Log           logr.Logger
 
 	// These replace the addresses in the options. They may be nil.
-	Listener, MetricsListener, AdminListener net.Listener
+	Listener, MetricsListener, AdminListener, DoorListener net.Listener
 }
 
 // Bridge is one replica of the data plane.
@@ -94,6 +102,8 @@ type Bridge struct {
 	dispatchers *dispatchers
 	replicas    *replicas
 	storage     *quota.StorageMonitor // nil without Deps.Storage
+	timers      *timers.Timers        // nil without Deps.Timers
+	doors       *doors.Doors          // nil without Deps.Doors
 	wakes       *journal.Wakes
 	stopping    atomic.Bool
 	reached     atomic.Bool // NATS was reached at least once
@@ -112,8 +122,11 @@ func New(deps Deps, options Options) *Bridge {
 			Streams: deps.Storage, Registerer: deps.Registry, Log: deps.Log.WithName("storage"),
 		}, options.Storage)
 	}
+	publishes := publisher{deps.Store, deps.Tracer, deps.Journal, b.storage}
+	b.timers = newTimers(deps, options.Timers, access, publishes)
 	handler := ingress.New(ingress.Deps{
-		Publisher:     publisher{deps.Store, deps.Tracer, deps.Journal, b.storage},
+		Publisher:     publishes,
+		Delay:         delayOf(b.timers),
 		Subscriptions: deps.Subscriptions,
 		Authorize:     access.authorizer(),
 		Chains:        b.dispatchers.chains,
@@ -122,6 +135,7 @@ func New(deps Deps, options Options) *Bridge {
 		Registerer:    deps.Registry,
 		Log:           deps.Log.WithName("ingress"),
 	}, options.Ingress)
+	b.doors = newDoors(deps, options, access, handler)
 	b.public = daemon.Server{
 		Name: "ingress", Addr: options.Listen, Listener: deps.Listener, Handler: b.publicHandler(handler), DrainTimeout: options.DrainTimeout,
 		MaxConnections: options.Ingress.MaxConnections,
@@ -136,7 +150,7 @@ func New(deps Deps, options Options) *Bridge {
 // Run serves until ctx ends and returns after the drain. It returns an error when it cannot listen or when the drain
 // timed out.
 func (b *Bridge) Run(ctx context.Context) error {
-	return daemon.RunOn(ctx, b.work, b.administer, b.watchStorage, b.watchQuotas, b.watchWakes, func(ctx context.Context) error {
+	return daemon.RunOn(ctx, b.work, b.administer, b.watchStorage, b.watchQuotas, b.watchWakes, b.keepTime, b.keepDoors, func(ctx context.Context) error {
 		return daemon.Serve(ctx, b.metrics, b.deps.Log)
 	})
 }
@@ -160,6 +174,44 @@ func (b *Bridge) watchQuotas(ctx context.Context) error {
 	b.dispatchers.quotas.Run(ctx)
 	b.dispatchers.enforcers.wait()
 	return nil
+}
+
+// keepTime publishes what is due.
+func (b *Bridge) keepTime(ctx context.Context) error {
+	if b.timers == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return b.timers.Run(ctx)
+}
+
+// keepDoors follows the Doors.
+func (b *Bridge) keepDoors(ctx context.Context) error {
+	if b.doors == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return b.doors.Run(ctx)
+}
+
+// DoorHandler takes requests to Doors in this process, in which nobody else can send any; nil without Doors.
+func (b *Bridge) DoorHandler() http.Handler {
+	if b.doors == nil {
+		return nil
+	}
+	return b.doors
+}
+
+// serveDoors takes requests to Doors that gateways pass on.
+func (b *Bridge) serveDoors(ctx context.Context) error {
+	if b.doors == nil || b.deps.Gateways == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return daemon.Serve(ctx, daemon.Server{
+		Name: "doors", Addr: b.options.DoorAddress, Listener: b.deps.DoorListener, Handler: b.leaving(b.doors), DrainTimeout: b.options.DrainTimeout,
+		MaxConnections: b.options.Ingress.MaxConnections,
+	}, b.deps.Log)
 }
 
 // watchWakes remembers the last wake of each Function for the admin API.
@@ -187,7 +239,9 @@ func (b *Bridge) administer(ctx context.Context) error {
 	if b.deps.AdminAccess == nil {
 		return errors.New("serve the admin API: it has an address but no authorizer (Deps.AdminAccess)")
 	}
-	handler := admin.New(b.deps.Admin, b.remembered(), b.wakes, b.deps.AdminAccess, b.deps.Log.WithName("admin"))
+	handler := admin.New(admin.Deps{
+		Store: b.deps.Admin, Journal: b.remembered(), Wakes: b.wakes, Timers: b.due(), Access: b.deps.AdminAccess, Log: b.deps.Log.WithName("admin"),
+	})
 	return daemon.Serve(ctx, daemon.Server{
 		Name: "admin", Addr: b.options.Admin.Address, Listener: b.deps.AdminListener, Handler: handler.Until(ctx), DrainTimeout: b.options.DrainTimeout,
 		MaxConnections: operatorsConnections,
@@ -200,6 +254,14 @@ func (b *Bridge) remembered() admin.Journal {
 		return nil
 	}
 	return b.deps.Journal
+}
+
+// due returns a nil interface without timers.
+func (b *Bridge) due() admin.Timers {
+	if b.timers == nil {
+		return nil
+	}
+	return b.timers
 }
 
 // work runs ingress and dispatchers, and stops ingress first.
@@ -215,6 +277,7 @@ func (b *Bridge) work(ctx context.Context) error {
 		defer close(ingressStopped)
 		return daemon.Serve(ingressCtx, b.public, b.deps.Log)
 	})
+	group.Go(func() error { return b.serveDoors(ingressCtx) })
 	group.Go(func() error {
 		b.dispatchers.persist(deliveryCtx, "watch replicas", b.replicas.run)
 		return nil

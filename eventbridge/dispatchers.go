@@ -3,6 +3,7 @@ package eventbridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
+	"github.com/rouse-run/rouse/internal/door"
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -247,8 +249,13 @@ func (d *dispatchers) runOne(ctx context.Context, ended <-chan struct{}, route r
 		d.hold(ctx, share, events, route, log)
 		return
 	}
-	to, err := sink.New(
-		sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, External: route.External, Timeout: route.Delivery.Timeout},
+	target, err := targetOf(route)
+	if err != nil {
+		log.Info("events wait, because deliveries cannot be signed", "reason", err.Error()) // the Subscription's status reports it to the user
+		d.hold(ctx, share, events, route, log)
+		return
+	}
+	to, err := sink.New(target,
 		sink.Deps{Network: d.network, Endpoints: d.deps.Endpoints, OnGate: d.onGate(ctx, route), ReplyMemory: replies, Log: log})
 	if err != nil {
 		log.Error(err, "cannot use the sink")
@@ -274,6 +281,20 @@ func (d *dispatchers) runOne(ctx context.Context, ended <-chan struct{}, route r
 	dispatch.New(deps, options).Run(ctx)
 	stopSink()
 	sinkRuns.Wait()
+}
+
+// targetOf returns where a route's events go, and how they are signed.
+func targetOf(route routing.Route) (sink.Target, error) {
+	target := sink.Target{URL: route.Sink, Service: route.Service, Port: route.Port, External: route.External, Timeout: route.Delivery.Timeout}
+	if route.Delivery.Webhook == nil {
+		return target, nil
+	}
+	signer, err := door.NewSigner((*door.Keys)(route.Delivery.Webhook.Keys))
+	if err != nil {
+		return sink.Target{}, fmt.Errorf("keys of Secret %s: %w", route.Delivery.Webhook.SecretName, err)
+	}
+	target.Signer = signer
+	return target, nil
 }
 
 // logOf returns the route's logger. Its names let log levels be set for one Subscription or for the Function behind the

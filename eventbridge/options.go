@@ -8,9 +8,11 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/doors"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/quota"
 	"github.com/rouse-run/rouse/eventbridge/sink"
+	"github.com/rouse-run/rouse/eventbridge/timers"
 	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/tracing"
@@ -23,6 +25,10 @@ type Options struct {
 	ShutdownDelay  time.Duration // between failing readiness and refusing events
 	DrainTimeout   time.Duration // bounds requests that are in progress when the process stops
 	Ingress        ingress.Options
+	Timers         timers.Options
+	Doors          doors.Options
+	DoorAddress    string               // at which gateways pass on requests to Doors
+	Gateway        types.NamespacedName // ServiceAccount of the gateways; empty: there are no Doors
 	Storage        quota.StorageOptions
 	Quota          quota.Options
 	Dispatch       dispatch.Options
@@ -47,6 +53,9 @@ func DefaultOptions() Options {
 		ShutdownDelay:  5 * time.Second,
 		DrainTimeout:   10 * time.Second,
 		Ingress:        ingress.DefaultOptions(),
+		Timers:         timers.DefaultOptions(),
+		Doors:          doors.DefaultOptions(),
+		DoorAddress:    ":8082",
 		Storage:        quota.DefaultStorageOptions(),
 		Quota:          quota.DefaultOptions(),
 		Dispatch:       dispatch.DefaultOptions(),
@@ -72,7 +81,9 @@ func (o *Options) Flags(fs *flags.Set) {
 	fs.Int64(&o.DeliveryBytes, "delivery-max-bytes",
 		"memory in bytes for events that are being delivered. Each takes three times its size and 16 KiB; large replies take half as much "+
 			"in addition, and each Subscription has 64 KiB of its own").AtLeast(leastDeliveryBytes)
-	fs.Add(&o.Ingress, &o.Storage, &o.Quota, &o.Dispatch, &o.Sink, &o.Sinks, &o.Tracing, &o.Admin)
+	fs.String(&o.DoorAddress, "door-address", "address at which gateways pass on requests to Doors").NotEmpty()
+	fs.Service(&o.Gateway, "gateway-account", "ServiceAccount of the gateways, namespace/name; empty: there are no Doors")
+	fs.Add(&o.Ingress, &o.Timers, &o.Doors, &o.Storage, &o.Quota, &o.Dispatch, &o.Sink, &o.Sinks, &o.Tracing, &o.Admin)
 }
 
 // Retries is the default retry policy of Subscriptions without one. Zero values leave the options' values.

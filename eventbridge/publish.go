@@ -9,14 +9,18 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/dispatch"
+	"github.com/rouse-run/rouse/eventbridge/doors"
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/eventbridge/quota"
+	"github.com/rouse-run/rouse/eventbridge/timers"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/door"
 	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -171,6 +175,56 @@ func (a *publishAccess) reply(namespace string, ev *cloudevent.Event) error {
 	}
 	ev.Publisher = namespace
 	return nil
+}
+
+// newDoors returns nil without Doors.
+func newDoors(deps Deps, options Options, access *publishAccess, to *ingress.Handler) *doors.Doors {
+	if deps.Doors == nil {
+		return nil
+	}
+	return doors.New(doors.Deps{
+		Watch: deps.Doors, Gateway: gatewayCheck(deps.Gateways, options.Gateway), Ingress: to, Allow: access.reply, Store: deps.DoorStore, ID: deps.TimerID,
+		Registerer: deps.Registry, Log: deps.Log.WithName("doors"),
+	}, options.Doors)
+}
+
+var errNoGateway = errors.New("the token is not a gateway's")
+
+// gatewayCheck returns nil without a reviewer.
+func gatewayCheck(reviewer identity.Reviewer, gateway types.NamespacedName) func(ctx context.Context, token string) error {
+	if reviewer == nil {
+		return nil
+	}
+	verifier := identity.New(reviewer, door.TokenAudience)
+	return func(ctx context.Context, token string) error {
+		account, err := verifier.Verify(ctx, token)
+		if err == nil && (account.Namespace != gateway.Namespace || account.Name != gateway.Name) {
+			err = errNoGateway
+		}
+		return err
+	}
+}
+
+// newTimers returns nil without a store.
+func newTimers(deps Deps, options timers.Options, access *publishAccess, publishes publisher) *timers.Timers {
+	if deps.Timers == nil {
+		return nil
+	}
+	return timers.New(timers.Deps{
+		Schedules: deps.Schedules, Store: deps.Timers, ID: deps.TimerID, Publish: publishes.Publish, Allow: access.reply,
+		Registerer: deps.Registry, Log: deps.Log.WithName("timers"),
+	}, options)
+}
+
+// delayOf returns nil without timers.
+func delayOf(t *timers.Timers) ingress.Delay {
+	if t == nil {
+		return nil
+	}
+	return func(ctx context.Context, ev *cloudevent.Event, due time.Time) (id string, later bool, err error) {
+		stored, later, err := t.Delay(ctx, ev, due)
+		return stored.ID, later, err
+	}
 }
 
 // repliesAtATime bounds how many replies a replica stores concurrently, so that publishers find room among the events

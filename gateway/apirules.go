@@ -48,10 +48,10 @@ func newAPIRules(deps *Deps, options *Options, activators *activator.Activator, 
 			Activate: func(w http.ResponseWriter, r *http.Request, function types.NamespacedName, wait time.Duration) {
 				activators.Serve(w, r, function, activator.Call{Wait: wait, Stay: true})
 			},
-			Keys: keys, Endpoints: deps.Endpoints, Heads: heads, Guard: guard, Now: time.Now, Registry: deps.Registry, Log: deps.Log,
+			Keys: keys, Endpoints: deps.Endpoints, Heads: heads, Guard: guard, DoorToken: deps.DoorToken, Now: time.Now, Registry: deps.Registry, Log: deps.Log,
 		}, options.APIRules),
-		entrance: entrance.New(entrance.Deps{Registry: deps.Registry, Log: deps.Log}, options.Entrance),
 	}
+	a.entrance = entrance.New(entrance.Deps{AsksCertificate: a.server.AsksCertificate, Registry: deps.Registry, Log: deps.Log}, options.Entrance)
 	deps.Registry.MustRegister(keysCollector{keys, a.plainKeys})
 	return a
 }

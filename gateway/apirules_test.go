@@ -193,12 +193,14 @@ func TestAGatewayIsReadyOnceAPIRulesAreLoadedAndReportsThem(t *testing.T) {
 	o := startOutside(t)
 	status, _ := o.report()
 	require.Equal(t, http.StatusServiceUnavailable, status)
-	answer, err := o.fixture.get(o.options.MetricsAddress, "/readyz")
-	require.NoError(t, err)
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	require.Contains(t, string(text), "the APIRules are not loaded yet")
+	require.Eventually(t, func() bool { // after the Functions
+		answer, err := o.fixture.get(o.options.MetricsAddress, "/readyz")
+		require.NoError(t, err)
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		return strings.Contains(string(text), "the APIRules are not loaded yet")
+	}, time.Minute, time.Millisecond)
 
 	web := exposed("web.example.com", apirule.Backend{Address: "10.0.0.1", Port: 80})
 	refused := exposed("jwt.example.com", apirule.Backend{Address: "10.0.0.1", Port: 80}, func(r *v2.Rule) {

@@ -47,6 +47,8 @@ type Deps struct {
 	Functions activator.Functions
 	// Exposures watches APIRules; nil: none are served.
 	Exposures WatchExposures
+	// DoorToken returns the token by which bridges recognise a gateway; nil where there are no Doors.
+	DoorToken func() (string, error)
 	Registry  Registry
 	Log       logr.Logger
 }

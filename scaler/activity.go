@@ -32,6 +32,7 @@ type tracker struct {
 	created chan struct{} // a note that there is a function to start
 
 	places *fair.Pool // what is followed, by namespace
+	aheads *aheads
 
 	mu        sync.Mutex
 	functions map[target]*function
@@ -48,6 +49,7 @@ func newTracker(deps *Deps, options *Options, m *metrics) *tracker {
 		metrics:   m,
 		created:   make(chan struct{}, 1),
 		places:    fair.NewPool(fair.Limits{Total: followedWithin(debug.SetMemoryLimit(-1))}),
+		aheads:    newAheads(deps.Listener),
 		functions: map[target]*function{},
 		stops:     map[target]context.CancelFunc{},
 	}
@@ -124,7 +126,7 @@ func (t *tracker) function(asked request) (*function, error) {
 			t.places.Held(key.function.Namespace), key.function.Namespace)
 	}
 	if !ok {
-		f = newFunction(key, t.deps, t.options, t.metrics)
+		f = newFunction(key, t.deps, t.options, t.metrics, t.aheads)
 		f.routes, f.counted, f.routed = t.routes[key.function], unpaused(t.routes[key.function]), t.routed
 		t.functions[key] = f
 		t.metrics.tracked.Set(float64(len(t.functions)))

@@ -43,6 +43,9 @@ type Listener interface {
 	// OnPublish calls notify once, at the first message on any of the
 	// subjects. stop may be called at any time, and more than once.
 	OnPublish(subjects []string, notify func()) (stop func(), err error)
+	// WatchAhead calls apply with the subject of each event that is announced to
+	// be published soon, one at a time, until ctx ends.
+	WatchAhead(ctx context.Context, apply func(subject string)) error
 }
 
 // Connection reports whether the broker can be reached.

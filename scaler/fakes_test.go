@@ -169,6 +169,11 @@ func (b *fakeBroker) OnPublish(subjects []string, notify func()) (func(), error)
 	}, nil
 }
 
+func (b *fakeBroker) WatchAhead(ctx context.Context, _ func(string)) error {
+	<-ctx.Done()
+	return nil
+}
+
 func (b *fakeBroker) Connected() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -20,6 +20,7 @@ import (
 type function struct {
 	target  target
 	deps    *Deps
+	aheads  *aheads
 	options *Options
 	metrics *metrics
 	log     logr.Logger
@@ -55,10 +56,11 @@ type function struct {
 	askedAt     time.Time
 }
 
-func newFunction(t target, deps *Deps, options *Options, m *metrics) *function {
+func newFunction(t target, deps *Deps, options *Options, m *metrics, a *aheads) *function {
 	return &function{
 		target:   t,
 		deps:     deps,
+		aheads:   a,
 		options:  options,
 		metrics:  m,
 		log:      deps.Log.WithValues("function", t.function.Name, "namespace", t.function.Namespace),

@@ -172,6 +172,7 @@ func (s *Scaler) Serve(ctx context.Context, listener net.Listener) error {
 		s.tracker.run(work)
 		return nil
 	})
+	group.Go(func() error { return s.tracker.aheads.run(work) })
 	if s.deps.HTTP != nil {
 		group.Go(func() error { return s.deps.HTTP.Gateways.Run(work) })
 	}

@@ -210,7 +210,7 @@ func (f *function) listen(routes []routing.Route) bool {
 	f.mu.Lock()
 	f.listener = placed
 	f.mu.Unlock()
-	stop, err := f.deps.Listener.OnPublish(subjects, func() { f.published(placed) })
+	stop, err := f.aheads.OnPublish(subjects, func() { f.published(placed) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {

@@ -62,8 +62,8 @@ func Build(in Input) (Batch, error) {
 			in.ContentType = contentTypeOf(in.Content)
 			m.set(contentType, in.ContentType)
 		}
-		if isJSON(in.ContentType) && !json.Valid(in.Content) {
-			return Batch{}, exit.Errorf(exit.Usage, "the data is not JSON: correct it, or set its type with --content-type")
+		if err := checkJSON(in.ContentType, in.Content); err != nil {
+			return Batch{}, exit.Errorf(exit.Usage, "the data are malformed JSON: %w; correct them, or say what they are, such as --content-type text/plain", err)
 		}
 	}
 	ev, err := m.event(in)
@@ -135,14 +135,30 @@ func embeddable(data []byte, contentType string) bool {
 	return !isJSON(contentType) || json.Valid(data) && len(bytes.TrimSpace(data)) == len(data)
 }
 
+// contentTypeOf tells the type of data. What begins as an object or an array is meant to be JSON, also when it is malformed.
 func contentTypeOf(data []byte) string {
 	switch {
-	case json.Valid(data):
+	case json.Valid(data), bytes.IndexAny(bytes.TrimSpace(data), "{[") == 0 && utf8.Valid(data):
 		return typeJSON
 	case utf8.Valid(data):
 		return "text/plain; charset=utf-8"
 	}
 	return "application/octet-stream"
+}
+
+// checkJSON returns what is wrong with data whose type is JSON, and where.
+func checkJSON(contentType string, data []byte) error {
+	if !isJSON(contentType) {
+		return nil
+	}
+	err := json.Unmarshal(data, new(json.RawMessage))
+	wrong, ok := errors.AsType[*json.SyntaxError](err)
+	if !ok {
+		return err
+	}
+	before := data[:max(0, min(int(wrong.Offset), len(data))-1)]
+	line, column := 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n')
+	return fmt.Errorf("line %d, column %d: %w", line, column, err)
 }
 
 func isJSON(contentType string) bool {

@@ -100,13 +100,13 @@ type Result struct {
 	ID     string `json:"id"`
 	Source string `json:"source"`
 	Type   string `json:"type"`
-	Status int    `json:"status"` // 204 when it is stored
+	Status int    `json:"status"` // 204 when it is stored, 202 when it is to go on later
 	Reason string `json:"reason,omitempty"`
 	Note   string `json:"note,omitempty"` // no Subscription matches it, although it is stored
 }
 
 // Stored reports whether the event is stored.
-func (r Result) Stored() bool { return r.Status == http.StatusNoContent }
+func (r Result) Stored() bool { return r.Status/100 == 2 }
 
 // retryable reports whether the event may succeed when it is sent again.
 func (r Result) retryable() bool {
@@ -119,6 +119,8 @@ type Sender struct {
 	Client *http.Client
 	// RetryFor bounds how long events with a transient failure are retried.
 	RetryFor time.Duration
+	// Due is when the events are to go on; zero: at once.
+	Due time.Time
 	// Note is called with the reason of a retry. It may be nil.
 	Note func(text string)
 }
@@ -165,6 +167,9 @@ func (s Sender) try(ctx context.Context, b Batch, pending []int, results []Resul
 	if err != nil {
 		return 0, fmt.Errorf("publish: %w", err)
 	}
+	if !s.Due.IsZero() {
+		request.Header.Set("Rouse-Deliver-At", s.Due.UTC().Format(time.RFC3339Nano))
+	}
 	response, err := s.Client.Do(request)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -195,7 +200,7 @@ func judge(status int, answer []byte, pending []int, results []Result) {
 			r.Status, r.Reason = each[n].Status, each[n].Reason
 		}
 		if status/100 == 2 && each == nil {
-			r.Status, r.Reason = http.StatusNoContent, ""
+			r.Status, r.Reason = status, ""
 		}
 		if !r.Stored() && r.Reason == "" {
 			r.Reason = unknownNote

@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ import (
 type options struct {
 	runtime, trigger     string
 	eventType, source    string
+	cron, timeZone       string
 	namespace, directory string
 	dependencies         bool
 	host, gateway        string
@@ -33,6 +35,7 @@ func NewCommand() *cobra.Command {
 the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the folder as it is.`,
 		Example: `  rouse init hello
   rouse init price --expose
+  rouse init nightly --cron "0 2 * * *" --time-zone Europe/Berlin
   rouse init thanks --runtime python --type order.invoiced --source invoicing --namespace orders`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -44,7 +47,9 @@ the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the f
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.runtime, "runtime", languages.All()[0].Name, "`runtime`: "+strings.Join(runtimeNames(), ", "))
-	flags.StringVar(&o.trigger, "trigger", "", "what wakes it, http or event (default http, with --type event)")
+	flags.StringVar(&o.trigger, "trigger", "", "what wakes it, http, event or cron (default http, with --type event, with --cron cron)")
+	flags.StringVar(&o.cron, "cron", "", "when a Schedule publishes its events, as a `line` of cron (default \"0 * * * *\" for --trigger cron)")
+	flags.StringVar(&o.timeZone, "time-zone", "", "time `zone` of --cron, such as Europe/Berlin (default UTC)")
 	flags.StringVar(&o.eventType, "type", "", "`type` of the events")
 	flags.StringVar(&o.source, "source", "", "`source` of the events")
 	flags.StringVarP(&o.namespace, "namespace", "n", "default", "`namespace` of the Function")
@@ -57,6 +62,8 @@ the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the f
 }
 
 const (
+	// everyHour is the line of cron where none is named.
+	everyHour = "0 * * * *"
 	// ownName is the value of --expose without a host. It has capitals, which no host has.
 	ownName        = "NAME"
 	defaultGateway = "kyma-system/kyma-gateway"
@@ -66,7 +73,7 @@ const (
 func (o options) function(name string) Function {
 	f := Function{
 		Name: name, Namespace: o.namespace, Runtime: v1alpha2.Runtime(o.runtime), Trigger: Trigger(o.trigger),
-		Type: o.eventType, Source: o.source, Dependencies: o.dependencies,
+		Type: o.eventType, Source: o.source, Cron: o.cron, TimeZone: o.timeZone, Dependencies: o.dependencies,
 	}
 	if o.host != "" {
 		f.Host, f.Gateway = o.host, o.gateway
@@ -79,9 +86,15 @@ func (o options) function(name string) Function {
 	}
 	if f.Trigger == "" {
 		f.Trigger = TriggerHTTP
-		if o.eventType != "" || o.source != "" {
+		switch {
+		case o.cron != "" || o.timeZone != "":
+			f.Trigger = TriggerCron
+		case o.eventType != "" || o.source != "":
 			f.Trigger = TriggerEvent
 		}
+	}
+	if f.Trigger == TriggerCron {
+		f.Type, f.Source, f.Cron = cmp.Or(f.Type, name+".due.v1"), cmp.Or(f.Source, o.namespace), cmp.Or(f.Cron, everyHour)
 	}
 	return f
 }
@@ -143,9 +156,12 @@ func report(p page, folder string, files []File, collection string) string {
 		word = shellText(filepath.Dir(folder))
 	}
 	step("rouse dev %s", word)
-	if p.Event {
+	switch {
+	case p.Timed:
+		step("rouse schedules run %s/%s", p.Namespace, p.Name)
+	case p.Event:
 		step("rouse publish --type %s --source %s --data '{\"id\": \"1\"}'", shellText(p.Type), shellText(p.Source))
-	} else {
+	default:
 		step("rouse invoke %s --namespace %s --data '{\"name\": \"Ada\"}'", p.Name, p.Namespace)
 	}
 	step("kubectl apply -k %s", word)
@@ -166,12 +182,16 @@ func purpose(name string, p page) string {
 		return "the Function"
 	case subscriptionFile:
 		return "which events it gets"
+	case scheduleFile:
+		return "when its events are due"
 	case apiRuleFile:
 		return "the host at which it is exposed"
 	case kustomizationFile:
 		return "puts the handler into the Function"
 	case p.DependenciesFile:
 		return "the packages that it needs"
+	case gitignoreFile:
+		return "keeps .env and *.local.yaml out of Git"
 	case "README.md":
 		return "how to go on"
 	default:

@@ -7,8 +7,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
+	rousev1alpha1 "github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/internal/schedule"
 )
 
 // execute runs `rouse init` with the arguments.
@@ -31,6 +34,7 @@ func TestInitListsItsFilesAndTheNextSteps(t *testing.T) {
 	require.NoError(t, err)
 	folder := filepath.Join(dir, "thanks")
 	require.Equal(t, folder+`
+  .gitignore            keeps .env and *.local.yaml out of Git
   .vscode/launch.json   for the debugger of VS Code
   README.md             how to go on
   function.yaml         the Function
@@ -84,6 +88,38 @@ func TestInitWritesAnAPIRuleForAnExposedFunction(t *testing.T) {
 			require.Contains(t, string(text), "  hosts:\n    - "+tc.host+"\n  gateway: "+tc.gateway+"\n")
 			require.Contains(t, string(text), "# jwt:")
 		})
+	}
+}
+
+func TestInitWritesAScheduleThatAClusterTakes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	out, err := execute(t, "nightly", "--cron", "0 2 * * *", "--time-zone", "Europe/Berlin", "-n", "reports", "--directory", dir)
+	require.NoError(t, err)
+	require.Contains(t, out, "schedule.yaml         when its events are due\n")
+	require.Contains(t, out, "rouse schedules run reports/nightly\n")
+	text, err := os.ReadFile(filepath.Join(dir, "nightly", "schedule.yaml"))
+	require.NoError(t, err)
+	s := &rousev1alpha1.Schedule{}
+	require.NoError(t, yaml.UnmarshalStrict(text, s))
+	plan, err := schedule.New(s)
+	require.NoError(t, err)
+	require.Equal(t, 1, plan.PerMinute())
+	require.Equal(t, []string{"Europe/Berlin", "nightly.due.v1", "reports"}, []string{s.Spec.TimeZone, s.Spec.Event.Type, s.Spec.Event.Source})
+	subscription, err := os.ReadFile(filepath.Join(dir, "nightly", "subscription.yaml"))
+	require.NoError(t, err)
+	require.Contains(t, string(subscription), "source: reports\n  types:\n    - nightly.due.v1\n")
+
+	_, err = execute(t, "hourly", "--trigger", "cron", "--directory", dir)
+	require.NoError(t, err)
+	for want, args := range map[string][]string{
+		`--cron is "0 0 30 2 *": no such day exists`: {"never", "--cron", "0 0 30 2 *"},
+		`--time-zone is "Mars"`:                      {"mars", "--time-zone", "Mars"},
+		"has no --cron and no --time-zone":           {"hello", "--trigger", "http", "--cron", "@daily"},
+		"are for --trigger cron":                     {"hello", "--trigger", "event", "--type", "a.v1", "--source", "b", "--cron", "@daily"},
+	} {
+		_, err := execute(t, append(args, "--directory", dir)...)
+		require.ErrorContains(t, err, want)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestInvalidFunctionsAreRefusedWithTheRule(t *testing.T) {
 		"a long name":                 {func(f *Function) { f.Name = strings.Repeat("a", 64) }, "at most 63"},
 		"a namespace with dots":       {func(f *Function) { f.Namespace = "a.b" }, `"a.b" cannot be the name of a namespace`},
 		"an unknown runtime":          {func(f *Function) { f.Runtime = "ruby" }, `there is no runtime "ruby": take go, go126, nodejs, nodejs20`},
-		"an unknown trigger":          {func(f *Function) { f.Trigger = "cron" }, `there is no trigger "cron": take http or event`},
+		"an unknown trigger":          {func(f *Function) { f.Trigger = "moon" }, `there is no trigger "moon": take http, event or cron`},
 		"events without a type":       {func(f *Function) { f.Type = "" }, "needs --type and --source"},
 		"events without a source":     {func(f *Function) { f.Source = "" }, "needs --type and --source"},
 		"HTTP with a type":            {func(f *Function) { f.Trigger = TriggerHTTP }, "has no --type and no --source"},

@@ -18,10 +18,12 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	rousev1alpha1 "github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/admission"
 	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/schedule"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
@@ -34,6 +36,8 @@ const (
 	TriggerHTTP Trigger = "http"
 	// TriggerEvent is an event that its Subscription matches.
 	TriggerEvent Trigger = "event"
+	// TriggerCron is an event that its Schedule publishes.
+	TriggerCron Trigger = "cron"
 )
 
 // Function describes the Function to create.
@@ -43,6 +47,8 @@ type Function struct {
 	Trigger         Trigger
 	// Type and Source are the type and the source of the events that wake it.
 	Type, Source string
+	// Cron and TimeZone are those of its Schedule.
+	Cron, TimeZone string
 	// Dependencies adds the dependency file.
 	Dependencies bool
 	// Host is the host of its APIRule, at the Gateway; empty for no APIRule.
@@ -100,15 +106,33 @@ func runtimeNames() []string {
 func (f Function) validateTrigger() error {
 	switch f.Trigger {
 	case TriggerHTTP:
+		if f.Cron != "" || f.TimeZone != "" {
+			return errors.New("a Function that is called over HTTP has no --cron and no --time-zone: leave them out, or take --trigger cron")
+		}
 		if f.Type != "" || f.Source != "" {
 			return errors.New("a Function that is called over HTTP has no --type and no --source: leave them out, or take --trigger event")
 		}
 		return nil
 	case TriggerEvent:
+		if f.Cron != "" || f.TimeZone != "" {
+			return errors.New("--cron and --time-zone are for --trigger cron: leave them out, or take that")
+		}
 		return f.validateSubscription()
+	case TriggerCron:
+		return errors.Join(f.validateSubscription(), f.validateSchedule())
 	default:
-		return fmt.Errorf("there is no trigger %q: take %s or %s", f.Trigger, TriggerHTTP, TriggerEvent)
+		return fmt.Errorf("there is no trigger %q: take %s, %s or %s", f.Trigger, TriggerHTTP, TriggerEvent, TriggerCron)
 	}
+}
+
+// validateSchedule validates the Schedule with the rules of a cluster.
+func (f Function) validateSchedule() error {
+	s := &rousev1alpha1.Schedule{ObjectMeta: metav1.ObjectMeta{Name: f.Name, Namespace: f.Namespace}}
+	s.Spec.Cron, s.Spec.TimeZone, s.Spec.Event = f.Cron, f.TimeZone, rousev1alpha1.ScheduledEvent{Type: f.Type, Source: f.Source}
+	if _, err := schedule.New(s); err != nil {
+		return fmt.Errorf("%s", strings.NewReplacer("spec.cron", "--cron", "spec.timeZone", "--time-zone").Replace(err.Error()))
+	}
+	return nil
 }
 
 func (f Function) validateHost() error {
@@ -178,7 +202,7 @@ var templates embed.FS
 // page is the data of the templates: the Function, and values derived from it.
 type page struct {
 	Function
-	Event, ShortHost               bool
+	Event, Timed, ShortHost        bool
 	Sink                           string
 	HandlerFile, TestFile          string
 	DependenciesFile, LaunchConfig string
@@ -200,12 +224,16 @@ func Files(f Function) ([]File, error) {
 		functionFile:      functionFile,
 		kustomizationFile: kustomizationFile,
 		"README.md":       "README.md",
+		gitignoreFile:     "gitignore",
 	}
 	if p.LaunchConfig != "" {
 		sources[".vscode/launch.json"] = p.LaunchConfig
 	}
 	if p.Event {
 		sources[subscriptionFile] = subscriptionFile
+	}
+	if p.Timed {
+		sources[scheduleFile] = scheduleFile
 	}
 	if f.Host != "" {
 		sources[apiRuleFile] = apiRuleFile
@@ -229,8 +257,10 @@ func Files(f Function) ([]File, error) {
 const (
 	functionFile      = "function.yaml"
 	subscriptionFile  = "subscription.yaml"
+	scheduleFile      = "schedule.yaml"
 	apiRuleFile       = "apirule.yaml"
 	kustomizationFile = "kustomization.yaml"
+	gitignoreFile     = ".gitignore"
 )
 
 func newPage(f Function) (page, error) {
@@ -243,7 +273,7 @@ func newPage(f Function) (page, error) {
 		style = "modern"
 	}
 	return page{
-		Function: f, Event: f.Trigger == TriggerEvent, ShortHost: !strings.Contains(f.Host, "."), Sink: f.sink(),
+		Function: f, Event: f.Trigger != TriggerHTTP, Timed: f.Trigger == TriggerCron, ShortHost: !strings.Contains(f.Host, "."), Sink: f.sink(),
 		Style: known.Name + "-" + style, HandlerFile: known.Handler, DependenciesFile: known.Packages.Manifest,
 		TestFile: known.Scaffold.Test, TestCommand: known.Scaffold.TestCommand, LaunchConfig: known.Scaffold.LaunchConfig,
 	}, nil

@@ -60,7 +60,12 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 
 // read gets a JSON object.
 func (c *Client) read(ctx context.Context, path string, query url.Values, into any) error {
-	response, err := c.ask(ctx, http.MethodGet, path, query, nil)
+	return c.exchange(ctx, http.MethodGet, path, query, nil, into)
+}
+
+// exchange sends a request and decodes the JSON object of a successful response.
+func (c *Client) exchange(ctx context.Context, method, path string, query url.Values, body, into any) error {
+	response, err := c.ask(ctx, method, path, query, body)
 	if err != nil {
 		return err
 	}

@@ -68,6 +68,7 @@ type Function struct {
 	Backlog   *int64 `json:"backlog,omitempty"` // nil when unknown
 	URL       string `json:"url,omitempty"`     // in a cluster the internal URL
 	LastError string `json:"lastError,omitempty"`
+	Older     bool   `json:"older,omitempty"` // an older version answers, because of LastError; in local mode only
 
 	// Exposed lists the URLs of APIRules. In a cluster Inventory.Exposed returns them instead.
 	Exposed []string `json:"exposed,omitempty"`
@@ -198,16 +199,20 @@ func Open(o Options) (*Connection, error) {
 	return openLocal(o)
 }
 
+// local returns the local mode that is meant: that of the working directory or the only one, unless a folder is named.
+func (o Options) local(root string) (instance.Instance, error) {
+	if o.Directory == "" {
+		return instance.Find(root, ".")
+	}
+	return instance.Serving(root, o.Directory)
+}
+
 func openLocal(o Options) (*Connection, error) {
 	root, err := instance.Root()
 	if err != nil {
 		return nil, exit.With(exit.Unreachable, err)
 	}
-	directory := o.Directory
-	if directory == "" {
-		directory = "."
-	}
-	found, err := instance.Find(root, directory)
+	found, err := o.local(root)
 	switch {
 	case err == nil:
 		return &Connection{

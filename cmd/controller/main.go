@@ -1,7 +1,7 @@
 // Command controller is the control plane: it turns Functions into Deployments, Services and ScaledObjects, lists
 // activators among their endpoints, turns Subscriptions into durable consumers, and APIRules into HTTPRoutes; a process
-// may run some of these controllers. "controller uninstall" deletes all Functions and Subscriptions, or the slices of
-// activators; "controller credentials" generates the passwords of an installation.
+// may run some of these controllers. "controller uninstall" deletes all Functions and Subscriptions, or what is left of
+// a controller that is gone; "controller credentials" generates the passwords of an installation.
 package main
 
 import (
@@ -29,9 +29,12 @@ import (
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/conversion"
 	"github.com/rouse-run/rouse/controller/credentials"
+	"github.com/rouse-run/rouse/controller/door"
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
+	"github.com/rouse-run/rouse/controller/keyring"
+	"github.com/rouse-run/rouse/controller/schedule"
 	"github.com/rouse-run/rouse/controller/standin"
 	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/controller/wake"
@@ -84,10 +87,8 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	if o.runs(apiRules) {
-		if err := apirules.Setup(manager, nil, o.exposure); err != nil {
-			return err
-		}
+	if err := setUpHosts(manager, o); err != nil {
+		return err
 	}
 	work := follow.before(manager.Start)
 	if !o.runs(activators, subscriptions) {
@@ -101,6 +102,17 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	return daemon.RunOn(ctx, work, conn.Hold, follow.watcher.Run)
+}
+
+// setUpHosts sets up the controller of APIRules, which tells that of Doors about their hosts.
+func setUpHosts(manager ctrl.Manager, o *options) error {
+	if !o.runs(apiRules) {
+		return nil
+	}
+	if o.exposure.Enabled && o.exposure.DoorService.Name != "" && o.keys.Name != "" && o.runs(subscriptions) {
+		o.exposure.DoorHosts = apirules.NewDoorHosts()
+	}
+	return apirules.Setup(manager, nil, o.exposure)
 }
 
 // setUpEventing sets up the controllers that use NATS.
@@ -132,10 +144,28 @@ func setUpEventing(ctx context.Context, manager ctrl.Manager, conn *broker.Conn,
 	if !o.runs(subscriptions) {
 		return nil
 	}
+	return setUpSubscriptions(ctx, manager, conn, o)
+}
+
+// setUpSubscriptions sets up what only one process of a release does: the controllers of Subscriptions, Schedules and Doors.
+func setUpSubscriptions(ctx context.Context, manager ctrl.Manager, conn *broker.Conn, o *options) error {
+	ring, err := keyring.New(manager, o.keys)
+	if err != nil {
+		return err
+	}
+	o.subscription.Keyring = ring
 	if err := subscription.Setup(ctx, manager, conn, metrics.Registry, o.subscription); err != nil {
 		return err
 	}
-	return setUpVersions(manager, o) // one process of a release does
+	if err := schedule.Setup(manager, conn, o.schedules, o.subscription.Sinks.Access); err != nil {
+		return err
+	}
+	if hosts := o.exposure.DoorHosts; hosts != nil {
+		if err := door.Setup(manager, door.Parts{Hosts: hosts, Changed: hosts.Changed(), Reports: conn, Keyring: ring}, o.doors); err != nil {
+			return err
+		}
+	}
+	return setUpVersions(manager, o)
 }
 
 // newManager creates the manager. Checks may be added until it starts.

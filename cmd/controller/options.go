@@ -5,9 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rouse-run/rouse/controller/activator"
 	"github.com/rouse-run/rouse/controller/apirules"
 	"github.com/rouse-run/rouse/controller/conversion"
+	"github.com/rouse-run/rouse/controller/door"
 	"github.com/rouse-run/rouse/controller/function"
 	"github.com/rouse-run/rouse/controller/gitpoll"
 	"github.com/rouse-run/rouse/controller/images"
@@ -18,6 +21,7 @@ import (
 	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
+	"github.com/rouse-run/rouse/internal/schedule"
 )
 
 // Controllers that a process may run. The Function controller depends neither on NATS nor on gateways, so that it
@@ -42,6 +46,9 @@ type options struct {
 	caBundle     string
 	deniedCIDRs  []string
 	subscription subscription.Options
+	schedules    schedule.Share
+	doors        door.Options
+	keys         types.NamespacedName
 	conversion   conversion.Options
 	broker       broker.Options
 	manager      kube.ManagerOptions
@@ -56,6 +63,8 @@ func defaultOptions() *options {
 		git:          gitpoll.DefaultOptions(),
 		images:       images.DefaultOptions(),
 		subscription: subscription.DefaultOptions(),
+		schedules:    schedule.DefaultShare(),
+		doors:        door.DefaultOptions(),
 		broker:       broker.DefaultOptions(),
 		manager:      kube.ManagerOptions{MetricsAddress: ":9090", Lease: "rouse-controller"},
 		controllers:  allControllers,
@@ -92,7 +101,9 @@ func (o *options) Flags(fs *flags.Set) {
 	})
 	ofFunctions.Add(&o.function, &o.registry, &o.git, &o.images, &o.standIns)
 	fs.Require(!o.standIns.Enabled() || o.runs(functions) && o.runs(activators), "--stand-ins-per-namespace needs --controllers with %s and %s", functions, activators)
-	fs.When(o.runs(activators, subscriptions)).Add(&o.subscription, &o.broker)
+	fs.When(o.runs(activators, subscriptions)).Add(&o.subscription, &o.schedules, &o.doors, &o.broker)
+	fs.Service(&o.keys, "door-keys",
+		"Secret in which bridges find the keys of Doors, and of Subscriptions that sign, namespace/name; empty: there are neither")
 }
 
 // runs reports whether any of the controllers is to run.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,16 +15,17 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/subscription"
 	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
 // uninstallOptions holds the flags of "controller uninstall", which the chart runs before it deletes the CRDs and, with
-// --slices, after it has deleted the controller.
+// --slices or --finalizers, after it has deleted the controller.
 type uninstallOptions struct {
-	timeout time.Duration
-	slices  bool
+	timeout            time.Duration
+	slices, finalizers bool
 	// serverlesses means that Serverlesses are deleted, too, after the Functions that they wait for.
 	serverlesses bool
 }
@@ -33,6 +35,8 @@ func (o *uninstallOptions) Flags(fs *flags.Set) {
 	fs.Duration(&o.timeout, "timeout", "how long all that is deleted may take to go").MoreThan(0)
 	fs.Bool(&o.slices, "slices",
 		"delete the EndpointSlices that list activators, in place of Functions and Subscriptions: when no controller makes them again")
+	fs.Bool(&o.finalizers, "finalizers",
+		"take the finalizers of Subscriptions, in place of deleting them and Functions: when no controller adds them again")
 	fs.Bool(&o.serverlesses, "serverlesses", "delete the Serverlesses after the Functions and Subscriptions: while their operator runs")
 }
 
@@ -45,8 +49,8 @@ func uninstall(ctx context.Context, o *uninstallOptions, log logr.Logger) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	if o.slices {
-		return deleteSlices(ctx, objects, log)
+	if o.slices || o.finalizers {
+		return removeRest(ctx, o, objects, log)
 	}
 	if err := deleteResources(ctx, objects, log); err != nil || !o.serverlesses {
 		return err
@@ -63,6 +67,18 @@ func deleteResources(ctx context.Context, objects client.Client, log logr.Logger
 		}
 	}
 	return nil
+}
+
+// removeRest removes what the controller has left. One failure does not keep the rest from being removed.
+func removeRest(ctx context.Context, o *uninstallOptions, objects client.Client, log logr.Logger) error {
+	var sliced, released error
+	if o.finalizers {
+		released = subscription.Leave(ctx, objects)
+	}
+	if o.slices {
+		sliced = deleteSlices(ctx, objects, log)
+	}
+	return errors.Join(released, sliced)
 }
 
 // deleteSlices deletes the slices that lead callers to activators. Where Functions stay their Services do, too, and

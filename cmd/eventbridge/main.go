@@ -7,6 +7,9 @@ import (
 	"os"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/admin"
@@ -30,7 +33,7 @@ func main() {
 }
 
 func run(ctx context.Context, o *options, log logr.Logger) error {
-	objects, err := kube.NewCache(log)
+	objects, err := kube.NewCache(log, cachedKeys(o.doorKeys))
 	if err != nil {
 		return err
 	}
@@ -48,7 +51,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	policy := o.bridge.Bridge.Sinks
-	reviewer, err := reviewerFor(policy.Access)
+	tokens, err := reviewerFor(policy.Access)
 	if err != nil {
 		return err
 	}
@@ -60,10 +63,11 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	bridge := replica.New(conn, eventbridge.Deps{
-		Routes:        watch.NewRoutes(objects, policy),
+	deps := eventbridge.Deps{
+		Routes:        watch.NewRoutes(objects, policy).WithKeys(o.doorKeys),
 		Subscriptions: watch.NewSubscriptions(objects),
-		Tokens:        reviewer,
+		Schedules:     watch.NewSchedules(objects),
+		Tokens:        tokens,
 		AdminAccess:   access,
 		Endpoints:     watch.NewEndpoints(objects, log),
 		Tracer:        tracer,
@@ -71,7 +75,11 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		Destination:   o.broker.URL,
 		Registry:      registry,
 		Log:           log,
-	}, o.bridge)
+	}
+	if err := addDoors(&deps, objects, o.doorKeys); err != nil {
+		return err
+	}
+	bridge := replica.New(conn, deps, o.bridge)
 	watcher, err := settingswatch.New(o.settings, settingswatch.Deps{Config: config, Log: log, Registry: registry, Apply: func(read *settings.Settings) {
 		if err := tracer.Collect(read.Collector(o.bridge.Bridge.Tracing.Endpoint)); err != nil {
 			log.Error(err, "keeping the previous trace collector")
@@ -88,10 +96,32 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	return err
 }
 
+// cachedKeys limits the Secrets in the cache to the one with the keys of Doors.
+func cachedKeys(keys types.NamespacedName) map[client.Object]cache.ByObject {
+	if keys.Name == "" {
+		return nil
+	}
+	return watch.DoorKeys(keys)
+}
+
+// addDoors lets the bridge take requests to Doors, if there are any.
+func addDoors(deps *eventbridge.Deps, objects cache.Cache, keys types.NamespacedName) error {
+	if keys.Name == "" {
+		return nil
+	}
+	gateways, err := kube.NewReviews()
+	if err != nil {
+		return err
+	}
+	deps.Doors, deps.Gateways = watch.NewDoors(objects, keys).Watch, reviewer{gateways}
+	return nil
+}
+
 type options struct {
 	bridge   replica.Options
 	broker   broker.Options
 	settings settingswatch.Options
+	doorKeys types.NamespacedName
 }
 
 func defaultOptions() *options {
@@ -103,6 +133,8 @@ func defaultOptions() *options {
 // Flags implements flags.Options.
 func (o *options) Flags(fs *flags.Set) {
 	fs.Add(&o.bridge, &o.broker, &o.settings)
+	fs.Service(&o.doorKeys, "door-keys", "Secret with the keys of Doors, and of Subscriptions that sign, namespace/name; empty: there are neither")
+	fs.Require(o.doorKeys.Name == "" || o.bridge.Bridge.Gateway.Name != "", "--door-keys: --gateway-account must say whose tokens are gateways'")
 }
 
 // adminAccess returns nil, and not an interface that holds nil, without an admin API. Its reviews have a client of

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/transport"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,6 +59,9 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		deps.Exposures = func(ctx context.Context, apply func([]apirule.Exposure)) error {
 			return watch.APIRules(ctx, objects, o.apiRules, apply)
 		}
+		if o.doorTokenFile != "" {
+			deps.DoorToken = tokenIn(o.doorTokenFile)
+		}
 	}
 	serves := gateway.New(deps, o.gateway)
 	config, _, err := kube.Cluster()
@@ -73,16 +77,30 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	return daemon.RunOn(ctx, serves.Run, objects.Start, endpoints.Run, watcher.Run, daemon.PaceCollector, settingswatch.DebuggedBehindServices(objects, log, false).Run)
 }
 
+// tokenIn returns the token in a file, which kubelet replaces before it ends.
+func tokenIn(file string) func() (string, error) {
+	source := transport.NewCachedFileTokenSource(file)
+	return func() (string, error) {
+		token, err := source.Token()
+		if err != nil {
+			return "", fmt.Errorf("--door-token-file: %w", err)
+		}
+		return token.AccessToken, nil
+	}
+}
+
 type options struct {
 	gateway         gateway.Options
 	apiRules        watch.APIRuleSettings
 	authorizersFile string
+	doorTokenFile   string
 	settings        settingswatch.Options
 }
 
 // Flags implements flags.Options.
 func (o *options) Flags(fs *flags.Set) {
 	fs.Add(&o.gateway, &o.apiRules, &o.settings)
+	fs.String(&o.doorTokenFile, "door-token-file", "token of this process's ServiceAccount, by which bridges take requests to Doors from it")
 	fs.String(&o.authorizersFile, "authorizers-file", "list of the authorizers that extAuth of APIRules may name, as JSON")
 }
 

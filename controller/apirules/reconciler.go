@@ -34,7 +34,7 @@ type Reconciler struct {
 	options  Options
 }
 
-// Reconcile reconciles one APIRule or, without a name, the grant for a namespace.
+// Reconcile reconciles one APIRule, the host of Doors or, without a name, the grant for a namespace.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	select {
 	case <-r.table.complete:
@@ -43,6 +43,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if request.Name == "" {
 		return kube.Result(r.grant(ctx, request.Namespace))
+	}
+	if apirule.IsDoorRule(request.Name) {
+		return kube.Result(r.settleDoors(ctx, request.NamespacedName))
 	}
 	rule := &v2.APIRule{}
 	err := r.client.Get(ctx, request.NamespacedName, rule)
@@ -62,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // settle writes the status, HTTPRoute and grant of an APIRule.
 func (r *Reconciler) settle(ctx context.Context, rule *v2.APIRule, known *standing) error {
-	route, err := r.route(ctx, rule, &known.exposure)
+	route, err := r.route(ctx, ownedBy(rule), &known.exposure)
 	if err != nil {
 		return err
 	}

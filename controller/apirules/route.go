@@ -23,6 +23,7 @@ import (
 
 const (
 	kindAPIRule = "APIRule"
+	kindDoor    = "Door"
 	kindRoute   = "HTTPRoute"
 	// routeErrors is Kyma's prefix for problems with an object that an APIRule needs.
 	routeErrors = "HTTPRouteErrors: "
@@ -44,12 +45,30 @@ func (o *Options) routed(e *apirule.Exposure) bool {
 	return o.GatewayAPI && !ours && e.Host != ""
 }
 
-// route applies the HTTPRoute of an APIRule, or deletes it.
-func (r *Reconciler) route(ctx context.Context, rule *v2.APIRule, e *apirule.Exposure) (routeState, error) {
+// routeOwner owns the HTTPRoute of a host.
+type routeOwner struct {
+	client.Object
+
+	group schema.GroupVersion
+	kind  string
+	name  string // of the HTTPRoute
+}
+
+func ownedBy(rule *v2.APIRule) *routeOwner {
+	return &routeOwner{rule, v2.GroupVersion, kindAPIRule, rule.Name}
+}
+
+// key names the HTTPRoute.
+func (o *routeOwner) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.name}
+}
+
+// route applies the HTTPRoute of a host, or deletes it.
+func (r *Reconciler) route(ctx context.Context, owner *routeOwner, e *apirule.Exposure) (routeState, error) {
 	if !r.options.GatewayAPI {
 		return routeState{}, nil
 	}
-	live, problem, err := r.liveRoute(ctx, rule)
+	live, problem, err := r.liveRoute(ctx, owner)
 	switch {
 	case err != nil:
 		return routeState{}, err
@@ -61,35 +80,35 @@ func (r *Reconciler) route(ctx context.Context, rule *v2.APIRule, e *apirule.Exp
 	case problem != "":
 		return routeState{problem: problem}, nil // it is watched
 	}
-	if err := r.grant(ctx, rule.Namespace); err != nil {
+	if err := r.grant(ctx, owner.GetNamespace()); err != nil {
 		return routeState{}, err
 	}
-	return r.applyRoute(ctx, rule, e, live)
+	return r.applyRoute(ctx, owner, e, live)
 }
 
-// liveRoute returns the HTTPRoute of an APIRule, nil without one. A route of another owner is a problem.
-func (r *Reconciler) liveRoute(ctx context.Context, rule *v2.APIRule) (live *gatewayapi.HTTPRoute, problem string, err error) {
+// liveRoute returns the HTTPRoute of a host, nil without one. A route of another owner is a problem.
+func (r *Reconciler) liveRoute(ctx context.Context, owner *routeOwner) (live *gatewayapi.HTTPRoute, problem string, err error) {
 	live = &gatewayapi.HTTPRoute{}
-	key := client.ObjectKeyFromObject(rule)
+	key := owner.key()
 	if err := r.client.Get(ctx, key, live); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, "", nil
 		}
 		return nil, "", fmt.Errorf("get HTTPRoute %q: %w", key, err)
 	}
-	if foreign := kube.CheckOwner(live, kindRoute, rule, schema.GroupKind{Group: v2.GroupVersion.Group, Kind: kindAPIRule}); foreign != nil {
+	if foreign := kube.CheckOwner(live, kindRoute, owner.Object, schema.GroupKind{Group: owner.group.Group, Kind: owner.kind}); foreign != nil {
 		problem = routeErrors + foreign.Error()
 		return nil, problem, nil //nolint:nilerr // the status reports it
 	}
 	return live, "", nil
 }
 
-func (r *Reconciler) applyRoute(ctx context.Context, rule *v2.APIRule, e *apirule.Exposure, live *gatewayapi.HTTPRoute) (routeState, error) {
+func (r *Reconciler) applyRoute(ctx context.Context, owner *routeOwner, e *apirule.Exposure, live *gatewayapi.HTTPRoute) (routeState, error) {
 	var present metav1.Object
 	if live != nil {
 		present = live
 	}
-	written, err := r.applier.Apply(ctx, routeOf(rule, e, r.options.Entrance), present)
+	written, err := r.applier.Apply(ctx, routeOf(owner, e, r.options.Entrance), present)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return routeState{}, nil // the namespace is being deleted
 	}
@@ -99,7 +118,7 @@ func (r *Reconciler) applyRoute(ctx context.Context, rule *v2.APIRule, e *apirul
 	if written != nil {
 		live = &gatewayapi.HTTPRoute{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, live); err != nil {
-			return routeState{}, fmt.Errorf("read HTTPRoute %q: %w", client.ObjectKeyFromObject(rule), err)
+			return routeState{}, fmt.Errorf("read HTTPRoute %q: %w", owner.key(), err)
 		}
 	}
 	return stateOf(live, e.Gateway), nil
@@ -119,11 +138,11 @@ func (r *Reconciler) deleteRoute(ctx context.Context, live *gatewayapi.HTTPRoute
 }
 
 // routeOf leads all requests of the host to the gateways, which apply the rules.
-func routeOf(rule *v2.APIRule, e *apirule.Exposure, entrance types.NamespacedName) *unstructured.Unstructured {
-	owner := metav1.OwnerReference{APIVersion: v2.GroupVersion.String(), Kind: kindAPIRule, Name: rule.Name, UID: rule.UID}
+func routeOf(of *routeOwner, e *apirule.Exposure, entrance types.NamespacedName) *unstructured.Unstructured {
+	owner := metav1.OwnerReference{APIVersion: of.group.String(), Kind: of.kind, Name: of.GetName(), UID: of.GetUID()}
 	backend := reference("", kindService, entrance)
 	backend["port"] = int64(entrancePort)
-	return objectOf(gatewayapi.GroupVersion.String(), kindRoute, client.ObjectKeyFromObject(rule), owner, map[string]any{
+	return objectOf(gatewayapi.GroupVersion.String(), kindRoute, of.key(), owner, map[string]any{
 		"parentRefs": []any{reference(gatewayapi.GroupName, "Gateway", e.Gateway)},
 		"hostnames":  []any{e.Host},
 		"rules": []any{map[string]any{

@@ -38,6 +38,8 @@ type Options struct {
 	Entrance types.NamespacedName
 	// Gateways is the Service whose endpoints are queried for what they have loaded. It has no flag of its own.
 	Gateways types.NamespacedName
+	// DoorHosts hears what has become of the hosts of Doors; nil where there are none.
+	DoorHosts *DoorHosts
 }
 
 // Flags implements flags.Options.
@@ -66,7 +68,7 @@ func Transform(object any) (any, error) {
 		return watch.TransformAPIRules(object)
 	}
 	for _, owner := range route.OwnerReferences {
-		if owner.Kind == kindAPIRule {
+		if owner.Kind == kindAPIRule || owner.Kind == kindDoor {
 			return route, nil
 		}
 	}
@@ -95,6 +97,9 @@ func Setup(mgr ctrl.Manager, dial activator.Dial, options Options) error {
 	}
 	if err := addController(mgr, reconciler, changes); err != nil {
 		return err
+	}
+	if options.DoorHosts != nil {
+		options.DoorHosts.table = stand
 	}
 	changed := func(ctx context.Context, names []types.NamespacedName) { request(ctx, changes, names) }
 	asks := &poller{
@@ -160,6 +165,7 @@ func watchRoutes(mgr ctrl.Manager, b *builder.Builder, reconciler *Reconciler) e
 	isEntrance := predicate.NewPredicateFuncs(func(o client.Object) bool { return client.ObjectKeyFromObject(o) == options.Entrance })
 	// An HTTPRoute has the name of its APIRule, and so has a conflicting one of another owner.
 	b.Watches(&gatewayapi.HTTPRoute{}, &handler.EnqueueRequestForObject{}).
+		Watches(&gatewayapi.HTTPRoute{}, handler.EnqueueRequestsFromMapFunc(reconciler.doorsOfRoute)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(allGrants(reconciler.table)), builder.WithPredicates(isEntrance)).
 		WatchesRawSource(source.Kind(grants, grantMetadata(),
 			handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, grant *metav1.PartialObjectMetadata) []reconcile.Request {

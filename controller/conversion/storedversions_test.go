@@ -25,6 +25,8 @@ var everStored = map[string][]string{
 	"subscriptions.eventing.kyma-project.io": {"v1alpha2"},
 	"apirules.gateway.kyma-project.io":       {"v2alpha1"},
 	"serverlesses.operator.kyma-project.io":  {"v1alpha1"},
+	"schedules.rouse.run":                    {"v1alpha1"},
+	"doors.rouse.run":                        {"v1alpha1"},
 }
 
 func TestCRDsKeepEveryVersionThatAReleaseHasStored(t *testing.T) {

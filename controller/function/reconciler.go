@@ -196,8 +196,8 @@ type scope struct {
 	pods         []corev1.Pod
 	// buildPods are the pods of the Function's build Jobs.
 	buildPods []corev1.Pod
-	// missingSecrets names the Secrets of spec.secretMounts that do not exist.
-	missingSecrets []string
+	// missingSecrets are the mounts of Secrets that do not exist.
+	missingSecrets []v1alpha2.SecretMount
 	// missingBindings names the Secrets that are bound to the Function and do not exist.
 	missingBindings []string
 	// conflictingAutoscalers names the users' autoscalers that scale the same pods.
@@ -412,26 +412,26 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 
 // findMissingSecrets finds the Secrets without which pods cannot start.
 func (r *Reconciler) findMissingSecrets(ctx context.Context, s *scope) error {
-	look := func(name string, missing *[]string) error {
-		key := client.ObjectKey{Namespace: s.fn.Namespace, Name: name}
-		err := r.client.Get(ctx, key, metadataOf(kindSecret))
-		if apierrors.IsNotFound(err) {
-			*missing = append(*missing, name)
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("look for Secret %q: %w", key, err)
-		}
-		return nil
+	isMissing := func(name string) (bool, error) {
+		state, err := r.stateOfSecret(ctx, client.ObjectKey{Namespace: s.fn.Namespace, Name: name})
+		return state == "", err
 	}
 	for _, mount := range s.fn.Spec.SecretMounts {
-		if err := look(mount.SecretName, &s.missingSecrets); err != nil {
+		missing, err := isMissing(mount.SecretName)
+		if err != nil {
 			return err
+		}
+		if missing {
+			s.missingSecrets = append(s.missingSecrets, mount)
 		}
 	}
 	for _, name := range s.boundSecrets() {
-		if err := look(name, &s.missingBindings); err != nil {
+		missing, err := isMissing(name)
+		if err != nil {
 			return err
+		}
+		if missing {
+			s.missingBindings = append(s.missingBindings, name)
 		}
 	}
 	return nil

@@ -350,7 +350,7 @@ func TestMissingMountedSecretsAreReported(t *testing.T) {
 	b := newBench(t, false, fn, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "there"}})
 	s := &scope{fn: fn, settings: b.settings.load().Settings}
 	require.NoError(t, b.gather(t.Context(), s))
-	require.Equal(t, []string{"missing"}, s.missingSecrets)
+	require.Equal(t, []v1alpha2.SecretMount{{SecretName: "missing", MountPath: "/b"}}, s.missingSecrets)
 }
 
 func TestObjectsOfThePredecessorAreAwaited(t *testing.T) {

@@ -60,6 +60,24 @@ func available(yes bool) func(*scope) {
 	}
 }
 
+// unavailableFor is a Deployment that became unavailable so long ago.
+func unavailableFor(since time.Duration) func(*scope) {
+	return func(s *scope) {
+		setDeploymentCondition(s, appsv1.DeploymentCondition{
+			Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Reason: reasonReplicasNotAvailable,
+			LastTransitionTime: metav1.NewTime(noon().Add(-since)),
+		})
+	}
+}
+
+func mounts(secrets ...string) []v1alpha2.SecretMount {
+	all := make([]v1alpha2.SecretMount, 0, len(secrets))
+	for _, name := range secrets {
+		all = append(all, v1alpha2.SecretMount{SecretName: name, MountPath: "/mnt/" + name})
+	}
+	return all
+}
+
 func progressing(status corev1.ConditionStatus, reason string) func(*scope) {
 	return func(s *scope) {
 		setDeploymentCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason})
@@ -205,6 +223,15 @@ func TestRunning(t *testing.T) {
 			scope:      newScope(was("True", "DeploymentReady"), available(false), pods(pod(time.Second))),
 			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "before", wantRequeueAfter: 29 * time.Second,
 		},
+		"a Function that wakes keeps running before it has a pod": {
+			scope:      newScope(was("True", "DeploymentReady"), unavailableFor(time.Second)),
+			wantStatus: "True", wantReason: "DeploymentReady", wantMessage: "before", wantRequeueAfter: 29 * time.Second,
+		},
+		"a Function that gets no pod in time does not": {
+			scope:      newScope(was("True", "DeploymentReady"), unavailableFor(30*time.Second)),
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
+			wantMessage: "Minimum replicas not available for deployment price",
+		},
 		"a Function that does not wake in time does not": {
 			scope:      newScope(was("True", "DeploymentReady"), available(false), pods(pod(30*time.Second))),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
@@ -250,8 +277,8 @@ func TestRunning(t *testing.T) {
 			scope: newScope(progressing("True", "ReplicaSetUpdated"),
 				pods(older("0123456789"), pod(time.Second, waitingFor("ImagePullBackOff", "nope")))),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting",
-			wantMessage: "Deployment price is not ready yet: the new version does not start: ImagePullBackOff: nope; " +
-				"version 0123456789 keeps serving with 1 of 1 replicas",
+			wantMessage: "the new version does not start: ImagePullBackOff: nope; " +
+				"version 0123456789 keeps serving with 1 of 1 replicas. Deployment price is not ready yet",
 		},
 		"the newest of the earlier versions is named": {
 			scope: newScope(desired(4), available(false), pods(older("0000000001"),
@@ -263,7 +290,7 @@ func TestRunning(t *testing.T) {
 			scope: newScope(progressing("True", "ReplicaSetUpdated"),
 				pods(older(newScope().code.Version()), pod(time.Second, waitingFor("CreateContainerConfigError", "no Secret")))),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting",
-			wantMessage: "the changed pods do not start: CreateContainerConfigError: no Secret; " +
+			wantMessage: "the changed pods do not start: no Secret; " +
 				"those from before the change keep serving with 1 of 1 replicas",
 		},
 		"an earlier version that is not ready does not serve": {
@@ -273,18 +300,18 @@ func TestRunning(t *testing.T) {
 		},
 		"a rollout that has just started is requeued": {
 			scope: newScope(progressing("True", "ReplicaSetUpdated"), pods(older("0123456789"), pod(time.Second)), func(s *scope) {
-				s.missingSecrets = []string{"a"}
+				s.missingSecrets = mounts("a")
 			}),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting", wantMessage: "Deployment price is not ready yet",
 			wantRequeueAfter: 29 * time.Second,
 		},
 		"a rollout that waits for a Secret reports it after a while": {
 			scope: newScope(progressing("True", "ReplicaSetUpdated"), pods(older("0123456789"), pod(time.Minute)), func(s *scope) {
-				s.missingSecrets = []string{"a"}
+				s.missingSecrets = mounts("a")
 			}),
 			wantStatus: "Unknown", wantReason: "DeploymentWaiting",
-			wantMessage: "the new version does not start: a pod starts once the Secrets of spec.secretMounts exist. Missing: a; " +
-				"version 0123456789 keeps serving",
+			wantMessage: `the new version does not start: Secret "a" not found, which spec.secretMounts mounts at /mnt/a; ` +
+				"no pod starts before that is there; version 0123456789 keeps serving",
 		},
 		"a failed rollout names the version that serves": {
 			scope:      newScope(progressing("False", "ProgressDeadlineExceeded"), pods(older("0123456789"), pod(time.Hour))),
@@ -314,33 +341,35 @@ func TestRunning(t *testing.T) {
 			scope: newScope(was("True", "DeploymentReady"), available(false),
 				pods(pod(time.Second, waitingFor("ImagePullBackOff", `Back-off pulling image "nope:1"`)))),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
-			wantMessage: `Minimum replicas not available for deployment price: ImagePullBackOff: Back-off pulling image "nope:1"`,
+			wantMessage: `ImagePullBackOff: Back-off pulling image "nope:1". Minimum replicas not available for deployment price`,
 		},
 		"a Secret that is missing is named": {
 			scope: newScope(available(false),
 				pods(pod(time.Second, waitingFor("CreateContainerConfigError", `secret "token" not found`)))),
-			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable", wantMessage: `CreateContainerConfigError: secret "token" not found`,
+			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
+			wantMessage: `Secret "token" not found. Minimum replicas not available for deployment price`,
 		},
 		"mounted Secrets that are missing are named": {
 			scope: newScope(available(false), pods(pod(time.Minute, waitingFor("ContainerCreating", ""))), func(s *scope) {
-				s.missingSecrets = []string{"a", "b"}
+				s.missingSecrets = mounts("a", "b")
 			}),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
-			wantMessage: "a pod starts once the Secrets of spec.secretMounts exist. Missing: a, b",
+			wantMessage: `Secret "a" not found, which spec.secretMounts mounts at /mnt/a; Secret "b" not found, which spec.secretMounts mounts at /mnt/b; ` +
+				"no pod starts before that is there. Minimum replicas not available for deployment price",
 		},
 		"bound Secrets that are missing are named": {
 			scope: newScope(available(false), pods(pod(time.Minute, waitingFor("ContainerCreating", ""))), func(s *scope) {
-				s.missingSecrets, s.missingBindings = []string{"a"}, []string{"b", "c"}
+				s.missingSecrets, s.missingBindings = mounts("a"), []string{"b", "c"}
 			}),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
-			wantMessage: "a pod starts once the Secrets of spec.secretMounts exist. Missing: a; " +
-				"a pod starts once the Secrets of its ServiceBindings exist. Missing: b, c; their services make them, or delete the ServiceBindings",
+			wantMessage: `Secret "a" not found, which spec.secretMounts mounts at /mnt/a; ` +
+				`Secret "b" not found, which a ServiceBinding names: its service makes it, or delete the ServiceBinding; Secret "c" not found`,
 		},
 		"a Function that is asleep names the Secrets that it needs to wake": {
-			scope:      newScope(desired(0), func(s *scope) { s.missingSecrets = []string{"a"} }),
+			scope:      newScope(desired(0), func(s *scope) { s.missingSecrets = mounts("a") }),
 			wantStatus: "True", wantReason: "DeploymentReady",
 			wantMessage: "Deployment price is ready and sleeps at zero replicas; " +
-				"a pod starts once the Secrets of spec.secretMounts exist. Missing: a",
+				`Secret "a" not found, which spec.secretMounts mounts at /mnt/a; no pod starts before that is there`,
 		},
 		"the replicas before a rollout do not count as the present template's": {
 			scope:      newScope(func(s *scope) { s.deployment.Status.UpdatedReplicas = 0 }),
@@ -376,7 +405,7 @@ func TestRunning(t *testing.T) {
 			scope: newScope(available(false), pods(pod(time.Minute, initContainer(0, ""), initContainer(1, `{"message":"no such package"}`),
 				waitingFor("PodInitializing", "")))),
 			wantStatus: "Unknown", wantReason: "MinReplicasNotAvailable",
-			wantMessage: "Minimum replicas not available for deployment price: no such package",
+			wantMessage: "no such package. Minimum replicas not available for deployment price",
 		},
 		"an unschedulable pod is reported": {
 			scope: newScope(available(false), pods(pod(time.Second, func(pod *corev1.Pod) {
@@ -542,6 +571,43 @@ func TestRunningObservesTheGenerationOfTheServingCode(t *testing.T) {
 			require.Equal(t, tc.wantStatus, condition.Status)
 			require.Equal(t, tc.wantGeneration, condition.ObservedGeneration)
 			require.Equal(t, tc.wantVersion, tc.scope.fn.Status.Version != "", "what runs is reported of the present code only")
+		})
+	}
+}
+
+func TestAFailureSaysItsCauseFirstEverywhere(t *testing.T) {
+	t.Parallel()
+	late := progressing("False", "ProgressDeadlineExceeded")
+	for name, tc := range map[string]struct {
+		scope *scope
+		want  string
+	}{
+		"a ConfigMap is missing": {
+			newScope(available(false), late, pods(pod(time.Hour, waitingFor("CreateContainerConfigError", `configmap "my-config" not found`)))),
+			`ConfigMap "my-config" not found. Deployment price failed with condition: ` + "\n",
+		},
+		"a mounted Secret is missing": {
+			newScope(available(false), late, pods(pod(time.Hour)), func(s *scope) { s.missingSecrets = mounts("bank") }),
+			`Secret "bank" not found, which spec.secretMounts mounts at /mnt/bank; no pod starts before that is there. Deployment price failed`,
+		},
+		"a quota": {
+			newScope(available(false), late, func(s *scope) {
+				setDeploymentCondition(s, appsv1.DeploymentCondition{
+					Type: appsv1.DeploymentReplicaFailure, Status: "True", Reason: "FailedCreate", Message: "exceeded quota: small",
+				})
+			}), "exceeded quota: small. Deployment price failed with condition: \n",
+		},
+		"nothing but time": {newScope(available(false), late), "ProgressDeadlineExceeded. Deployment price failed with condition: \n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			setStatus(tc.scope)
+			for _, kind := range []string{v1alpha2.ConditionRunning, kube.ConditionReady, kube.ConditionStalled} {
+				condition := meta.FindStatusCondition(tc.scope.fn.Status.Conditions, kind)
+				require.NotNil(t, condition, kind)
+				require.Equal(t, v1alpha2.ReasonDeploymentFailed, condition.Reason)
+				require.Equal(t, tc.want, condition.Message[:min(len(tc.want), len(condition.Message))], kind)
+			}
 		})
 	}
 }

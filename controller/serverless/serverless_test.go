@@ -365,8 +365,11 @@ func TestDeletedServerlessWaitsForTheLastFunction(t *testing.T) {
 	fn := f.function()
 	require.NoError(t, f.Delete(t.Context(), one))
 	status := f.status(f.namespace, hasState(operatorv1alpha1.StateWarning))
-	require.Equal(t, []string{"Deleted False DeletionErr found 1 items with VersionKind serverless.kyma-project.io/v1alpha2: " +
-		"delete these Functions first, kubectl get functions -A lists them"}, shown(status.Conditions, "Deleted"))
+	require.Equal(t, []string{
+		"Deleted False DeletionErr found 1 items with VersionKind serverless.kyma-project.io/v1alpha2",
+		"Ready False DeletionErr found 1 items with VersionKind serverless.kyma-project.io/v1alpha2: " +
+			"delete these Functions first, kubectl get functions -A lists them",
+	}, shown(status.Conditions, "Deleted", "Ready"))
 
 	live := f.deployment(exists)
 	require.NoError(t, f.Delete(t.Context(), live.DeepCopy()))

@@ -56,8 +56,7 @@ func setDeletion(s *scope, set setter) {
 	case s.functions > 0:
 		status.State = operatorv1alpha1.StateWarning
 		set(operatorv1alpha1.ConditionDeleted, metav1.ConditionFalse, operatorv1alpha1.ReasonDeletionErr, fmt.Sprintf(
-			"found %d items with VersionKind %s: delete these Functions first, kubectl get functions -A lists them",
-			s.functions, serverlessv1alpha2.GroupVersion))
+			"found %d items with VersionKind %s", s.functions, serverlessv1alpha2.GroupVersion))
 	case s.failed != nil && !apierrors.IsConflict(s.failed):
 		status.State = operatorv1alpha1.StateError
 		set(operatorv1alpha1.ConditionDeleted, metav1.ConditionFalse, operatorv1alpha1.ReasonDeletionErr, s.failed.Error())
@@ -133,6 +132,9 @@ func setMirrors(s *scope) {
 	}
 }
 
+// functionsRemedy follows Kyma's message in Ready and in the Event: tools compare Kyma's conditions with Kyma's texts.
+const functionsRemedy = ": delete these Functions first, kubectl get functions -A lists them"
+
 // summarize derives Ready and Stalled. A problem that another object can resolve does not stall: a redundant Serverless
 // replaces the served one once that is deleted.
 func summarize(s *scope, now time.Time) {
@@ -146,7 +148,11 @@ func summarize(s *scope, now time.Time) {
 	if s.isDeleted() {
 		aspects = []kube.Aspect{{Type: operatorv1alpha1.ConditionDeleted}}
 	}
-	kube.Summarize(desirable(status.Conditions), s.serverless.Generation, aspects...).Set(&status.Conditions, now)
+	summary := kube.Summarize(desirable(status.Conditions), s.serverless.Generation, aspects...)
+	if s.functions > 0 {
+		summary.Ready.Message += functionsRemedy
+	}
+	summary.Set(&status.Conditions, now)
 }
 
 // desirable returns the conditions with those inverted for which True is bad.
@@ -185,16 +191,25 @@ func notices(before, after *operatorv1alpha1.ServerlessStatus) []notice {
 			})
 		}
 	}
+	ready := meta.FindStatusCondition(after.Conditions, kube.ConditionReady)
 	for _, condition := range after.Conditions {
 		if kube.IsSummary(condition.Type) {
 			continue // it only repeats other conditions
 		}
 		if known := meta.FindStatusCondition(before.Conditions, condition.Type); known == nil || known.Status != condition.Status ||
 			known.Reason != condition.Reason || known.Message != condition.Message {
-			all = append(all, notice{kindOf(&condition), condition.Reason, condition.Message})
+			all = append(all, notice{kindOf(&condition), condition.Reason, withRemedy(&condition, ready)})
 		}
 	}
 	return all
+}
+
+// withRemedy returns the message of a condition, with the remedy that Ready has added to it.
+func withRemedy(condition, ready *metav1.Condition) string {
+	if ready != nil && ready.Reason == condition.Reason && strings.HasPrefix(ready.Message, condition.Message) {
+		return ready.Message
+	}
+	return condition.Message
 }
 
 func kindOf(condition *metav1.Condition) string {

@@ -169,8 +169,7 @@ func TestStatusFollowsFromTheScope(t *testing.T) {
 		},
 		"Functions block its deletion": {
 			func(s *scope) { isDeleted(s.serverless); s.functions = 3 }, operatorv1alpha1.StateWarning, "",
-			[]string{"Deleted False DeletionErr found 3 items with VersionKind serverless.kyma-project.io/v1alpha2: delete these Functions first, " +
-				"kubectl get functions -A lists them"},
+			[]string{"Deleted False DeletionErr found 3 items with VersionKind serverless.kyma-project.io/v1alpha2"},
 		},
 		"its parts go": {
 			func(s *scope) { isDeleted(s.serverless); s.removing = true }, operatorv1alpha1.StateDeleting, "",
@@ -232,6 +231,16 @@ func TestChangedValuesAndConditionsEmitEvents(t *testing.T) {
 		{"Warning", "InstallationErr", "quota"},
 		{"Warning", "DeploymentReplicaFailure", "Warning: quota"},
 	}, notices(&before.Status, &after.Status))
+}
+
+func TestTheEventOfADeletionThatWaitsForFunctionsSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	before, after := serverless("a", 1, isDeleted), serverless("a", 1, isDeleted)
+	setStatus(&scope{serverless: &after, served: &after, allowed: true, functions: 3}, begin)
+	require.Equal(t, []notice{{
+		"Warning", "DeletionErr", "found 3 items with VersionKind serverless.kyma-project.io/v1alpha2: delete these Functions first, " +
+			"kubectl get functions -A lists them",
+	}}, notices(&before.Status, &after.Status))
 }
 
 func TestReadyAndStalledFollowFromTheOtherConditions(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/controller/keyring"
 	"github.com/rouse-run/rouse/internal/admission"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/kube"
@@ -40,6 +41,7 @@ type Reconciler struct {
 	consumers Consumers
 	stream    string
 	policy    routing.Policy
+	keyring   *keyring.Keyring // nil: nobody signs
 	readiness *readiness
 	denials   *prometheus.CounterVec
 	recorder  events.EventRecorder
@@ -105,11 +107,14 @@ func (r *Reconciler) run(ctx context.Context, sub *eventingv1alpha2.Subscription
 	}
 	deadLettersBlocked, deadLettersErr := r.serveDeadLetters(ctx, sub, route)
 	problem, err := r.sinkProblem(ctx, route)
+	if problem == "" && err == nil {
+		problem, err = r.signingProblem(ctx, sub, route)
+	}
 	switch {
+	case problem != "":
+		return &outcome{route: route, invalid: problem}, errors.Join(err, ensured) // the Service and the Secret are watched
 	case err != nil:
 		return nil, errors.Join(err, ensured)
-	case problem != "":
-		return &outcome{route: route, invalid: problem}, ensured // the Service is watched
 	case ensured != nil:
 		return &outcome{
 			route: route, inactive: ensured.Error(), stalled: kube.IsStalled(ensured), deadLettersBlocked: deadLettersBlocked,
@@ -158,7 +163,7 @@ func (r *Reconciler) setFinalizer(
 	change(sub, eventingv1alpha2.Finalizer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Patch(ctx, sub, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("change the finalizer: %w", err)
+		return fmt.Errorf("change the finalizer of Subscription %q: %w", client.ObjectKeyFromObject(sub), err)
 	}
 	return nil
 }
@@ -327,12 +332,12 @@ func servedOtherwise() predicate.Predicate {
 	}}
 }
 
-// subscriptionsOf finds the Subscriptions, in any namespace, whose sink is a Service.
-func subscriptionsOf(reader client.Reader) handler.MapFunc {
-	return func(ctx context.Context, service client.Object) []reconcile.Request {
+// subscriptionsOf finds the Subscriptions, in any namespace, that an index has for an object.
+func subscriptionsOf(reader client.Reader, index string) handler.MapFunc {
+	return func(ctx context.Context, object client.Object) []reconcile.Request {
 		list := &eventingv1alpha2.SubscriptionList{}
-		sink := client.MatchingFields{sinkIndex: client.ObjectKeyFromObject(service).String()}
-		if err := reader.List(ctx, list, sink, client.UnsafeDisableDeepCopy); err != nil {
+		named := client.MatchingFields{index: client.ObjectKeyFromObject(object).String()}
+		if err := reader.List(ctx, list, named, client.UnsafeDisableDeepCopy); err != nil {
 			log.FromContext(ctx).Error(err, "list subscriptions")
 			return nil
 		}

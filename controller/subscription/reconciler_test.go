@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -23,6 +24,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/controller/keyring"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -48,6 +50,7 @@ type fixture struct {
 	conn      *broker.Conn
 	registry  *prometheus.Registry
 	namespace string
+	keys      types.NamespacedName // the Secret with the keys of bridges
 }
 
 func newFixture(t *testing.T, changes ...func(*Options)) *fixture {
@@ -74,7 +77,11 @@ func newFixtureAt(t *testing.T, server *natstest.Server, url string, changes ...
 		Controller: controllers,
 	})
 	require.NoError(t, err)
-	options := DefaultOptions()
+	options, namespace := DefaultOptions(), env.Namespace(t)
+	keys := types.NamespacedName{Namespace: namespace, Name: "rouse-doors"}
+	require.NoError(t, env.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: keys.Namespace, Name: keys.Name}}))
+	options.Keyring, err = keyring.New(mgr, keys)
+	require.NoError(t, err)
 	for _, change := range changes {
 		change(&options)
 	}
@@ -88,7 +95,7 @@ func newFixtureAt(t *testing.T, server *natstest.Server, url string, changes ...
 		require.NoError(t, <-ended)
 		require.NoError(t, conn.Close(context.Background()))
 	})
-	return &fixture{Client: env.Client, t: t, nats: server, conn: conn, registry: registry, namespace: env.Namespace(t)}
+	return &fixture{Client: env.Client, t: t, nats: server, conn: conn, registry: registry, namespace: namespace, keys: keys}
 }
 
 func (w *fixture) create(name string, changes ...func(*eventingv1alpha2.SubscriptionSpec)) *eventingv1alpha2.Subscription {

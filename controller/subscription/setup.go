@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/controller/keyring"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
@@ -32,6 +33,8 @@ type Options struct {
 	Sinks routing.Policy
 	// AllowEventingManager allows a stream that Kyma's eventing-manager uses, too.
 	AllowEventingManager bool
+	// Keyring hands the keys by which Subscriptions sign to the bridges; nil: none signs.
+	Keyring *keyring.Keyring
 	// MaxConcurrentReconciles bounds the concurrent reconciliations.
 	MaxConcurrentReconciles int
 }
@@ -80,6 +83,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, conn Broker, registerer promet
 		consumers: conn,
 		stream:    options.Stream.Name,
 		policy:    options.Sinks,
+		keyring:   options.Keyring,
 		readiness: newReadiness(registerer, options.Stream.Name),
 		denials:   newDenials(registerer),
 		recorder:  mgr.GetEventRecorder("subscription-controller"),
@@ -88,15 +92,17 @@ func Setup(ctx context.Context, mgr ctrl.Manager, conn Broker, registerer promet
 		missing:   func() { notify(missing) },
 	}
 	requests := make(chan event.GenericEvent)
-	err := kube.NewController(mgr, controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
+	worker := kube.NewController(mgr, controller.Options{MaxConcurrentReconciles: options.MaxConcurrentReconciles}).
 		Named("subscription").
 		// Its own status too: what was computed from a stale cache is computed again.
 		For(&eventingv1alpha2.Subscription{}).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(subscriptionsOf(mgr.GetClient())),
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(subscriptionsOf(mgr.GetClient(), sinkIndex)),
 			builder.WithPredicates(servedOtherwise())).
-		WatchesRawSource(source.Channel(requests, &handler.EnqueueRequestForObject{})).
-		Complete(reconciler)
-	if err != nil {
+		WatchesRawSource(source.Channel(requests, &handler.EnqueueRequestForObject{}))
+	if options.Keyring != nil {
+		worker.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(subscriptionsOf(mgr.GetClient(), signingIndex)))
+	}
+	if err := worker.Complete(reconciler); err != nil {
 		return fmt.Errorf("set up the Subscription controller: %w", err)
 	}
 
@@ -172,7 +178,7 @@ const (
 
 // indexers maps each index to its function.
 func indexers(policy routing.Policy) map[string]client.IndexerFunc {
-	return map[string]client.IndexerFunc{sinkIndex: indexSinks(policy), consumerIndex: indexConsumer}
+	return map[string]client.IndexerFunc{sinkIndex: indexSinks(policy), consumerIndex: indexConsumer, signingIndex: indexSigning}
 }
 
 func indexSubscriptions(ctx context.Context, indexer client.FieldIndexer, policy routing.Policy) error {

@@ -60,7 +60,7 @@ func listed(t *testing.T, count int) *listing {
 func TestAServiceEnqueuesOnlyItsSubscriptionsByIndex(t *testing.T) {
 	t.Parallel()
 	reader := listed(t, 50)
-	of := subscriptionsOf(reader)
+	of := subscriptionsOf(reader, sinkIndex)
 	require.Equal(t, []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "sub-7"}}},
 		of(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "price-7"}}))
 	require.Equal(t, 1, reader.items)

@@ -129,6 +129,9 @@ func canonical(directory string) (string, error) {
 // ErrNone is returned when no local mode runs.
 var ErrNone = errors.New("no local mode is running: start one with rouse dev in another terminal, or name a cluster with --context")
 
+// ErrElsewhere is returned when no local mode serves the folder that was named.
+var ErrElsewhere = errors.New("no local mode is running in")
+
 // ErrAmbiguous is returned when several local modes run, and none for the folder in question.
 var ErrAmbiguous = errors.New("several local modes are running")
 
@@ -144,6 +147,26 @@ func Find(root, directory string) (Instance, error) {
 		return Instance{}, err
 	}
 	return choose(all, directory)
+}
+
+// Serving returns the local mode that serves the directory or a folder above it, and no other. It fails with ErrElsewhere.
+func Serving(root, directory string) (Instance, error) {
+	absolute, err := canonical(directory)
+	if err != nil {
+		return Instance{}, err
+	}
+	all, err := Running(root)
+	if err != nil {
+		return Instance{}, err
+	}
+	if found := nearest(all, absolute); found != nil {
+		return *found, nil
+	}
+	err = fmt.Errorf("%w %s: start it with rouse dev %s", ErrElsewhere, absolute, directory)
+	if len(all) > 0 {
+		err = fmt.Errorf("%w; local modes run in %s", err, strings.Join(folders(all), ", "))
+	}
+	return Instance{}, err
 }
 
 // Running returns all running local modes, by directory.
@@ -169,28 +192,38 @@ func Running(root string) ([]Instance, error) {
 	return all, nil
 }
 
-// choose returns the instance of the nearest folder.
+// choose returns the instance of the nearest folder, or else the only one.
 func choose(all []Instance, directory string) (Instance, error) {
-	var nearest *Instance
+	if found := nearest(all, directory); found != nil {
+		return *found, nil
+	}
+	switch len(all) {
+	case 0:
+		return Instance{}, ErrNone
+	case 1:
+		return all[0], nil
+	}
+	return Instance{}, fmt.Errorf("%w, but not for this folder: run the command in one of %s", ErrAmbiguous, strings.Join(folders(all), ", "))
+}
+
+// nearest returns the instance of the directory or the nearest folder above it, nil without one.
+func nearest(all []Instance, directory string) *Instance {
+	var found *Instance
 	for i := range all {
 		serves := directory == all[i].Directory || strings.HasPrefix(directory, strings.TrimSuffix(all[i].Directory, "/")+"/")
-		if serves && (nearest == nil || len(all[i].Directory) > len(nearest.Directory)) {
-			nearest = &all[i]
+		if serves && (found == nil || len(all[i].Directory) > len(found.Directory)) {
+			found = &all[i]
 		}
 	}
-	switch {
-	case nearest != nil:
-		return *nearest, nil
-	case len(all) == 1:
-		return all[0], nil
-	case len(all) == 0:
-		return Instance{}, ErrNone
-	}
-	folders := make([]string, 0, len(all))
+	return found
+}
+
+func folders(all []Instance) []string {
+	named := make([]string, 0, len(all))
 	for _, i := range all {
-		folders = append(folders, i.Directory)
+		named = append(named, i.Directory)
 	}
-	return Instance{}, fmt.Errorf("%w, but not for this folder: run the command in one of %s", ErrAmbiguous, strings.Join(folders, ", "))
+	return named
 }
 
 // held reports whether a process holds the folder's lock.

@@ -60,6 +60,23 @@ func TestTheNearestOfSeveralIsFound(t *testing.T) {
 	require.ErrorContains(t, err, other)
 }
 
+func TestAFolderThatIsNamedMeansNoOtherInstance(t *testing.T) {
+	t.Parallel()
+	root, directory, elsewhere := t.TempDir(), t.TempDir(), t.TempDir()
+	below := filepath.Join(directory, "below")
+	require.NoError(t, os.Mkdir(below, 0o750))
+	c := claim(t, root, directory)
+	require.NoError(t, c.Announce(Instance{}))
+	for _, served := range []string{directory, below} {
+		found, err := Serving(root, served)
+		require.NoError(t, err)
+		require.Equal(t, c.Directory(), found.Directory)
+	}
+	_, err := Serving(root, elsewhere)
+	require.ErrorIs(t, err, ErrElsewhere)
+	require.ErrorContains(t, err, "start it with rouse dev "+elsewhere+"; local modes run in "+c.Directory())
+}
+
 func TestSecondClaimOfAFolderIsRefusedWithThePID(t *testing.T) {
 	t.Parallel()
 	root, directory := t.TempDir(), t.TempDir()

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,16 +22,21 @@ import (
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	gatewayv2 "github.com/rouse-run/rouse/api/gateway/v2"
+	rousev1alpha1 "github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/admission"
 	"github.com/rouse-run/rouse/internal/crdschema"
+	"github.com/rouse-run/rouse/internal/door"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/schedule"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 const (
 	kindFunction     = "Function"
 	kindSubscription = "Subscription"
+	kindSchedule     = "Schedule"
+	kindDoor         = "Door"
 	kindAPIRule      = "APIRule"
 	kindConfigMap    = "ConfigMap"
 	kindSecret       = "Secret"
@@ -48,7 +54,9 @@ type decoder struct {
 	declared map[types.NamespacedName]bool
 	// subscribed holds the objects of set.Subscriptions.
 	subscribed []object
-	reported   map[string]bool
+	// doors holds the objects of set.Doors.
+	doors    []object
+	reported map[string]bool
 }
 
 func newDecoder(known map[schema.GroupVersionKind]*crdschema.Definition, sinks routing.Policy, problems []Problem) *decoder {
@@ -133,7 +141,7 @@ func (d *decoder) named(o *object) bool {
 	return false
 }
 
-// addCustom adds a Function, Subscription or APIRule that its CRD accepts.
+// addCustom adds a Function, Subscription, Schedule, Door or APIRule that its CRD accepts.
 func (d *decoder) addCustom(o *object) {
 	switch o.GetKind() {
 	case kindFunction:
@@ -145,6 +153,17 @@ func (d *decoder) addCustom(o *object) {
 		sub := &eventingv1alpha2.Subscription{}
 		if d.into(o, sub) {
 			d.addSubscription(o, sub)
+		}
+	case kindSchedule:
+		timed := &rousev1alpha1.Schedule{}
+		if d.into(o, timed) {
+			d.addSchedule(o, timed)
+		}
+	case kindDoor:
+		opened := &rousev1alpha1.Door{}
+		if d.into(o, opened) {
+			opened.UID, opened.Generation, opened.CreationTimestamp, opened.DeletionTimestamp = "", 0, metav1.Time{}, nil
+			d.set.Doors, d.doors = append(d.set.Doors, Door{Door: opened, At: o.position(), object: *o}), append(d.doors, *o)
 		}
 	case kindAPIRule:
 		d.addAPIRule(o)
@@ -203,14 +222,55 @@ func (d *decoder) addSubscription(o *object, sub *eventingv1alpha2.Subscription)
 	d.subscribed = append(d.subscribed, *o)
 }
 
-// checkSinks adds warnings for Subscriptions whose sink is not in the folder.
+func (d *decoder) addSchedule(o *object, timed *rousev1alpha1.Schedule) {
+	if _, err := schedule.New(timed); err != nil {
+		field, _, _ := strings.Cut(err.Error(), " ")
+		d.note(o.problem(strings.TrimSuffix(field, ":"), err.Error(), ""))
+		return
+	}
+	d.set.Schedules = append(d.set.Schedules, Schedule{Schedule: timed, At: o.position()})
+}
+
+// checkSinks adds warnings for Subscriptions whose sink, or the Secret by which they sign, is not in the folder.
 func (d *decoder) checkSinks() {
-	for i, sub := range d.set.Subscriptions {
+	for i := range d.set.Subscriptions {
+		sub := &d.set.Subscriptions[i]
+		if webhook := sub.Route.Delivery.Webhook; webhook != nil {
+			webhook.Keys = d.signingKeys(&d.subscribed[i], sub.Namespace, webhook.SecretName)
+		}
 		d.checkSink(&d.subscribed[i], "spec.sink", sub.Route)
 		if sub.Route.DeadLetters != nil {
 			d.checkSink(&d.subscribed[i], "spec.delivery.deadLetter.sink", *sub.Route.DeadLetters)
 		}
 	}
+}
+
+// checkDoors leaves out Doors that cannot be. A Secret may be in a file that is not there yet.
+func (d *decoder) checkDoors() {
+	var kept []Door
+	for i, each := range d.set.Doors {
+		_, err := door.New(each.Door, d.set.DoorKeys(each.Door))
+		if err == nil || errors.Is(err, door.ErrNoSecret) {
+			kept = append(kept, each)
+			continue
+		}
+		field, _, _ := strings.Cut(err.Error(), ":")
+		d.note(d.doors[i].problem(field, err.Error(), ""))
+	}
+	d.set.Doors = kept
+}
+
+// signingKeys returns the keys by which a Subscription signs, nil if they are missing or none: its events wait.
+func (d *decoder) signingKeys(o *object, namespace, secret string) *routing.SigningKeys {
+	keys := d.set.keys(types.NamespacedName{Namespace: namespace, Name: secret})
+	if _, err := door.NewSigner(keys); err != nil {
+		problem := o.problem("spec.delivery.webhook.secretName", fmt.Sprintf("Secret %s: %s: events of this Subscription wait", secret, err),
+			"add it to secrets.local.yaml, which is for this machine alone")
+		problem.Warning = true
+		d.note(problem)
+		return nil
+	}
+	return (*routing.SigningKeys)(keys)
 }
 
 func (d *decoder) checkSink(o *object, path string, route routing.Route) {
@@ -230,8 +290,8 @@ func (d *decoder) ignored(o *object) bool {
 	if d.known[kind] != nil || core && o.GetAPIVersion() == "v1" {
 		return false
 	}
-	if core || kind.Kind == kindFunction || kind.Kind == kindSubscription || kind.Kind == kindAPIRule {
-		d.note(o.problem("apiVersion", fmt.Sprintf("no matches for kind %q in version %q", kind.Kind, o.GetAPIVersion()), d.versionOf(kind.Kind)))
+	if core || slices.Contains([]string{kindFunction, kindSubscription, kindSchedule, kindDoor, kindAPIRule}, kind.Kind) {
+		d.note(o.problem("apiVersion", fmt.Sprintf("no matches for kind %q in version %q", kind.Kind, o.GetAPIVersion()), d.versionOf(o)))
 		return true
 	}
 	if d.reported[kind.Kind] || isUnneededLocally(kind.Kind) {
@@ -239,20 +299,21 @@ func (d *decoder) ignored(o *object) bool {
 	}
 	d.reported[kind.Kind] = true
 	problem := o.problem("kind", fmt.Sprintf("local mode has no %s: it is left out", kind.Kind), "")
+	problem.Remedy = conversion(o, "puts it into its Functions")
 	problem.Warning = true
 	d.note(problem)
 	return true
 }
 
-// versionOf returns advice to use the newest version of a kind.
-func (d *decoder) versionOf(kind string) string {
+// versionOf returns advice to use the newest version of a kind, and the command that writes it.
+func (d *decoder) versionOf(o *object) string {
 	newest := schema.GroupVersion{Version: "v1"}
 	for known := range d.known {
-		if known.Kind == kind && (newest.Group == "" || version.CompareKubeAwareVersionStrings(known.Version, newest.Version) > 0) {
+		if known.Kind == o.GetKind() && (newest.Group == "" || version.CompareKubeAwareVersionStrings(known.Version, newest.Version) > 0) {
 			newest = known.GroupVersion()
 		}
 	}
-	return "use " + newest.String()
+	return cmp.Or(conversion(o, "writes it as "+newest.String()), "use "+newest.String())
 }
 
 // isUnneededLocally reports whether Functions run the same without objects of the kind.

@@ -1,15 +1,19 @@
 package manifest
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	rousev1alpha1 "github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/internal/door"
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
@@ -17,6 +21,8 @@ import (
 type Set struct {
 	Functions     []Function
 	Subscriptions []Subscription
+	Schedules     []Schedule
+	Doors         []Door
 	APIRules      []APIRule
 	ConfigMaps    []*corev1.ConfigMap
 	Secrets       []*corev1.Secret
@@ -41,6 +47,43 @@ type Subscription struct {
 	At Position
 	// Route is its route in the data plane.
 	Route routing.Route
+}
+
+// Schedule is a Schedule with the CRD's defaults.
+type Schedule struct {
+	*rousev1alpha1.Schedule
+	// At is the position of the object.
+	At Position
+}
+
+// Door is a Door with the CRD's defaults.
+type Door struct {
+	*rousev1alpha1.Door
+	// At is the position of the object.
+	At Position
+
+	object object
+}
+
+// Problem returns a problem about a field of the Door.
+func (d Door) Problem(path, message, remedy string) Problem {
+	return d.object.problem(path, message, remedy)
+}
+
+// DoorKeys returns the keys in the Secret of a Door, nil without one.
+func (s *Set) DoorKeys(d *rousev1alpha1.Door) *door.Keys {
+	return s.keys(types.NamespacedName{Namespace: d.Namespace, Name: door.SecretName(d)})
+}
+
+// keys returns the keys in a Secret, nil without one.
+func (s *Set) keys(name types.NamespacedName) *door.Keys {
+	for _, secret := range s.Secrets {
+		namespace := cmp.Or(secret.Namespace, DefaultNamespace)
+		if name.Name != "" && name == (types.NamespacedName{Namespace: namespace, Name: secret.Name}) {
+			return &door.Keys{Current: secret.Data[door.KeyCurrent], Previous: secret.Data[door.KeyPrevious]}
+		}
+	}
+	return nil
 }
 
 const (

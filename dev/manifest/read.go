@@ -8,12 +8,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rouse-run/rouse/charts"
@@ -59,7 +59,11 @@ func (r *Reader) Read(dir string) (Set, []Problem, error) {
 	for _, object := range found.objects {
 		decoder.add(context.Background(), object)
 	}
+	for i := range decoder.set.Functions {
+		found.giveVariables(&decoder.set.Functions[i], dir)
+	}
 	decoder.checkSinks()
+	decoder.checkDoors()
 	decoder.set.Files = found.names()
 	slices.SortStableFunc(decoder.problems, func(a, b Problem) int {
 		if byFile := strings.Compare(a.File, b.File); byFile != 0 {
@@ -81,65 +85,32 @@ type collection struct {
 	problems []Problem
 	// read holds every file that was read.
 	read map[string]bool
+	// variables holds those of each folder's envFile.
+	variables map[string][]corev1.EnvVar
 }
 
 func (c *collection) names() []string { return slices.Sorted(maps.Keys(c.read)) }
 
 // collect reads the folder: it builds folders with a kustomization and reads the YAML files of all others.
 func collect(dir string) (*collection, error) {
-	found := &collection{read: map[string]bool{}}
-	kustomizations, files, err := found.walk(dir)
+	found := &collection{read: map[string]bool{}, variables: map[string][]corev1.EnvVar{}}
+	walked, err := found.walk(dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, built := range buildAll(kustomizations) {
+	for _, built := range buildAll(walked.kustomizations) {
 		found.objects = append(found.objects, built.objects...)
 		found.problems = append(found.problems, built.problems...)
 		for name := range built.files {
 			found.read[name] = true
 		}
 	}
-	for _, file := range files {
+	for _, file := range walked.files {
 		if !found.read[file] { // unless a kustomization elsewhere includes it
 			found.addFile(file)
 		}
 	}
 	return found, nil
-}
-
-// walk returns the folders with a kustomization and the YAML files outside of them.
-func (c *collection) walk(dir string) (kustomizations, files []string, err error) {
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil && path == dir:
-			return err
-		case err != nil:
-			c.unreadable(path, err)
-			return fs.SkipDir
-		case path != dir && ignored(entry.Name()):
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-		case entry.IsDir() && kustomizationIn(path) != "":
-			kustomizations = append(kustomizations, path)
-			return fs.SkipDir
-		case !entry.IsDir() && isYAML(path):
-			files = append(files, path)
-		}
-		return nil
-	})
-	if err == nil {
-		_, err = os.ReadDir(dir) // fails for a file
-	}
-	return kustomizations, files, err
-}
-
-// ignored reports whether a file or folder is hidden, or installed by npm.
-func ignored(name string) bool { return strings.HasPrefix(name, ".") || name == "node_modules" }
-
-func isYAML(path string) bool {
-	extension := strings.ToLower(filepath.Ext(path))
-	return extension == ".yaml" || extension == ".yml"
 }
 
 func (c *collection) unreadable(path string, err error) {
@@ -155,6 +126,9 @@ func (c *collection) addFile(path string) {
 	if err != nil {
 		c.unreadable(path, err)
 		return
+	}
+	if !ours.Match(content) {
+		return // another program's file, whatever is in it
 	}
 	documents, problems := parse(path, content)
 	c.problems = append(c.problems, problems...)

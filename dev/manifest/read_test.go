@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -143,22 +144,22 @@ func TestObjectsGetTheDefaultsOfACluster(t *testing.T) {
 		"deep/er/fn.yml": price + "---\n" + orders,
 		"config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: rates, namespace: shop}\ndata: {eur: \"1\"}\n---\n" +
 			"apiVersion: v1\nkind: Secret\nmetadata: {name: key}\ndata: {a: b2xk, b: Yg==}\nstringData: {a: new}\n",
-		".hidden/fn.yaml":          price,
-		"node_modules/x/fn.yaml":   price,
-		"notes.txt":                "no manifest",
-		"empty.yaml":               "",
-		"comment.yaml":             "# nothing\n---\n---\n",
-		"namespace.yaml":           "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n",
-		"list.yaml":                "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: listed}\n",
-		"windows.yaml":             "\xef\xbb\xbfapiVersion: v1\r\nkind: ConfigMap\r\nmetadata:\r\n  name: windows\r\n---\r\napiVersion: v1\r\nkind: ConfigMap\r\nmetadata:\r\n  name: second\r\n",
-		"anchors.yaml":             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: anchors, labels: &l {a: b}, annotations: *l}\n",
-		"deployment.yaml":          "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\n",
+		".hidden/fn.yaml":        price,
+		"node_modules/x/fn.yaml": price,
+		"notes.txt":              "no manifest",
+		"empty.yaml":             "",
+		"comment.yaml":           "# nothing\n---\n---\n",
+		"namespace.yaml":         "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n",
+		"list.yaml":              "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: listed}\n",
+		"windows.yaml":           "\xef\xbb\xbfapiVersion: v1\r\nkind: ConfigMap\r\nmetadata:\r\n  name: windows\r\n---\r\napiVersion: v1\r\nkind: ConfigMap\r\nmetadata:\r\n  name: second\r\n",
+		"anchors.yaml":           "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: anchors, labels: &l {a: b}, annotations: *l}\n",
+		"deployment.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\n---\n" +
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: of-a}\n",
 		"tools/docker-compose.yml": "services: {}\n",
 	})
 	set, problems := read(t, dir)
 	require.Equal(t, []string{
 		"warning: deployment.yaml:2: Deployment default/a: local mode has no Deployment: it is left out",
-		"warning: tools/docker-compose.yml:1: is no Kubernetes object: apiVersion and kind are missing",
 	}, problems)
 	require.Len(t, set.Functions, 1)
 	require.EqualValues(t, 1, *set.Functions[0].Spec.Replicas, "the default of the CRD")
@@ -170,6 +171,34 @@ func TestObjectsGetTheDefaultsOfACluster(t *testing.T) {
 	require.Equal(t, map[string][]byte{"a": []byte("new"), "b": []byte("b")}, set.Secrets[0].Data)
 	require.Contains(t, set.Files, filepath.Join(dir, "empty.yaml"))
 	require.NotContains(t, set.Files, filepath.Join(dir, "notes.txt"))
+}
+
+func TestASubscriptionSignsByTheSecretInTheFolder(t *testing.T) {
+	t.Parallel()
+	signing := "apiVersion: eventing.kyma-project.io/v1alpha2\nkind: Subscription\nmetadata: {name: partner}\n" +
+		"spec: {source: shop, types: [order.placed.v1], sink: 'http://price.default.svc.cluster.local', delivery: {webhook: {secretName: partner}}}\n"
+	for name, tc := range map[string]struct{ key, warns string }{
+		"a key":  {"whsec_" + strings.Repeat("A", 32), ""},
+		"none":   {"", "Secret partner: the Secret is missing or has no key current: events of this Subscription wait"},
+		"no key": {"hush", "must be whsec_"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := map[string]string{"a.yaml": signing}
+			if tc.key != "" {
+				files["b.yaml"] = "apiVersion: v1\nkind: Secret\nmetadata: {name: partner}\nstringData: {current: " + tc.key + "}\n"
+			}
+			set, problems := read(t, write(t, files))
+			require.Len(t, set.Subscriptions, 1)
+			keys := set.Subscriptions[0].Route.Delivery.Webhook.Keys
+			if tc.warns == "" {
+				require.Equal(t, tc.key, string(keys.Current))
+				return
+			}
+			require.Nil(t, keys)
+			require.Contains(t, fmt.Sprint(problems), tc.warns)
+		})
+	}
 }
 
 func TestProblemsNameTheLineOfTheField(t *testing.T) {
@@ -259,7 +288,15 @@ func TestProblemsNameTheLineOfTheField(t *testing.T) {
 		},
 		"an APIRule of a version no longer served": {
 			edit(public, "/v2", "/v1beta1"),
-			[]string{`x.yaml:2: APIRule default/public: no matches for kind "APIRule" in version "gateway.kyma-project.io/v1beta1" (use gateway.kyma-project.io/v2)`},
+			[]string{`x.yaml:2: APIRule default/public: no matches for kind "APIRule" in version "gateway.kyma-project.io/v1beta1" (rouse convert -f x.yaml writes it as gateway.kyma-project.io/v2)`},
+		},
+		"a Function of a version no longer served": {
+			edit(price, "/v1alpha2", "/v1alpha1"),
+			[]string{`x.yaml:2: Function default/price: no matches for kind "Function" in version "serverless.kyma-project.io/v1alpha1" (rouse convert -f x.yaml writes it as serverless.kyma-project.io/v1alpha2)`},
+		},
+		"a GitRepository": {
+			map[string]string{"x.yaml": "apiVersion: serverless.kyma-project.io/v1alpha1\nkind: GitRepository\nmetadata: {name: a}\n"},
+			[]string{"warning: x.yaml:2: GitRepository default/a: local mode has no GitRepository: it is left out (rouse convert -f x.yaml puts it into its Functions)"},
 		},
 		"an APIRule in two versions": {
 			map[string]string{"x.yaml": public, "y.yaml": strings.Replace(public, "/v2", "/v2alpha1", 1)},
@@ -321,7 +358,7 @@ func TestProblemsNameTheLineOfTheField(t *testing.T) {
 func TestAnObjectWithAProblemDoesNotHideOthers(t *testing.T) {
 	t.Parallel()
 	set, problems := read(t, write(t, map[string]string{
-		"a.yaml": "{", "b.yaml": strings.ReplaceAll(price, "nodejs22", "cobol") + "---\n" + orders,
+		"a.yaml": "kind: Secret\na: {", "b.yaml": strings.ReplaceAll(price, "nodejs22", "cobol") + "---\n" + orders,
 		"c.yaml": strings.ReplaceAll(price, "name: price", "name: tax"),
 	}))
 	require.Len(t, problems, 2, "the Service of a Function with a problem must count as declared")

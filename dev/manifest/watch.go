@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -86,8 +85,7 @@ func (w *watch) handle(event fsnotify.Event) bool {
 		w.gone = true
 		return true
 	}
-	name := filepath.Base(event.Name)
-	if event.Op == fsnotify.Chmod || ignored(name) || strings.HasSuffix(name, "~") {
+	if event.Op == fsnotify.Chmod || !watched(filepath.Base(event.Name)) {
 		return false
 	}
 	if event.Has(fsnotify.Create) {

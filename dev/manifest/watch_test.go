@@ -13,8 +13,8 @@ import (
 // slow is a timeout for busy machines.
 const slow = time.Minute
 
-// watched starts to watch a folder, and returns a function that waits for a report of changes.
-func watched(t *testing.T, dir string) (await func(what string)) {
+// watchedFolder starts to watch a folder, and returns a function that waits for a report of changes.
+func watchedFolder(t *testing.T, dir string) (await func(what string)) {
 	t.Helper()
 	signalled := make(chan struct{}, 1)
 	w, err := newWatch(dir, func() {
@@ -44,7 +44,7 @@ func watched(t *testing.T, dir string) (await func(what string)) {
 func TestWatchReportsChanges(t *testing.T) {
 	t.Parallel()
 	dir := write(t, map[string]string{"a.yaml": "a", "deep/b.yaml": "b"})
-	await := watched(t, dir)
+	await := watchedFolder(t, dir)
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "deep", "b.yaml"), []byte("c"), 0o600))
 	await("a file below a folder")
@@ -59,6 +59,11 @@ func TestWatchReportsChanges(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "new", "er", "c.yaml"), []byte("c"), 0o600))
 	await("a file in the new folder")
 
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ignoreFile), []byte("new/"), 0o600))
+	await("which files are left out")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, envFile), []byte("A=b"), 0o600))
+	await("a variable")
+
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "deep")))
 	await("a folder that was removed")
 }
@@ -67,7 +72,7 @@ func TestWatchFollowsAFolderThatVanishes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "shop")
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	await := watched(t, dir)
+	await := watchedFolder(t, dir)
 
 	require.NoError(t, os.Remove(dir))
 	await("that it vanished")

@@ -17,12 +17,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/gateway/activator"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/workload"
 )
 
@@ -241,6 +243,7 @@ func newActivators(f *Functions) *activator.Activator {
 // Serve forwards a request that did not arrive at a front port, and waits up to the given time for a replica. The caller has checked the
 // request's host.
 func (f *Functions) Serve(w http.ResponseWriter, r *http.Request, function types.NamespacedName, wait time.Duration) {
+	f.markOlder(w, function)
 	f.activators.Serve(w, r, function, activator.Call{Wait: wait, Stay: true})
 }
 
@@ -252,8 +255,32 @@ func (f *Functions) handler(name types.NamespacedName) http.Handler {
 			http.Error(w, fmt.Sprintf("this port is for this machine alone and does not answer as %q; use localhost", r.Host), http.StatusForbidden)
 			return
 		}
+		f.markOlder(w, name)
 		activator.ServeHTTP(w, r)
 	})
+}
+
+// mostReason bounds the header with the reason that an older version answers.
+const mostReason = 500
+
+// markOlder adds why the newest version of a Function does not answer, if an older one does.
+func (f *Functions) markOlder(w http.ResponseWriter, name types.NamespacedName) {
+	f.mu.Lock()
+	reason := ""
+	if u := f.units[name]; u != nil {
+		reason = u.older()
+	}
+	f.mu.Unlock()
+	if reason == "" {
+		return
+	}
+	reason = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, reason[:min(len(reason), mostReason)])
+	w.Header().Set(activation.HeaderOlder, reason)
 }
 
 // call is a request that keeps its Function awake until it ends.
@@ -330,8 +357,7 @@ func (u *unit) progress() string {
 	status := u.status()
 	text := fmt.Sprintf("it is %s, with %d of %d replicas ready", status.Phase, status.Ready, status.Desired)
 	if status.LastError != "" {
-		short, _, _ := strings.Cut(status.LastError, "\n")
-		text += "; " + short
+		text += "; " + firstLine(status.LastError)
 	}
 	return text
 }

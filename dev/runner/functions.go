@@ -95,6 +95,7 @@ type Functions struct {
 	scales   map[types.NamespacedName]int // includes Functions that do not exist yet
 	ports    *ports
 	inputs   toolchain.Inputs
+	begun    bool          // the folder was read: Functions that come from now on were written meanwhile
 	over     chan struct{} // closed when Run ends
 	change   chan struct{} // closed and replaced at every change
 	version  uint64        // of the endpoints
@@ -167,13 +168,14 @@ func (f *Functions) Apply(set manifest.Set, problems []manifest.Problem) {
 			}
 			u.setDesired(u.exclusive(), time.Now())
 		}
+		f.begun = true
 	})
 }
 
 func (f *Functions) applyOne(name types.NamespacedName, spec manifest.Function) {
 	u := f.units[name]
 	if u == nil {
-		u = &unit{name: name, scaled: -1}
+		u = &unit{name: name, scaled: -1, untried: f.begun}
 		if scaled, ok := f.scales[name]; ok {
 			u.scaled = scaled
 		}
@@ -262,6 +264,8 @@ type Status struct {
 	// LastError is the reason that the newest version does not run, summarized in its first line; empty when
 	// it runs.
 	LastError string `json:"lastError,omitempty"`
+	// Older reports that an older version answers, because the newest does not run for the reason in LastError.
+	Older bool `json:"older,omitempty"`
 	// Unprepared reports that there is no version to start: its source, a reference or a dependency is missing.
 	Unprepared bool `json:"-"`
 	// FailedStarts counts how often in a row the newest version ended before it was ready.

@@ -16,6 +16,7 @@ import (
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/toolchain"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -435,4 +436,100 @@ func TestHandlersOfTheRealRuntimesWakeReloadAndReportErrorPositions(t *testing.T
 func handlerInGo(answers string) string {
 	return "package handler\n\nimport \"io\"\nimport \"net/http\"\n\n" +
 		"func Handle(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, " + answers + ") }\n"
+}
+
+// answered sends a request to the front port, and returns the text with the header about an older version.
+func (w *fixture) answered() (text, older string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.Status()[0].URL, nil)
+	require.NoError(w.t, err)
+	answer, err := loopback.Default.Do(r)
+	require.NoError(w.t, err)
+	defer func() { _ = answer.Body.Close() }()
+	content, err := io.ReadAll(answer.Body)
+	require.NoError(w.t, err)
+	text, _, _ = strings.Cut(string(content), " ")
+	return text, answer.Header.Get(activation.HeaderOlder)
+}
+
+func TestAChangedVersionThatSleepsIsLoadedOnceAndItsErrorSaid(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{Backoff: time.Millisecond, MaxBackoff: time.Millisecond})
+	w.Apply(set(function("serve v1", sleeps(0, 1))), nil)
+	w.awaitPhase(Asleep)
+	require.Zero(t, w.alive(), "what was there at the start is not loaded")
+
+	w.Apply(set(function("crash", sleeps(0, 1))), nil)
+	w.await("said", func(s Status) bool {
+		return strings.HasPrefix(s.LastError, "orders/pricing.yaml:12: TypeError: no price (exit status 1)\n")
+	})
+	w.awaitLine("orders/pricing.yaml:12: TypeError: no price (exit status 1); it is started again when it is woken or changed")
+	failed := w.awaitReplicas(0)
+	require.Equal(t, 1, failed.Restarts, "it must be loaded once")
+	require.Zero(t, failed.Wakes)
+
+	w.Apply(set(function("serve v3", sleeps(0, 1))), nil)
+	w.awaitLine("draining") // it was ready
+	asleep := w.awaitReplicas(0)
+	require.Empty(t, asleep.LastError)
+	require.Equal(t, Asleep, asleep.Phase)
+	require.Zero(t, asleep.Wakes)
+}
+
+func TestAFunctionThatIsWrittenMeanwhileIsLoadedOnce(t *testing.T) {
+	t.Parallel()
+	w := run(t, Options{})
+	w.Apply(set(), nil)
+	w.Apply(set(function("serve v1", sleeps(0, 1))), nil)
+	w.awaitLine("draining") // it was ready
+	w.awaitReplicas(0)
+}
+
+func TestAnOlderVersionThatAnswersSaysWhatIsWrongWithTheNewest(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ role, want string }{
+		"one that crashes":            {"crash", "orders/pricing.yaml:12: TypeError: no price (exit status 1)"},
+		"one that cannot be prepared": {"unbuildable", "orders/pricing.yaml:1: InstallFailed: there is no package pandsa"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := run(t, Options{Backoff: time.Hour, MaxBackoff: time.Hour})
+			w.Apply(set(function("serve v1", sleeps(1, 1))), nil)
+			w.awaitReplicas(1)
+			text, older := w.answered()
+			require.Equal(t, "v1", text)
+			require.Empty(t, older)
+
+			w.Apply(set(function(tc.role, sleeps(1, 1))), nil)
+			w.await("older", func(s Status) bool { return s.Older })
+			text, older = w.answered()
+			require.Equal(t, "v1", text)
+			require.Equal(t, tc.want, older)
+
+			w.Apply(set(function("serve v3", sleeps(1, 1))), nil)
+			w.await("mended", func(s Status) bool { return s.Phase == Ready && s.LastError == "" && !s.Older })
+			text, older = w.answered()
+			require.Equal(t, "v3", text)
+			require.Empty(t, older)
+		})
+	}
+}
+
+func TestAnErrorGoesWithItsVersionAlsoWhenTheOneBeforeComesBack(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []string{"crash", "unbuildable"} {
+		t.Run(broken, func(t *testing.T) {
+			t.Parallel()
+			w := run(t, Options{Backoff: time.Hour, MaxBackoff: time.Hour})
+			w.Apply(set(function("serve v1", sleeps(1, 1))), nil)
+			w.awaitReplicas(1)
+			w.Apply(set(function(broken, sleeps(1, 1))), nil)
+			w.await("older", func(s Status) bool { return s.Older })
+			w.Apply(set(function("serve v1", sleeps(1, 1))), nil)
+			status := w.await("mended", func(s Status) bool { return s.LastError == "" })
+			require.Equal(t, Ready, status.Phase)
+			require.False(t, status.Older)
+			w.awaitReplicas(1)
+		})
+	}
 }

@@ -96,7 +96,7 @@ func (f *Functions) becomeReady(u *unit, r *replica) {
 	}
 	r.stage, r.readyAt = ready, time.Now()
 	if u.current(r) {
-		u.unready, u.crashed = 0, "" // it runs again; its crashes count until it was up for a while
+		u.untried, u.unready, u.crashed = false, 0, "" // it runs again; its crashes count until it was up for a while
 	}
 	if !u.wokenAt.IsZero() {
 		u.lastWake, u.wokenAt = r.readyAt.Sub(u.wokenAt), time.Time{}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type unit struct {
 	launched    manifest.Function // what it was prepared from
 	unprepared  string            // why there is no newer one
 	refused     manifest.Function // which could not be prepared
+	untried     bool              // the desired version has to be loaded once, also while the Function sleeps
 
 	failures int // crashes of the desired version in a row
 	unready  int // those of them before it was ready, if none was ready since
@@ -99,7 +101,7 @@ func (u *unit) resetFailures() { u.failures, u.unready, u.crashed, u.retryAt = 0
 
 func (u *unit) view(now time.Time, startWithin time.Duration) view {
 	v := view{
-		now: now, desired: u.desired, prepared: u.launch != nil, exclusive: u.exclusive(),
+		now: now, desired: u.wanted(), prepared: u.launch != nil, exclusive: u.exclusive(),
 		failures: u.failures, retryAt: u.retryAt, startWithin: startWithin,
 	}
 	for _, r := range u.replicas {
@@ -112,13 +114,51 @@ func (u *unit) view(now time.Time, startWithin time.Duration) view {
 	return v
 }
 
+// wanted returns the replicas to run: the desired ones, or one that loads a changed version.
+func (u *unit) wanted() int {
+	if u.untried && !u.removed {
+		return max(u.desired, 1)
+	}
+	return u.desired
+}
+
 // fail records that the desired version did not start, or crashed.
 func (f *Functions) fail(u *unit, text string) {
 	u.failures++
+	u.untried = false
 	wait := backoff(u.failures, f.options.Backoff, f.options.MaxBackoff)
 	u.crashed, u.retryAt = text, time.Now().Add(wait)
-	short, _, _ := strings.Cut(text, "\n")
-	f.logProblem(u, fmt.Sprintf("%s; it is started again in %s", short, wait))
+	next := fmt.Sprintf("it is started again in %s", wait)
+	switch {
+	case u.desired == 0:
+		next = "it is started again when it is woken or changed"
+	case u.older() != "":
+		next += ", and the version before answers"
+	}
+	f.logProblem(u, firstLine(text)+"; "+next)
+}
+
+// older returns why the newest version does not answer, in one line, if an older one does.
+func (u *unit) older() string {
+	if text := cmp.Or(u.problem, u.unprepared); text != "" && u.launch != nil {
+		return firstLine(text)
+	}
+	before := false
+	for _, r := range u.replicas {
+		if r.serves() && u.current(r) {
+			return ""
+		}
+		before = before || r.serves()
+	}
+	if !before {
+		return ""
+	}
+	return firstLine(u.crashed)
+}
+
+func firstLine(text string) string {
+	first, _, _ := strings.Cut(text, "\n")
+	return first
 }
 
 // removeReplica removes a replica that ended, and records the reason.
@@ -203,7 +243,7 @@ func (u *unit) status() Status {
 			o.old++
 		}
 	}
-	s.Ready, s.Phase = o.current+o.old, phaseOf(o)
+	s.Ready, s.Phase, s.Older = o.current+o.old, phaseOf(o), u.older() != ""
 	return s
 }
 
@@ -286,9 +326,16 @@ func (f *Functions) prepared(u *unit, spec manifest.Function, launch toolchain.L
 		for line := range strings.SplitSeq(text, "\n") {
 			f.logProblem(u, line)
 		}
+		if u.launch != nil {
+			f.logProblem(u, "the version before goes on answering")
+		}
 		return
 	}
-	if u.launch != nil && u.launch.Identity != launch.Identity {
+	switch {
+	case u.launch == nil:
+		u.untried = u.untried || u.unprepared != "" // somebody has mended it
+	case u.launch.Identity != launch.Identity:
+		u.untried = true
 		f.logLine(u, "", process.Rouse, "changed")
 	}
 	u.launch, u.launched, u.unprepared = &launch, spec, ""

@@ -155,8 +155,8 @@ func (l *launching) configMap(name string) map[string][]byte {
 }
 
 func (l *launching) missing(kind, name, field string) *Failure {
-	return fail(ReferenceMissing, "%s: there is no %s %s/%s among the files; add it to the folder, or correct %s",
-		l.fn.At, kind, l.fn.Namespace, name, field)
+	return fail(ReferenceMissing, "%s: there is no %s %s/%s among the files; put it into %s, which is for this machine alone, or correct %s",
+		l.fn.At, kind, l.fn.Namespace, name, filepath.Join(filepath.Dir(l.fn.At.File), "secrets.local.yaml"), field)
 }
 
 // valueOf returns the value that a variable refers to; false when it is optional and does not exist.
@@ -216,7 +216,7 @@ func (l *launching) mounts() (string, error) {
 	for _, mount := range l.fn.Spec.SecretMounts {
 		data := l.secret(mount.SecretName)
 		if data == nil {
-			return "", l.missing("Secret", mount.SecretName, "spec.secretMounts")
+			return "", l.missing("Secret", mount.SecretName, "spec.secretMounts at "+mount.MountPath)
 		}
 		for key, value := range data {
 			files[filepath.Join(mount.MountPath, key)] = value

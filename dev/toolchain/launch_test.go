@@ -206,7 +206,7 @@ func TestFailureOfALaunchHasAReasonAndAdvice(t *testing.T) {
 	}{
 		"no such Secret": {
 			refersTo(corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "a", LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}),
-			ReferenceMissing, "shop/price.yaml:3: there is no Secret shop/s among the files; add it to the folder, or correct spec.env[KEY].valueFrom",
+			ReferenceMissing, "shop/price.yaml:3: there is no Secret shop/s among the files; put it into shop/secrets.local.yaml, which is for this machine alone, or correct spec.env[KEY].valueFrom",
 		},
 		"a field of a pod": {
 			refersTo(corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}),
@@ -216,7 +216,7 @@ func TestFailureOfALaunchHasAReasonAndAdvice(t *testing.T) {
 			func(fn *v1alpha2.Function) {
 				fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "s", MountPath: "/a"}}
 			},
-			ReferenceMissing, "there is no Secret shop/s among the files",
+			ReferenceMissing, "there is no Secret shop/s among the files; put it into shop/secrets.local.yaml, which is for this machine alone, or correct spec.secretMounts at /a",
 		},
 		"a malformed package.json": {depends("{"), "InvalidDependencies", "spec.source.inline.dependencies is not JSON"},
 		"no such package": {

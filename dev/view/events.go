@@ -350,6 +350,9 @@ func trouble(r journal.Record, location *time.Location) string {
 	if reason == "" && r.Status > 0 {
 		reason = "the sink answered " + strconv.Itoa(r.Status)
 	}
+	if status := strconv.Itoa(r.Status); r.Status > 0 && !strings.Contains(reason, status) {
+		reason += " (it answered " + status + ")"
+	}
 	if r.Kind == journal.DeadLettered {
 		return "dead letter after " + counted(max(1, r.Attempt), "attempt", "attempts") + ": " + reason
 	}

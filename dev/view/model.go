@@ -41,10 +41,12 @@ type State struct {
 	DeadLetters map[types.NamespacedName]uint64
 }
 
-// APIRule is an APIRule with the URL of its host; empty when it is not served.
+// APIRule is an APIRule with the URL of its host, or a Door with its own; empty when it is not served.
 type APIRule struct {
-	Namespace, Name, URL string
-	At                   manifest.Position
+	Namespace, Name string
+	Kind            string // empty for an APIRule
+	URL             string
+	At              manifest.Position
 }
 
 // Function is a Function with its backlog, and the time since it is in its phase.

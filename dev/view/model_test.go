@@ -281,6 +281,28 @@ func TestTableShowsTheReasonWhyAFunctionWaits(t *testing.T) {
 	require.Regexp(t, `pricing +◌ preparing .*\n +installing the dependencies \(12 s\)`, screen)
 }
 
+func TestTableSaysThatAnOlderVersionAnswers(t *testing.T) {
+	t.Parallel()
+	broken := functionOf("orders", "pricing", runner.Failing, "pricing.yaml:12: TypeError: no price (exit status 1)\n  at main")
+	broken.Older = true
+	screen := modelOf(t, 120, 40, batch{state: &State{Functions: []Function{broken}}}).view()
+	require.Contains(t, screen, "  an older version answers: pricing.yaml:12: TypeError: no price (exit status 1)")
+}
+
+func TestTableSaysHowManyFunctionsItHides(t *testing.T) {
+	t.Parallel()
+	screen := func(n int) string {
+		s := &State{}
+		for i := range n {
+			s.Functions = append(s.Functions, functionOf("orders", "fn-"+strconv.Itoa(i), runner.Asleep, ""))
+		}
+		return modelOf(t, 120, 40, batch{state: s}).view()
+	}
+	require.NotContains(t, screen(3), "hidden")
+	many := screen(50)
+	require.Contains(t, many, fmt.Sprintf(" %d hidden", 50-strings.Count(many, "fn-")))
+}
+
 func TestShownTextCannotControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	evil := "\x1b[2J\x1b]0;owned\x07\x1bP+q\x1b\\\x9b31m\u009b2J\rx\bx\x00\u202egnp\u2066\ufe0f\xff\x7f"

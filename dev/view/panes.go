@@ -34,8 +34,10 @@ func (m *model) table(rows int) []string {
 		return filled(append(lines, m.style.dim.Render("   no Functions yet")), rows)
 	}
 	var body []string
-	seen := 0 // the last line of the selected Function
+	seen := 0                                     // the last line of the selected Function
+	begins := make([]int, len(m.state.Functions)) // the first line of each
 	for i := range m.state.Functions {
+		begins[i] = len(body)
 		body = append(body, m.functionLines(i, name, url)...)
 		if i == m.selected {
 			seen = len(body)
@@ -43,6 +45,15 @@ func (m *model) table(rows int) []string {
 	}
 	available := max(0, rows-1)
 	from := max(0, min(seen-available, len(body)-available))
+	hidden := 0
+	for _, line := range begins {
+		if line < from || line >= from+available {
+			hidden++
+		}
+	}
+	if hidden > 0 {
+		lines[0] = m.beside(lines[0], m.style.warn.Render(count(hidden)+" hidden "))
+	}
 	return filled(append(lines, body[from:]...), rows)
 }
 
@@ -93,6 +104,9 @@ func (m *model) functionLines(index, name, url int) []string {
 		return []string{line, cell(m.style.busy, "     debugger at "+f.Debug, m.width)}
 	}
 	first, _, _ := strings.Cut(f.LastError, "\n")
+	if f.Older {
+		first = "an older version answers: " + first
+	}
 	return []string{line, cell(m.style.bad, "     "+first, m.width)}
 }
 

@@ -85,7 +85,7 @@ type printer struct {
 	naming    naming
 	width     int // of the longest name so far
 	functions map[types.NamespacedName]Function
-	apiRules  map[types.NamespacedName]APIRule
+	apiRules  map[hostKey]APIRule
 	problems  map[string]bool
 }
 
@@ -134,19 +134,22 @@ func (p *printer) state(s State) {
 	p.exposed(at, s.APIRules)
 }
 
-// exposed prints new and changed URLs of APIRules.
+// hostKey identifies an APIRule or a Door.
+type hostKey struct{ kind, namespace, name string }
+
+// exposed prints new and changed URLs of APIRules and Doors.
 func (p *printer) exposed(at time.Time, apiRules []APIRule) {
-	there := map[types.NamespacedName]APIRule{}
+	there := map[hostKey]APIRule{}
 	for _, r := range apiRules {
-		key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+		key := hostKey{strings.ToLower(cmp.Or(r.Kind, "apirule")), r.Namespace, r.Name}
 		there[key] = r
 		if before, known := p.apiRules[key]; !known || before.URL != r.URL {
-			p.print(at, "apirule", p.named(p.naming.of(r.Namespace, r.Name), sentence(cmp.Or(r.URL, "not served"), from(r.At.String()))))
+			p.print(at, key.kind, p.named(p.naming.of(r.Namespace, r.Name), sentence(cmp.Or(r.URL, "not served"), from(r.At.String()))))
 		}
 	}
 	for key := range p.apiRules {
 		if _, ok := there[key]; !ok {
-			p.print(at, "apirule", p.named(p.naming.of(key.Namespace, key.Name), "gone"))
+			p.print(at, key.kind, p.named(p.naming.of(key.namespace, key.name), "gone"))
 		}
 	}
 	p.apiRules = there

@@ -182,7 +182,7 @@ func (b *dispatchBench) prepare(ctx context.Context, unsettled int) error {
 		}
 	}
 	b.runs++
-	route := rig.Route("bench", "run"+strconv.Itoa(b.runs), "bench", "measured.v1", unsettled)
+	route := rig.Route(benchName, "run"+strconv.Itoa(b.runs), benchName, "measured.v1", unsettled)
 	b.fixture = rig.Fixture{NATS: b.nats, Endpoints: map[string][]string{
 		route.Service.String(): {strings.TrimPrefix(b.sink, "http://")},
 	}}
@@ -205,7 +205,7 @@ func (b *dispatchBench) store(ctx context.Context, subject string) error {
 		body := fmt.Sprintf(`{"specversion":"1.0","id":%q,"source":"bench","type":%q,"datacontenttype":"application/json",`+
 			`"time":"2026-01-01T00:00:00Z","originaltype":"measured.v1","data":{"text":%q}}`, id, subject, filler)
 		if _, err := b.js.PublishMsgAsync(&nats.Msg{Subject: subject, Data: []byte(body), Header: nats.Header{
-			"ce-specversion": {"1.0"}, "ce-id": {id}, "ce-source": {"bench"}, "ce-type": {subject}, "Content-Type": {"application/json"},
+			"ce-specversion": {"1.0"}, "ce-id": {id}, "ce-source": {benchName}, "ce-type": {subject}, "Content-Type": {"application/json"},
 		}}, jetstream.WithStallWait(dispatchTimeout)); err != nil { // the disk is slower than we are
 			return fmt.Errorf("store an event: %w", err)
 		}

@@ -131,7 +131,7 @@ func newIngressBench(ctx context.Context, r *rig.Rig, sync string) (*ingressBenc
 	}
 	// A Subscription whose sink sleeps: without one the stream would keep nothing.
 	fixture := rig.Fixture{NATS: server.Where}
-	asleep := rig.Route("bench", "asleep", "bench", ingressType, 10)
+	asleep := rig.Route(benchName, "asleep", benchName, ingressType, 10)
 	fixture.Routes = append(fixture.Routes, asleep)
 	if err := fixture.PrepareAlone(ctx, broker.DefaultStreamOptions(), 30*time.Second); err != nil {
 		return nil, err

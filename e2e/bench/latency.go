@@ -94,8 +94,8 @@ func newLatencyBench(ctx context.Context, r *rig.Rig) (*latencyBench, error) {
 	if err != nil {
 		return nil, err
 	}
-	ours := rig.Route("bench", "ours", "bench", "ours.v1", latencyInFlight)
-	theirs := rig.Route("bench", "bare", "bench", "bare.v1", barePrefetch)
+	ours := rig.Route(benchName, "ours", benchName, "ours.v1", latencyInFlight)
+	theirs := rig.Route(benchName, "bare", benchName, "bare.v1", barePrefetch)
 	fixture := rig.Fixture{NATS: server.Where, Endpoints: map[string][]string{
 		ours.Service.String(): {strings.TrimPrefix(sink.Where, "http://")},
 	}}

@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/hex"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"net/http"
@@ -31,7 +33,15 @@ type order struct {
 	WarmUp      time.Duration // in which nothing is counted
 	Duration    time.Duration
 	PerSecond   int // 0 for as many as are answered
+	// At a Door: how the sender proves who it is.
+	Proof string
 }
+
+// The proofs: an HMAC of the body, or a client certificate.
+const (
+	proofHMAC        = "hmac"
+	proofCertificate = "certificate"
+)
 
 // loadResult is what the publisher measured.
 type loadResult struct {
@@ -45,7 +55,7 @@ type loadResult struct {
 func (o order) Run(ctx context.Context, publisher string) (loadResult, error) {
 	query := url.Values{
 		"target": {o.Target}, "prefix": {o.Prefix}, "type": {o.Type}, "connections": {strconv.Itoa(o.Connections)},
-		"warmup": {o.WarmUp.String()}, "duration": {o.Duration.String()}, "rate": {strconv.Itoa(o.PerSecond)},
+		"warmup": {o.WarmUp.String()}, "duration": {o.Duration.String()}, "proof": {o.Proof}, "rate": {strconv.Itoa(o.PerSecond)},
 	}
 	var result loadResult
 	if err := rig.GetJSON(ctx, publisher+"/run?"+query.Encode(), &result); err != nil {
@@ -58,7 +68,7 @@ func (o order) Run(ctx context.Context, publisher string) (loadResult, error) {
 }
 
 func readOrder(query url.Values) (o order, err error) {
-	o.Target, o.Prefix, o.Type = query.Get("target"), query.Get("prefix"), query.Get("type")
+	o.Target, o.Prefix, o.Type, o.Proof = query.Get("target"), query.Get("prefix"), query.Get("type"), query.Get("proof")
 	if o.Connections, err = strconv.Atoi(query.Get("connections")); err != nil {
 		return o, err
 	}
@@ -182,6 +192,9 @@ type connection struct {
 	conn    net.Conn
 	answers *bufio.Reader
 	head    string
+	kind    string // of the event, in its data
+	signs   hash.Hash
+	data    []byte
 	request []byte
 }
 
@@ -190,19 +203,26 @@ func dialPublisher(ctx context.Context, o order) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Proof != "" {
+		return dialDoor(ctx, conn, o)
+	}
 	head := "POST /publish HTTP/1.1\r\nHost: " + o.Target + "\r\nContent-Type: application/json\r\n" +
 		"Content-Length: " + strconv.Itoa(dataSize) + "\r\n" +
 		"Ce-Specversion: 1.0\r\nCe-Source: bench\r\nCe-Type: " + o.Type + "\r\nCe-Id: "
-	return &connection{conn: conn, answers: bufio.NewReader(conn), head: head}, nil
+	return &connection{conn: conn, answers: bufio.NewReader(conn), head: head, kind: o.Type}, nil
 }
 
 // publish returns whether the event was taken. Its data begin with the time.
 func (c *connection) publish(id string, at time.Time) (bool, error) {
-	data := `{"at":` + strconv.FormatInt(at.UnixNano(), 10) + `,"text":"`
-	c.request = append(append(append(c.request[:0], c.head...), id...), "\r\n\r\n"...)
-	c.request = append(c.request, data...)
-	c.request = append(c.request, strings.Repeat("x", dataSize-len(data)-len(`"}`))...)
-	c.request = append(c.request, `"}`...)
+	c.data = append(append(append(c.data[:0], `{"at":`...), strconv.FormatInt(at.UnixNano(), 10)...), `,"type":"`+c.kind+`","text":"`...)
+	c.data = append(append(c.data, strings.Repeat("x", dataSize-len(c.data)-len(`"}`))...), `"}`...)
+	c.request = append(append(append(c.request[:0], c.head...), id...), "\r\n"...)
+	if c.signs != nil {
+		c.signs.Reset()
+		_, _ = c.signs.Write(c.data)
+		c.request = append(hex.AppendEncode(append(c.request, doorHeader+": "...), c.signs.Sum(nil)), "\r\n"...)
+	}
+	c.request = append(append(c.request, "\r\n"...), c.data...)
 	_ = c.conn.SetDeadline(time.Now().Add(answerTimeout))
 	if _, err := c.conn.Write(c.request); err != nil {
 		return false, fmt.Errorf("publish: %w", err)

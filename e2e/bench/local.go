@@ -114,7 +114,7 @@ func (m mode) wake(ctx context.Context, l localLanguage, round int) (time.Durati
 		return 0, err
 	}
 	id := fmt.Sprintf("%s-%d-%d", l.name, round, time.Now().UnixNano())
-	if _, err := m.rouse.Run(ctx, "publish", "--type", "wake."+l.name, "--source", "bench", "--id", id, "--data", "{}"); err != nil {
+	if _, err := m.rouse.Run(ctx, "publish", "--type", "wake."+l.name, "--source", benchName, "--id", id, "--data", "{}"); err != nil {
 		return 0, err
 	}
 	var printed struct {

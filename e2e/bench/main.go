@@ -9,11 +9,15 @@ import (
 	"github.com/rouse-run/rouse/e2e/rig"
 )
 
-const natsName = "nats" // of the server of each benchmark
+const (
+	natsName  = "nats"  // of the server of each benchmark
+	benchName = "bench" // of what else needs one
+)
 
 func main() {
 	rig.Commands("bench", []rig.Command{
 		{Name: "dispatch", About: "delivery of stored events, next to a bare loop", Run: benchDispatch},
+		{Name: "doors", About: "publishing through Doors, next to the ingress behind them", Run: benchDoors},
 		{Name: "gateway", About: "requests through the gateway, next to Envoy and net/http's reverse proxy", Run: gateway.Run},
 		{Name: "ingress", About: "publishing, next to a bare handler", Run: benchIngress},
 		{Name: "latency", About: "events from publisher to sink, next to the bare pair", Run: benchLatency},
@@ -21,6 +25,7 @@ func main() {
 		{Name: "memory", About: "a bridge's peak memory under hostile loads", Run: memory.Run},
 		{Name: "retries", About: "retries of one Subscription while those of others wait", Run: benchRetries},
 		{Name: "runtime", About: "the servers of Functions, next to bare HTTP servers", Run: runtime.Run},
+		{Name: "schedules", About: "1,000 Schedules of a second while servers and bridges die, and 100,000 delayed events", Run: benchSchedules},
 		{Name: "subscriptions", About: "a bridge with 10,000 Subscriptions", Run: benchSubscriptions},
 	})
 }

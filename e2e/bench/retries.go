@@ -110,7 +110,7 @@ func newRetriesBench(ctx context.Context, r *rig.Rig, count int) (*retriesBench,
 	if b.conn, err = rig.Connect(ctx, server.Where); err != nil {
 		return nil, err
 	}
-	one := rig.Route("bench", "one", "bench", "one.v1", eventingv1alpha2.DefaultMaxInFlight)
+	one := rig.Route(benchName, "one", benchName, "one.v1", eventingv1alpha2.DefaultMaxInFlight)
 	one.Delivery.Backoff = routing.Backoff{Policy: eventingv1alpha2.BackoffConstant, Delay: delay, MaxDelay: delay}
 	streams := broker.DefaultStreamOptions()
 	streams.RetryMaxBytes = max(streams.RetryMaxBytes, int64(count)*bytesPerRetry)
@@ -140,7 +140,7 @@ func (b *retriesBench) run(ctx context.Context, seconds int) (s seenRetries, err
 		case <-ticks.C:
 		}
 		b.next++
-		if err := publisher.Publish(ctx, &cloudevent.Event{ID: strconv.Itoa(b.next), Source: "bench", Type: "one.v1"}); err != nil {
+		if err := publisher.Publish(ctx, &cloudevent.Event{ID: strconv.Itoa(b.next), Source: benchName, Type: "one.v1"}); err != nil {
 			return s, err
 		}
 	}

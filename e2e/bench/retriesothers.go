@@ -36,7 +36,7 @@ func otherRetries() []routing.Route {
 	var routes []routing.Route
 	for i := range namespaces * subscriptions {
 		routes = append(routes, rig.Route(
-			"other-"+strconv.Itoa(i/subscriptions), "other-"+strconv.Itoa(i), "bench", "other-"+strconv.Itoa(i)+".v1", inFlight))
+			"other-"+strconv.Itoa(i/subscriptions), "other-"+strconv.Itoa(i), benchName, "other-"+strconv.Itoa(i)+".v1", inFlight))
 	}
 	return routes
 }
@@ -111,7 +111,7 @@ func (h *holding) publish(ctx context.Context, b *retriesBench, count, first int
 		for i := range events {
 			b.next++
 			eventType := "other-" + strconv.Itoa(b.next%first) + ".v1"
-			events[i] = &cloudevent.Event{ID: strconv.Itoa(b.next), Source: "bench", Type: eventType}
+			events[i] = &cloudevent.Event{ID: strconv.Itoa(b.next), Source: benchName, Type: eventType}
 		}
 		if err := publishAll(ctx, publisher, events); err != nil {
 			return fmt.Errorf("publish for others: %w", err)
@@ -138,7 +138,7 @@ func (h *holding) waiting(ctx context.Context) (uint64, error) {
 	counts, err := h.conn.WaitingRetries(ctx)
 	var all uint64
 	for subscription, count := range counts {
-		if subscription.Namespace != "bench" {
+		if subscription.Namespace != benchName {
 			all += count
 		}
 	}

@@ -89,7 +89,7 @@ func newSubscriptionsBench(ctx context.Context, r *rig.Rig, count int) (*subscri
 	}
 	b := &subscriptionsBench{rig: r, nats: server.Where, sink: sink.Where}
 	for i := range count {
-		route := rig.Route("bench", "s"+strconv.Itoa(i), "bench", "type"+strconv.Itoa(i), subscriptionsInFlight)
+		route := rig.Route(benchName, "s"+strconv.Itoa(i), benchName, "type"+strconv.Itoa(i), subscriptionsInFlight)
 		b.routes = append(b.routes, route)
 		if i%oneIn == oneIn-1 || count < oneIn {
 			b.active = append(b.active, route)

@@ -264,7 +264,7 @@ module.exports.main = () => [root, JSON.parse(read('.metadata')).credentialPrope
 	}
 	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, function.YAML()))
 	missing, err := cluster.AwaitMessage(t.Context(), namespace, "paying", "Running", "Unknown", time.Minute,
-		"a pod starts once the Secrets of spec.secretMounts exist. Missing: bank")
+		`Secret "bank" not found, which spec.secretMounts mounts at /bindings/bank`)
 	require.NoError(t, err)
 	t.Log(missing)
 

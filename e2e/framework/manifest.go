@@ -34,6 +34,8 @@ type Function struct {
 	// Asleep scales the Function between 0 and Max by its backlog; otherwise it has one replica.
 	Asleep bool
 	Max    int
+	// CPU is what a pod requests; empty means 20m, of which some ninety fit on two cores.
+	CPU string
 	// ReadOnlyRoot mounts the root file system read-only, with a volume at /tmp.
 	ReadOnlyRoot bool
 	// Annotations are annotations such as rouse.run/polling-interval.
@@ -67,7 +69,7 @@ func (f Function) YAML() string {
 		"source":  f.source(),
 		"resourceConfiguration": map[string]any{
 			"function": map[string]any{"resources": map[string]any{
-				"requests": map[string]any{"cpu": "20m", "memory": "32Mi"},
+				"requests": map[string]any{"cpu": cmp.Or(f.CPU, "20m"), "memory": "32Mi"},
 				"limits":   map[string]any{"memory": "256Mi"},
 			}},
 			// Small enough to run some concurrently on two cores, without a limit on idle CPUs.

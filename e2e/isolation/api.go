@@ -30,6 +30,10 @@ func adminAttacks() []attack {
 		{"follow another's events", asTenant(get, "/v1/events?follow=true&namespace="+ofVictim, "", "may not watch")},
 		{"follow everybody's events", asTenant(get, "/v1/events?follow=true", "", "may not watch")},
 		{"see what waits for another's Subscriptions", asTenant(get, "/v1/subscriptions?namespace="+ofVictim, "", "may not list")},
+		{"list another's delayed events", asTenant(get, "/v1/delayed?namespace="+ofVictim, "", "may not list")},
+		{"cancel another's delayed event", asTenant(post, "/v1/delayed/cancel", `{"namespace":"`+ofVictim+`","id":"1"}`, "may not delete")},
+		{"list another's Schedules", asTenant(get, "/v1/schedules?namespace="+ofVictim, "", "may not list")},
+		{"run another's Schedule", asTenant(post, "/v1/schedules/run", `{"namespace":"`+ofVictim+`","name":"nightly"}`, "may not create")},
 		{"use a publisher's token for dead letters", publishersToken},
 		{"use a made up token for dead letters", forgedToken},
 	}

@@ -80,7 +80,7 @@ func playAll(ctx context.Context, s *stage, attacks []attack) (refused int, fail
 }
 
 func allAttacks() []attack {
-	return slices.Concat(imageAttacks(), registryAttacks(), buildAttacks(), controllerAttacks(), apiRuleAttacks(), sliceAttacks(), standInAttacks(), workloadAttacks(), adminAttacks())
+	return slices.Concat(imageAttacks(), registryAttacks(), buildAttacks(), controllerAttacks(), apiRuleAttacks(), sliceAttacks(), standInAttacks(), workloadAttacks(), scheduleAttacks(), doorAttacks(), adminAttacks())
 }
 
 // built is the timeout for a build and the start of its pod.

@@ -16,12 +16,14 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	"github.com/rouse-run/rouse/eventbridge"
 	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/replica"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/door"
 	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/routing"
 )
@@ -42,10 +44,15 @@ const BridgeMemory int64 = 512 << 20
 // Bridges is the Service of the bridges, whose endpoints a Fixture may contain.
 var Bridges = types.NamespacedName{Namespace: "rouse-system", Name: "rouse-eventbridge"}
 
+// Gateways is the ServiceAccount of gateways, whose token is its name.
+var Gateways = types.NamespacedName{Namespace: "rouse-system", Name: "rouse-gateway"}
+
 // Fixture replaces Kubernetes for the bridges of a run: it holds Subscriptions and the endpoints of their sinks.
 type Fixture struct {
 	NATS      string
 	Routes    []routing.Route
+	Schedules []*v1alpha1.Schedule
+	Doors     []door.Known
 	Endpoints map[string][]string // addresses of each Service, by namespace/name
 	Review    time.Duration       // duration of a token review by the API server
 }
@@ -184,23 +191,27 @@ func bridgeRole(ctx context.Context, ready func(string), args []string) error {
 	if err != nil {
 		return err
 	}
-	listeners, err := listen(ctx, *port, 0, 0)
+	listeners, err := listen(ctx, *port, 0, 0, 0)
 	if err != nil {
 		return err
 	}
-	bridge := replica.New(conn, eventbridge.Deps{
-		Routes: FixedRoutes(w.Routes), Endpoints: FixedEndpoints(w.Endpoints), Tokens: tokens(w.Review),
+	deps := eventbridge.Deps{
+		Routes: FixedRoutes(w.Routes), Schedules: FixedSchedules(w.Schedules), Endpoints: FixedEndpoints(w.Endpoints), Tokens: tokens(w.Review),
 		AdminAccess: identity.Token(AdminToken), ChainKey: chain.NewKey([]byte(w.NATS)),
 		Destination: w.NATS, Registry: daemon.NewRegistry(), Log: log,
-		Listener: listeners[0], MetricsListener: listeners[1], AdminListener: listeners[2],
-	}, options)
+		Listener: listeners[0], MetricsListener: listeners[1], AdminListener: listeners[2], DoorListener: listeners[3],
+	}
+	if len(w.Doors) > 0 {
+		deps.Doors, deps.Gateways, options.Bridge.Gateway = FixedDoors(w.Doors).Watch, tokens(0), Gateways
+	}
+	bridge := replica.New(conn, deps, options)
 	LimitMemory()
 	stopProfile, err := Profile(ctx)
 	if err != nil {
 		return err
 	}
 	defer stopProfile()
-	ready(fmt.Sprintf("http://%s http://%s http://%s", listeners[0].Addr(), listeners[1].Addr(), listeners[2].Addr()))
+	ready(fmt.Sprintf("http://%s http://%s http://%s http://%s", listeners[0].Addr(), listeners[1].Addr(), listeners[2].Addr(), listeners[3].Addr()))
 	return daemon.RunOn(ctx, bridge.Run, conn.Hold, daemon.PaceCollector)
 }
 
@@ -258,6 +269,26 @@ type FixedRoutes []routing.Route
 
 // Watch implements eventbridge.Routes.
 func (f FixedRoutes) Watch(ctx context.Context, apply func([]routing.Route)) error {
+	apply(f)
+	<-ctx.Done()
+	return nil
+}
+
+// FixedSchedules is an immutable set of Schedules.
+type FixedSchedules []*v1alpha1.Schedule
+
+// Watch implements timers.Schedules.
+func (f FixedSchedules) Watch(ctx context.Context, apply func([]*v1alpha1.Schedule)) error {
+	apply(f)
+	<-ctx.Done()
+	return nil
+}
+
+// FixedDoors is an immutable set of Doors.
+type FixedDoors []door.Known
+
+// Watch implements doors.Watch.
+func (f FixedDoors) Watch(ctx context.Context, apply func([]door.Known)) error {
 	apply(f)
 	<-ctx.Done()
 	return nil

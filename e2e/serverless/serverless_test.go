@@ -208,7 +208,6 @@ func changeEveryField(t *testing.T, cluster *framework.Cluster, namespace string
 		{"functionRequeueDuration: 2m", process("serverless-config")},
 		{"healthzLivenessTimeout: 7s", process("serverless-config")},
 		{"logLevel: info", process("serverless-log-config")},
-		{"logFormat: console", process("serverless-log-config")},
 	} {
 		spec = append(spec, step.field)
 		since := time.Now()
@@ -218,6 +217,13 @@ func changeEveryField(t *testing.T, cluster *framework.Cluster, namespace string
 		require.Less(t, took, inForce, step.field)
 	}
 	require.Equal(t, pod.UID, controllerPod(t, cluster).UID, "the controller must not restart")
+
+	// As in Kyma it is an annotation of the pods.
+	apply(t, cluster, "default", "{"+strings.Join(append(spec, "logFormat: console"), ", ")+"}")
+	awaitDeployment(t, cluster, kymaSystem, controller, time.Minute, func(d *appsv1.Deployment) bool {
+		return d.Spec.Template.Annotations["serverless.kyma-project.io/log-format"] == "console" && d.Status.ObservedGeneration == d.Generation &&
+			d.Status.UpdatedReplicas == 1 && d.Status.ReadyReplicas == 1 && d.Status.Replicas == 1
+	})
 	awaitState(t, cluster, "default", "Ready", time.Minute)
 }
 
@@ -278,7 +284,8 @@ func remove(t *testing.T, cluster *framework.Cluster, namespace string) {
 	require.NoError(t, cluster.Delete(t.Context(), one))
 	conditions := awaitState(t, cluster, "default", "Warning", 10*time.Second)
 	require.Equal(t, "DeletionErr", conditions["Deleted"].Reason)
-	require.Contains(t, conditions["Deleted"].Message, "items with VersionKind serverless.kyma-project.io/v1alpha2: delete these Functions first")
+	require.Regexp(t, `^found \d+ items with VersionKind serverless\.kyma-project\.io/v1alpha2$`, conditions["Deleted"].Message)
+	require.Contains(t, conditions["Ready"].Message, ": delete these Functions first")
 	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "here", "here", 10*time.Second))
 
 	functions := &metav1.PartialObjectMetadata{}

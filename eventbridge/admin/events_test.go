@@ -29,7 +29,7 @@ func remembering(t *testing.T, records ...journal.Record) (*Handler, *journal.Jo
 	for _, r := range records {
 		j.Add(r)
 	}
-	return New(&fakeStore{}, j, journal.NewWakes(), identity.Token(token), logr.Discard()), j
+	return New(Deps{Store: &fakeStore{}, Journal: j, Wakes: journal.NewWakes(), Access: identity.Token(token), Log: logr.Discard()}), j
 }
 
 func idsIn(t *testing.T, body string) []string {
@@ -195,7 +195,7 @@ func TestTheLastWakesOfANamespaceAreReturned(t *testing.T) {
 	began := time.Date(2026, 5, 1, 12, 4, 10, 5e6, time.UTC)
 	wakes.Add(types.NamespacedName{Namespace: "shop", Name: "price"},
 		activation.Wake{Cause: activation.WokenByRequest, Began: began, SentMS: 3, ReadyMS: 912})
-	h := New(&fakeStore{}, nil, wakes, identity.Token(token), logr.Discard())
+	h := New(Deps{Store: &fakeStore{}, Wakes: wakes, Access: identity.Token(token), Log: logr.Discard()})
 	answered := ask(h, "GET", "/v1/wakes?namespace=shop", "")
 	require.Equal(t, http.StatusOK, answered.Code)
 	require.JSONEq(t, `{"wakes":[{"namespace":"shop","name":"price","cause":"request","began":"2026-05-01T12:04:10.005Z","sentMs":3,"readyMs":912}]}`,

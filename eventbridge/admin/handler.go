@@ -17,11 +17,22 @@ import (
 	"github.com/rouse-run/rouse/internal/skew"
 )
 
+// Deps are the dependencies of a Handler.
+type Deps struct {
+	Store   Store
+	Journal Journal // nil: there are no records of events
+	Wakes   Wakes
+	Timers  Timers // nil: nothing is due later
+	Access  identity.Access
+	Log     logr.Logger
+}
+
 // Handler serves the admin API.
 type Handler struct {
 	store   Store
 	journal Journal
 	wakes   Wakes
+	timers  Timers
 	access  identity.Access
 	log     logr.Logger
 	mux     *http.ServeMux
@@ -42,9 +53,12 @@ type endpoint struct {
 	slots *slots
 }
 
-// New returns a Handler. Without a journal it has no records of events.
-func New(store Store, events Journal, wakes Wakes, access identity.Access, log logr.Logger) *Handler {
-	h := &Handler{store: store, journal: events, wakes: wakes, access: access, log: log, mux: http.NewServeMux(), side: skew.This(daemon.Version())}
+// New returns a Handler.
+func New(deps Deps) *Handler {
+	h := &Handler{
+		store: deps.Store, journal: deps.Journal, wakes: deps.Wakes, timers: deps.Timers, access: deps.Access, log: deps.Log,
+		mux: http.NewServeMux(), side: skew.This(daemon.Version()),
+	}
 	reading, changing, following := newSlots(readersAtATime, slotTurn), newSlots(changersAtATime, slotTurn), newSlots(followersAtATime, 0)
 	for path, e := range map[string]endpoint{
 		"/v1/events":                 {http.MethodGet, h.events, following},
@@ -54,6 +68,10 @@ func New(store Store, events Journal, wakes Wakes, access identity.Access, log l
 		"/v1/deadletters/{sequence}": {http.MethodGet, h.get, reading},
 		"/v1/deadletters/redrive":    {http.MethodPost, h.redrive, changing},
 		"/v1/deadletters/purge":      {http.MethodPost, h.purge, changing},
+		"/v1/delayed":                {http.MethodGet, h.delayed, reading},
+		"/v1/delayed/cancel":         {http.MethodPost, h.cancelDelayed, changing},
+		"/v1/schedules":              {http.MethodGet, h.schedules, reading},
+		"/v1/schedules/run":          {http.MethodPost, h.runSchedule, changing},
 	} {
 		h.mux.HandleFunc(path, h.serve(e))
 	}

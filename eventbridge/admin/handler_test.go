@@ -85,7 +85,7 @@ func storedDeadLetter() DeadLetterDetail {
 
 func newHandler(t *testing.T, store Store, log logr.Logger) *Handler {
 	t.Helper()
-	return New(store, nil, journal.NewWakes(), identity.Token(token), log)
+	return New(Deps{Store: store, Wakes: journal.NewWakes(), Access: identity.Token(token), Log: log})
 }
 
 func ask(h http.Handler, method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
@@ -392,7 +392,7 @@ func TestFollowersLeaveConnectionsToOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		following := &endlessJournal{}
-		handler := New(&fakeStore{}, following, journal.NewWakes(), identity.Token(token), logr.Discard())
+		handler := New(Deps{Store: &fakeStore{}, Journal: following, Wakes: journal.NewWakes(), Access: identity.Token(token), Log: logr.Discard()})
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		follow := func(namespace string) {
@@ -512,7 +512,7 @@ func FuzzAnyRequestHasAJSONAnswer(f *testing.F) {
 		request.Header.Set("Authorization", "Bearer "+token)
 		store := &fakeStore{deadLetter: storedDeadLetter()}
 		recorder := httptest.NewRecorder()
-		New(store, nil, journal.NewWakes(), identity.Token(token), logr.Discard()).ServeHTTP(recorder, request)
+		New(Deps{Store: store, Wakes: journal.NewWakes(), Access: identity.Token(token), Log: logr.Discard()}).ServeHTTP(recorder, request)
 		if recorder.Code == http.StatusMovedPermanently || recorder.Code == http.StatusTemporaryRedirect {
 			return // to a path without dots
 		}

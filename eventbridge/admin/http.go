@@ -33,26 +33,27 @@ type selectionBody struct {
 
 // selectionOf decodes the body of a request that changes something.
 func selectionOf(w http.ResponseWriter, r *http.Request) (Selection, error) {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	decoder.DisallowUnknownFields()
 	var s selectionBody
-	if err := decoder.Decode(&s); err != nil {
-		return Selection{}, bodyError(err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Selection{}, httpError{http.StatusBadRequest, "body: there is more than one object"}
+	if err := decodeBody(w, r, &s, "namespace, subscription, reason, sequence and all"); err != nil {
+		return Selection{}, err
 	}
 	return s.check()
 }
 
-func bodyError(err error) error {
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf("body: it must not be larger than %d bytes", maxBody)}
+// decodeBody decodes a JSON object with some of the fields.
+func decodeBody(w http.ResponseWriter, r *http.Request, into any, fields string) error {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+			return httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf("body: it must not be larger than %d bytes", maxBody)}
+		}
+		return httpError{http.StatusBadRequest, "body: it must be a JSON object with some of " + fields + ": " + err.Error()}
 	}
-	return httpError{
-		http.StatusBadRequest,
-		"body: it must be a JSON object with some of namespace, subscription, reason, sequence and all: " + err.Error(),
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return httpError{http.StatusBadRequest, "body: there is more than one object"}
 	}
+	return nil
 }
 
 func (s selectionBody) check() (Selection, error) {
@@ -182,6 +183,8 @@ func (h *Handler) responseFor(err error) (status int, text string) {
 		return refused, err.Error()
 	case is(failure.ErrDeadLetterNotFound):
 		return http.StatusNotFound, failure.ErrDeadLetterNotFound.Error()
+	case is(failure.ErrNoDelayed):
+		return http.StatusNotFound, failure.ErrNoDelayed.Error()
 	case is(failure.ErrConsumerNotFound):
 		return http.StatusConflict, "the Subscription has no consumer that takes events back: " +
 			"create the Subscription or wait until it is active; its dead letters are kept"

@@ -80,7 +80,7 @@ func TestEachRequestNeedsItsRightInTheNamespaceThatItNames(t *testing.T) {
 		name := tc.method + " " + tc.path + " " + tc.body
 		store := &fakeStore{deadLetter: storedDeadLetter()}
 		access := &fakeAccess{denied: identity.ForbiddenError{User: "alice", Right: tc.want}}
-		answered := ask(New(store, journal.New(1), journal.NewWakes(), access, logr.Discard()), tc.method, tc.path, tc.body)
+		answered := ask(New(Deps{Store: store, Journal: journal.New(1), Wakes: journal.NewWakes(), Access: access, Log: logr.Discard()}), tc.method, tc.path, tc.body)
 		require.Equal(t, []identity.Right{tc.want}, access.asked, name)
 		require.Equal(t, http.StatusForbidden, answered.Code, name)
 		var got errorBody
@@ -99,7 +99,7 @@ func TestNothingIsAskedBeforeTheUserIsKnown(t *testing.T) {
 		identity.ErrRightUndecided:  http.StatusServiceUnavailable,
 	} {
 		access, store := &fakeAccess{unknown: unknown}, &fakeStore{}
-		h := New(store, journal.New(1), journal.NewWakes(), access, logr.Discard())
+		h := New(Deps{Store: store, Journal: journal.New(1), Wakes: journal.NewWakes(), Access: access, Log: logr.Discard()})
 		for _, path := range []string{"/v1/deadletters", "/v1/events", "/nowhere"} {
 			answered := ask(h, "GET", path, "")
 			require.Equal(t, want, answered.Code)
@@ -108,7 +108,7 @@ func TestNothingIsAskedBeforeTheUserIsKnown(t *testing.T) {
 		require.Empty(t, access.asked)
 	}
 	store := &fakeStore{}
-	answered := ask(New(store, nil, journal.NewWakes(), &fakeAccess{denied: identity.ErrRightUndecided}, logr.Discard()), "POST", "/v1/deadletters/purge", `{"all":true}`)
+	answered := ask(New(Deps{Store: store, Wakes: journal.NewWakes(), Access: &fakeAccess{denied: identity.ErrRightUndecided}, Log: logr.Discard()}), "POST", "/v1/deadletters/purge", `{"all":true}`)
 	require.Equal(t, http.StatusServiceUnavailable, answered.Code)
 	require.Nil(t, store.selection, "who may do that is not known")
 }
@@ -116,17 +116,17 @@ func TestNothingIsAskedBeforeTheUserIsKnown(t *testing.T) {
 // A sequence must not reveal whose dead letter it is.
 func TestADeadLetterOfAnotherNamespaceIsNotFound(t *testing.T) {
 	t.Parallel()
-	h := New(&fakeStore{deadLetter: storedDeadLetter()}, nil, journal.NewWakes(), &fakeAccess{}, logr.Discard())
+	h := New(Deps{Store: &fakeStore{deadLetter: storedDeadLetter()}, Wakes: journal.NewWakes(), Access: &fakeAccess{}, Log: logr.Discard()})
 	require.Equal(t, http.StatusOK, ask(h, "GET", "/v1/deadletters/5?namespace=shop", "").Code)
 	other := ask(h, "GET", "/v1/deadletters/5?namespace=mine", "")
-	missing := ask(New(&fakeStore{err: failure.ErrDeadLetterNotFound}, nil, journal.NewWakes(), &fakeAccess{}, logr.Discard()), "GET", "/v1/deadletters/6?namespace=mine", "")
+	missing := ask(New(Deps{Store: &fakeStore{err: failure.ErrDeadLetterNotFound}, Wakes: journal.NewWakes(), Access: &fakeAccess{}, Log: logr.Discard()}), "GET", "/v1/deadletters/6?namespace=mine", "")
 	require.Equal(t, http.StatusNotFound, other.Code)
 	require.Equal(t, missing.Body.String(), other.Body.String())
 }
 
 func TestSubscriptionsAreThoseOfTheNamespace(t *testing.T) {
 	t.Parallel()
-	h := New(&fakeStore{}, nil, journal.NewWakes(), &fakeAccess{}, logr.Discard())
+	h := New(Deps{Store: &fakeStore{}, Wakes: journal.NewWakes(), Access: &fakeAccess{}, Log: logr.Discard()})
 	require.Contains(t, ask(h, "GET", "/v1/subscriptions?namespace=shop", "").Body.String(), `"name":"orders"`)
 	require.JSONEq(t, `{"subscriptions":[]}`, ask(h, "GET", "/v1/subscriptions?namespace=mine", "").Body.String())
 	for path, want := range map[string]string{
@@ -145,7 +145,7 @@ func TestUnauthorizedRequestsTakeNoAdminSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &busyStore{end: make(chan struct{})}
 		access := &fakeAccess{}
-		h := New(store, nil, journal.NewWakes(), access, logr.Discard())
+		h := New(Deps{Store: store, Wakes: journal.NewWakes(), Access: access, Log: logr.Discard()})
 		var all sync.WaitGroup
 		for range readersAtATime {
 			all.Go(func() { ask(h, "GET", "/v1/deadletters", "") })
@@ -169,7 +169,7 @@ func TestRedriveAndPurgeAreLoggedWithTheirUser(t *testing.T) {
 		for _, failed := range []error{nil, failure.ErrNotConnected} {
 			var logged strings.Builder
 			log := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
-			ask(New(&fakeStore{err: failed}, nil, journal.NewWakes(), &fakeAccess{}, log), "POST", path,
+			ask(New(Deps{Store: &fakeStore{err: failed}, Wakes: journal.NewWakes(), Access: &fakeAccess{}, Log: log}), "POST", path,
 				`{"namespace":"shop","subscription":"orders","reason":"Unknown","sequence":5}`)
 			require.Contains(t, logged.String(), want)
 		}
@@ -192,7 +192,7 @@ func TestAFollowerLosesWhatItFollowsWithItsRight(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				access := &fakeAccess{}
-				h := New(&fakeStore{}, journal.New(10), journal.NewWakes(), access, logr.Discard())
+				h := New(Deps{Store: &fakeStore{}, Journal: journal.New(10), Wakes: journal.NewWakes(), Access: access, Log: logr.Discard()})
 				began := time.Now()
 				ended := make(chan *httptest.ResponseRecorder)
 				go func() { ended <- ask(h, "GET", "/v1/events?follow=true&namespace=shop", "") }()
@@ -209,7 +209,7 @@ func TestOneFailedCheckEndsNoFollower(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		access := &fakeAccess{}
-		h := New(&fakeStore{}, nil, journal.NewWakes(), access, logr.Discard())
+		h := New(Deps{Store: &fakeStore{}, Wakes: journal.NewWakes(), Access: access, Log: logr.Discard()})
 		ctx, end := h.whileAllowed(t.Context(), identity.User{Name: "alice"}, identity.WatchEvents("shop"))
 		defer end()
 		for range 3 {

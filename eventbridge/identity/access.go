@@ -121,6 +121,26 @@ func ListEvents(namespace string) Right { return events("list", namespace) }
 // WatchEvents allows following the journal.
 func WatchEvents(namespace string) Right { return events("watch", namespace) }
 
+// ListDelayed allows listing events that are due later, without their data.
+func ListDelayed(namespace string) Right {
+	return Right{Verb: "list", Group: group, Resource: "delayedevents", Namespace: namespace}
+}
+
+// CancelDelayed allows deleting them.
+func CancelDelayed(namespace string) Right {
+	return Right{Verb: "delete", Group: group, Resource: "delayedevents", Namespace: namespace}
+}
+
+// ListSchedules allows listing Schedules with what has become of them.
+func ListSchedules(namespace string) Right {
+	return Right{Verb: "list", Group: group, Resource: "schedules", Namespace: namespace}
+}
+
+// RunSchedule allows running a Schedule by hand.
+func RunSchedule(namespace string) Right {
+	return Right{Verb: "create", Group: group, Resource: "schedules", Subresource: "run", Namespace: namespace}
+}
+
 func deadLetters(verb, subresource, namespace string) Right {
 	return Right{Verb: verb, Group: group, Resource: "deadletters", Subresource: subresource, Namespace: namespace}
 }

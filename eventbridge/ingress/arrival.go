@@ -58,6 +58,25 @@ func (b *bodyMemory) read(w http.ResponseWriter, r *http.Request, limit int64) (
 	return body, held, outcome(int64(len(body)), size, announced, err)
 }
 
+// Bodies reads the bodies of requests that are no publishers' into memory of their own, with the bounds of publishers'.
+type Bodies struct{ memory bodyMemory }
+
+// NewBodies returns Bodies of at most so many bytes together.
+func NewBodies(limit int64) *Bodies { return &Bodies{bodyMemory{limit: limit}} }
+
+// Why a body was not read. Another error means that it ended early.
+var (
+	ErrTooLarge = errTooLarge
+	ErrTooSlow  = errTooSlow
+	ErrNoMemory = errNoMemory
+)
+
+// Read reads a body. The caller calls release when it no longer needs it, also after an error.
+func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, release func(), err error) {
+	body, held, err := b.memory.read(w, r, limit)
+	return body, func() { b.memory.release(held) }, err
+}
+
 // outcome returns nil for a complete body.
 func outcome(arrived, size int64, announced bool, err error) error {
 	switch {

@@ -88,11 +88,13 @@ type result struct {
 	Status int    `json:"status"`
 	Reason string `json:"reason,omitempty"`
 
+	Delayed *delayedEvent `json:"delayed,omitempty"`
+
 	retryAfter int
 }
 
 // publishBatch stores the events of a batch and returns a result for each of them, in order, or a response for all.
-func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request, may Permission) ([]result, response) {
+func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request, may Permission, due time.Time) ([]result, response) {
 	body, held, err := h.memory.read(w, r, h.options.largestBody())
 	defer h.memory.release(held)
 	var members [][]byte
@@ -108,11 +110,11 @@ func (h *handler) publishBatch(w http.ResponseWriter, r *http.Request, may Permi
 	if err != nil {
 		return nil, refusal(err)
 	}
-	return h.storeAll(r, members, may), response{}
+	return h.storeAll(r, members, may, due), response{}
 }
 
 // storeAll stores the valid events concurrently.
-func (h *handler) storeAll(r *http.Request, members [][]byte, may Permission) []result {
+func (h *handler) storeAll(r *http.Request, members [][]byte, may Permission, due time.Time) []result {
 	results := make([]result, len(members))
 	events := make([]*cloudevent.Event, 0, len(members))
 	positions := make([]int, 0, len(members)) // of the events among the members
@@ -129,6 +131,12 @@ func (h *handler) storeAll(r *http.Request, members [][]byte, may Permission) []
 		if err != nil {
 			results[i] = resultOf(&ev, refusal(err))
 			continue
+		}
+		if !due.IsZero() {
+			if resp, later := h.delayOne(r, pass, &ev, due); later {
+				results[i] = resultOf(&ev, resp)
+				continue
+			}
 		}
 		events, positions = append(events, &ev), append(positions, i)
 	}
@@ -169,10 +177,12 @@ func (h *handler) decodeMember(header http.Header, member []byte, now time.Time)
 }
 
 func resultOf(ev *cloudevent.Event, resp response) result {
-	return result{ID: brief(ev.ID), Source: brief(ev.Source), Status: resp.status, Reason: resp.reason, retryAfter: resp.retryAfter}
+	return result{
+		ID: brief(ev.ID), Source: brief(ev.Source), Status: resp.status, Reason: resp.reason, Delayed: resp.delayed, retryAfter: resp.retryAfter,
+	}
 }
 
-// statusOf returns the status of the whole response: 204 when all events are stored. Otherwise it is the status of the
+// statusOf returns the status of the whole response: 204 when all events are stored, or 202 if some are due later. Otherwise it is the status of the
 // first event for which a retry helps, so that a publisher that reads nothing else sends the batch again, or of the
 // first failed one.
 func statusOf(results []result) (status, retryAfter int) {
@@ -181,7 +191,11 @@ func statusOf(results []result) (status, retryAfter int) {
 		retryAfter = max(retryAfter, r.retryAfter)
 		switch {
 		case r.Status == http.StatusNoContent:
-		case status == http.StatusNoContent, retryable(r.Status) && !retryable(status):
+		case r.Status == http.StatusAccepted:
+			if status == http.StatusNoContent {
+				status = http.StatusAccepted
+			}
+		case status < http.StatusMultipleChoices, retryable(r.Status) && !retryable(status):
 			status = r.Status
 		}
 	}
@@ -211,7 +225,7 @@ func (h *handler) respondAll(w http.ResponseWriter, results []result, resp respo
 	answer := encode(results)
 	size := int64(len(answer))
 	if !h.answers.acquire(size) {
-		respond(w, response{status, "too many batches are being answered to say what became of each event", retryAfter})
+		respond(w, response{status: status, reason: "too many batches are being answered to say what became of each event", retryAfter: retryAfter})
 		return
 	}
 	defer h.answers.release(size)

@@ -31,6 +31,7 @@ type Publisher interface {
 // Deps are the dependencies of the handler.
 type Deps struct {
 	Publisher     Publisher
+	Delay         Delay         // nil refuses events that are due later
 	Subscriptions Subscriptions // nil when they are not known
 	Authorize     Authorize     // nil allows every client to publish everything
 	Chains        *chain.Chains // nil ignores passes
@@ -40,14 +41,35 @@ type Deps struct {
 	Log           logr.Logger
 }
 
-// New returns the handler of all publish paths. Unknown paths get 404, wrong methods 405.
-func New(deps Deps, options Options) http.Handler {
+// Handler answers all publish paths. Unknown paths get 404, wrong methods 405.
+type Handler struct {
+	http.Handler
+
+	to *handler
+}
+
+// New returns a Handler.
+func New(deps Deps, options Options) *Handler {
 	h := newHandler(deps, options)
 	mux := http.NewServeMux()
 	mux.HandleFunc(publishPattern, h.publish)
-	mux.HandleFunc("POST "+legacyPath, h.publishLegacy)
+	mux.HandleFunc("POST "+legacyPath, withoutDelay(h.publishLegacy))
 	mux.HandleFunc("GET "+subscribedPath, h.subscribed)
-	return h.metrics.instrument(mux)
+	return &Handler{h.metrics.instrument(mux), h}
+}
+
+// Store stores an event that is not a request's own, and responds as to one. It reports whether the event is stored.
+func (h *Handler) Store(w http.ResponseWriter, r *http.Request, ev *cloudevent.Event) bool {
+	resp := h.to.store(r, nil, ev)
+	respond(w, resp)
+	return resp.status == http.StatusNoContent
+}
+
+type permissionKey struct{}
+
+// Permit returns a request that needs no token: may decides about its events.
+func Permit(r *http.Request, may Permission) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), permissionKey{}, may))
 }
 
 func newHandler(deps Deps, options Options) *handler {
@@ -57,6 +79,7 @@ func newHandler(deps Deps, options Options) *handler {
 	}
 	return &handler{
 		publisher:     deps.Publisher,
+		delay:         deps.Delay,
 		subscriptions: deps.Subscriptions,
 		authorize:     deps.Authorize,
 		chains:        deps.Chains,
@@ -72,6 +95,7 @@ func newHandler(deps Deps, options Options) *handler {
 
 type handler struct {
 	publisher     Publisher
+	delay         Delay
 	subscriptions Subscriptions
 	authorize     Authorize
 	chains        *chain.Chains
@@ -90,17 +114,22 @@ func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
 		respond(w, refusal(err))
 		return
 	}
+	due, err := dueOf(r.Header, time.Now())
+	if err != nil {
+		respond(w, refusal(err))
+		return
+	}
 	if mediaType(r.Header.Get("Content-Type")) == typeBatch {
-		results, resp := h.publishBatch(w, r, may)
+		results, resp := h.publishBatch(w, r, may, due)
 		h.respondAll(w, results, resp)
 		return
 	}
-	respond(w, h.publishOne(w, r, may))
+	respond(w, h.publishOne(w, r, may, due))
 }
 
 // publishOne releases the memory of the event before the response, so that a publisher that does not read its response
 // holds none.
-func (h *handler) publishOne(w http.ResponseWriter, r *http.Request, may Permission) response {
+func (h *handler) publishOne(w http.ResponseWriter, r *http.Request, may Permission, due time.Time) response {
 	body, held, err := h.memory.read(w, r, h.options.MaxRequestSize)
 	defer h.memory.release(held)
 	if err != nil {
@@ -116,6 +145,11 @@ func (h *handler) publishOne(w http.ResponseWriter, r *http.Request, may Permiss
 	}
 	if err != nil {
 		return refusal(err)
+	}
+	if !due.IsZero() {
+		if resp, later := h.delayOne(r, pass, &ev, due); later {
+			return resp
+		}
 	}
 	return h.store(r, pass, &ev)
 }
@@ -192,6 +226,9 @@ func checkOrigin(r *http.Request) error {
 func (h *handler) permission(r *http.Request) (Permission, error) {
 	if err := checkOrigin(r); err != nil {
 		return nil, err
+	}
+	if may, permitted := r.Context().Value(permissionKey{}).(Permission); permitted {
+		return may, nil
 	}
 	if h.authorize == nil {
 		return anything, nil

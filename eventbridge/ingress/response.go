@@ -18,6 +18,7 @@ type response struct {
 	status     int
 	reason     string
 	retryAfter int // seconds, 0 for none
+	delayed    *delayedEvent
 }
 
 // The values of Retry-After: an outage or a full buffer is usually over soon, a full disk is not.
@@ -67,10 +68,12 @@ func responseFor(err error) response {
 		{failure.ErrNoStream, http.StatusGatewayTimeout, "cannot send to stream", retrySoon},
 		{failure.ErrInsufficientResources, http.StatusServiceUnavailable, "the account or the server of NATS has no room for more", retryLater},
 		{failure.ErrInProcess, http.StatusServiceUnavailable, failure.ErrInProcess.Error(), retrySoon},
+		{failure.ErrDelayedOtherwise, http.StatusConflict, failure.ErrDelayedOtherwise.Error(), 0},
+		{failure.ErrDelayedShare, http.StatusInsufficientStorage, failure.ErrDelayedShare.Error(), retryLater},
 		{failure.ErrTimeout, http.StatusServiceUnavailable, "no answer from the stream in time", retrySoon},
 	} {
 		if errors.Is(err, known.err) {
-			return response{known.status, known.reason, known.retryAfter}
+			return response{status: known.status, reason: known.reason, retryAfter: known.retryAfter}
 		}
 	}
 	if api, ok := errors.AsType[*failure.APIError](err); ok && api.Code >= 400 && api.Code < 600 {
@@ -86,6 +89,10 @@ func responseFor(err error) response {
 func respond(w http.ResponseWriter, resp response) {
 	if resp.status == http.StatusNoContent {
 		w.WriteHeader(resp.status)
+		return
+	}
+	if resp.delayed != nil {
+		respondJSON(w, resp.status, 0, resp.delayed)
 		return
 	}
 	start(w, resp.status, resp.retryAfter, "text/plain; charset=utf-8")

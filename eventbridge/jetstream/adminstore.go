@@ -59,11 +59,21 @@ func (a *AdminStore) Get(ctx context.Context, sequence uint64) (admin.DeadLetter
 func detailOf(stored *broker.StoredDeadLetter) admin.DeadLetterDetail {
 	detail := admin.DeadLetterDetail{DeadLetter: deadLetterOf(stored)}
 	if stored.Structured {
-		detail.Event = stored.Body
+		detail.Event = shown(stored)
 	} else {
 		detail.Body = stored.Body
 	}
 	return detail
+}
+
+// shown returns a stored event as its sink gets it: with the type as it was published.
+func shown(stored *broker.StoredDeadLetter) []byte {
+	ev, err := cloudevent.FromStructured(stored.Body)
+	if err != nil || ev.Type == stored.Type || stored.Type == "" {
+		return stored.Body
+	}
+	ev.Type = stored.Type
+	return ev.AppendStructured(nil)
 }
 
 func deadLetterOf(stored *broker.StoredDeadLetter) admin.DeadLetter {

@@ -30,6 +30,17 @@ func TestLeftoversOfADeletedSubscriptionAreListed(t *testing.T) {
 	require.Empty(t, merge(nil, nil, nil, nil))
 }
 
+func TestAStoredDeadLetterIsShownWithTheTypeThatWasPublished(t *testing.T) {
+	t.Parallel()
+	body := func(kind string) string {
+		return `{"specversion":"1.0","id":"1","source":"shop","type":"` + kind + `","originaltype":"order.v1","data":{"n":1.50}}`
+	}
+	for _, kind := range []string{"kyma.shop.order.v1", "order.v1"} {
+		stored := broker.StoredDeadLetter{Type: "order.v1", Body: []byte(body(kind)), Structured: true}
+		require.Equal(t, body("order.v1"), string(detailOf(&stored).Event))
+	}
+}
+
 func TestAStoredDeadLetterIsShownWithItsEventOrItsBytes(t *testing.T) {
 	t.Parallel()
 	east := time.FixedZone("east", 3600)

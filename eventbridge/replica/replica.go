@@ -39,6 +39,8 @@ func New(conn *broker.Conn, deps eventbridge.Deps, o Options) *eventbridge.Bridg
 		deps.Journal = journal.New(o.Bridge.JournalEvents)
 	}
 	deps.Store, deps.Storage, deps.Quota, deps.Woken = store, store, store, conn
+	deps.Timers, deps.TimerID = jetstream.NewTimerStore(conn, publisher), broker.NewBeatID()
+	deps.DoorStore = jetstream.NewDoorStore(conn)
 	if deps.Admin == nil {
 		deps.Admin = jetstream.NewAdminStore(conn, o.Publisher.Stream, deps.Journal)
 	}

@@ -15,6 +15,7 @@
 //   - An event goes out in CloudEvents binary mode with the sink's own host, path and query, straight to the
 //     pod that has the fewest requests of this sink in flight. Redirects are not followed. Bodies of answers
 //     are drained, so connections are kept.
+//   - With a Signer an event goes out in structured mode, so that the signature covers its attributes, and is never sent without one.
 //   - A request to a Service of the cluster has the header Rouse-Via: eventbridge, by which a Function's runtime recognizes calls
 //     that are counted here too. No event can set it, and no external sink gets it.
 //   - An address that refuses connections is skipped at once and another is tried within the same Send; ErrSinkGone

@@ -3,7 +3,9 @@ package sink
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +37,13 @@ type Target struct {
 	Port     int32                // of the Service
 	External bool                 // outside the cluster, at the address of the URL's host
 	Timeout  time.Duration        // of one delivery; 0 leaves it to the options
+	Signer   Signer               // nil: deliveries are not signed
+}
+
+// Signer signs deliveries.
+type Signer interface {
+	// Sign sets the headers that prove who has sent a body. All attempts to deliver an event have the same id.
+	Sign(header http.Header, id string, at time.Time, body []byte)
 }
 
 // Endpoints watches the addresses of a Service.
@@ -167,7 +177,7 @@ func (s *Sink) sendTo(ctx context.Context, m *endpoint.Member[*pod], ev *cloudev
 	switch {
 	case s.service:
 		return s.post(ctx, s.url, ev)
-	case s.url.Scheme == "http" && len(ev.Data) <= maxDirect:
+	case s.url.Scheme == "http" && len(ev.Data) <= maxDirect && s.target.Signer == nil:
 		return s.direct(ctx, m.Value, ev)
 	default:
 		return s.post(ctx, &m.Value.url, ev)
@@ -312,7 +322,7 @@ const headers = 12
 // via tells the runtime of a Function that the bridge counts the call too.
 var via = []string{activation.ViaEventbridge}
 
-// newRequest returns the event in binary mode as a request with the sink's Host header, addressed to url.
+// newRequest returns the event as a request with the sink's Host header, addressed to url: in binary mode, or signed.
 func (s *Sink) newRequest(ctx context.Context, to *url.URL, ev *cloudevent.Event) *http.Request {
 	req := (&http.Request{
 		Method: http.MethodPost, URL: to, Host: s.url.Host, Header: make(http.Header, headers),
@@ -320,19 +330,46 @@ func (s *Sink) newRequest(ctx context.Context, to *url.URL, ev *cloudevent.Event
 	}).WithContext(ctx)
 	ev.SetHeader(req.Header)
 	tracecontext.Inject(req.Header)
+	body := ev.Data
+	if s.target.Signer != nil {
+		body = s.sign(req, ev)
+	}
 	if s.login != nil {
 		req.Header["Authorization"] = s.login
 	}
 	if !s.target.External {
 		req.Header[activation.HeaderVia] = via
 	}
-	if len(ev.Data) == 0 {
+	if len(body) == 0 {
 		return req
 	}
-	req.ContentLength = int64(len(ev.Data))
-	req.Body = io.NopCloser(bytes.NewReader(ev.Data)) // net/http recognizes it, and writes it together with the header
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(ev.Data)), nil }
+	req.ContentLength = int64(len(body))
+	req.Body = io.NopCloser(bytes.NewReader(body)) // net/http recognizes it, and writes it together with the header
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	return req
+}
+
+// sign puts the whole event into the body, since a signature does not cover headers, and returns it.
+func (s *Sink) sign(req *http.Request, ev *cloudevent.Event) []byte {
+	for name := range req.Header {
+		if strings.HasPrefix(name, "Ce-") {
+			delete(req.Header, name)
+		}
+	}
+	body := ev.AppendStructured(make([]byte, 0, len(ev.Data)+structuredOverhead))
+	req.Header["Content-Type"] = []string{structuredType}
+	s.target.Signer.Sign(req.Header, deliveryID(ev), time.Now(), body)
+	return body
+}
+
+// structuredOverhead is about what the attributes of an event take as JSON.
+const structuredOverhead = 512
+
+// deliveryID is the same for each attempt, and another one for each event: ids are unique for their source alone.
+func deliveryID(ev *cloudevent.Event) string {
+	sum := sha256.Sum256([]byte(ev.Source + "\n" + ev.ID))
+	const bytes = 16
+	return "evt_" + hex.EncodeToString(sum[:bytes])
 }
 
 // loginOf returns the Authorization header for the user and password in the URL.

@@ -3,6 +3,7 @@ package sink
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -133,6 +134,44 @@ func TestNoEventCanHideThatTheBridgeHasSentIt(t *testing.T) {
 	for _, request := range server.Requests() {
 		require.Equal(t, []string{"eventbridge"}, request.Header.Values("Rouse-Via"))
 	}
+}
+
+// recordedSigner signs with what it was asked for.
+type recordedSigner struct{ ids chan string }
+
+func (r recordedSigner) Sign(header http.Header, id string, _ time.Time, body []byte) {
+	r.ids <- id
+	header.Set("Webhook-Signature", fmt.Sprintf("v1,%x", sha256.Sum256(body)))
+}
+
+func TestASignedEventIsInTheBodyWholeWithTheSameIDAtEachAttempt(t *testing.T) {
+	t.Parallel()
+	server, signer := loopback.StartSink(t, nil), recordedSigner{make(chan string, 3)}
+	s := start(t, create(t, Target{URL: sinkURL, Signer: signer}, loopback.NewEndpoints(loopback.Ready(server.Address())), DefaultOptions()))
+	open(t, s)
+	ev := order("1")
+	for range 2 {
+		_, err := s.Send(t.Context(), ev)
+		require.NoError(t, err)
+	}
+	for _, request := range server.Requests() {
+		got, err := cloudevent.FromStructured(request.Body)
+		require.NoError(t, err)
+		require.Equal(t, *ev, got)
+		for name, want := range map[string]string{
+			"Content-Type": "application/cloudevents+json", "Webhook-Signature": fmt.Sprintf("v1,%x", sha256.Sum256(request.Body)),
+			"Traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "Ce-Type": "", "Ce-Id": "", "Rouse-Via": "eventbridge",
+		} {
+			require.Equal(t, want, request.Header.Get(name), name)
+		}
+	}
+	id := <-signer.ids
+	require.Equal(t, id, <-signer.ids)
+	require.Regexp(t, "^evt_[0-9a-f]{32}$", id)
+	ev.Source = "another"
+	_, err := s.Send(t.Context(), ev)
+	require.NoError(t, err)
+	require.NotEqual(t, id, <-signer.ids, "ids are unique for their source alone")
 }
 
 func TestAnEventWithoutDataHasNoBody(t *testing.T) {

@@ -260,6 +260,9 @@ func (e *exchange) Send(r *http.Request) (*http.Response, error) {
 func (e *exchange) Answer(r *http.Response) {
 	e.outcome = served
 	r.Header.Del(activation.HeaderRefused)
+	if e.stay { // the caller of Serve tells it
+		r.Header.Del(forward.HeaderServiceTime)
+	}
 	e.noteAnswer()
 	if e.waited >= time.Millisecond { // less is the time of the lookup
 		r.Header.Set(HeaderColdStart, strconv.FormatInt(e.waited.Milliseconds(), 10))

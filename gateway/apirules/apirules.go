@@ -37,7 +37,11 @@ type Deps struct {
 	// Heads accounts response heads; nil: its own.
 	Heads *forward.Heads
 	// Guard decides which addresses of Services may be dialled.
-	Guard    dialguard.Guard
+	Guard dialguard.Guard
+	// DoorToken returns the token by which bridges recognise a gateway; nil where there are no Doors.
+	DoorToken func() (string, error)
+	// Doors takes the requests to Doors in this process; nil: their Service does.
+	Doors    http.Handler
 	Now      func() time.Time
 	Registry prometheus.Registerer
 	Log      logr.Logger
@@ -154,6 +158,12 @@ func (t *table) add(h *host) {
 	}
 }
 
+// AsksCertificate reports whether clients of a host may present certificates.
+func (s *Server) AsksCertificate(serverName string) bool {
+	h := s.current.Load().find(strings.ToLower(serverName))
+	return h != nil && h.asks
+}
+
 func (t *table) hosts() int { return len(t.exact) + len(t.wildcard) }
 
 // find returns the most specific host for a name.
@@ -199,6 +209,7 @@ type host struct {
 	id          string // of the APIRule
 	fingerprint string
 	name        string // empty: nothing is served
+	asks        bool   // clients may present certificates
 	cors        *cors
 	routes      []apirule.Route // of the rules, in order
 	rules       []rule
@@ -295,6 +306,7 @@ type outcome string
 const (
 	served       outcome = "served" // whatever the backend or the Function's activator responded
 	notFound     outcome = "not_found"
+	misdirected  outcome = "misdirected"
 	preflight    outcome = "preflight"
 	denied       outcome = "denied"
 	unauthorized outcome = "unauthorized"
@@ -323,7 +335,7 @@ func newMetrics(registerer prometheus.Registerer, hosts func() int) *metrics {
 	return &metrics{
 		requests: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "rouse_gateway_exposed_requests_total",
-			Help: "Requests to APIRules that have ended, by how (served, not_found, preflight, denied, unauthorized, closed, overload, " +
+			Help: "Requests to APIRules that have ended, by how (served, not_found, misdirected, preflight, denied, unauthorized, closed, overload, " +
 				"timeout, unreachable, client_gone or unfinished) and by the class of the status.",
 		}, []string{"outcome", "code"}),
 		evicted: factory.NewCounter(prometheus.CounterOpts{

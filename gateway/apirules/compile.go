@@ -32,7 +32,7 @@ type header struct{ name, value string }
 
 // compile compiles an Exposure. A rule that cannot be compiled is closed; the others are not affected.
 func (s *Server) compile(x *apirule.Exposure, fingerprint string) *host {
-	h := &host{apiRule: x.APIRule, id: x.APIRule.String(), fingerprint: fingerprint, name: x.Host}
+	h := &host{apiRule: x.APIRule, id: x.APIRule.String(), fingerprint: fingerprint, name: x.Host, asks: x.AsksCertificates}
 	h.cors, h.problems = compileCORS(x.CORS)
 	for i := range x.Rules {
 		route, compiled, problems := s.compileRule(x.APIRule.Namespace, &x.Rules[i])

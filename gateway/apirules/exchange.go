@@ -46,14 +46,27 @@ type exchange struct {
 func (x *exchange) serve(r *http.Request) {
 	h := x.all.current.Load().find(hostOf(r.Host))
 	path, ok := normalPath(r.URL)
-	if h == nil || !ok || r.Method == http.MethodConnect {
+	switch {
+	case h == nil || !ok || r.Method == http.MethodConnect:
 		x.refuse(notFound, http.StatusNotFound, "")
 		return
-	}
-	if strings.Contains(path, "%00") { // no backend needs it, and some end the path there
+	case strings.Contains(path, "%00"): // no backend needs it, and some end the path there
 		x.refuse(denied, http.StatusBadRequest, "")
 		return
+	case h.isMisdirected(r):
+		x.refuse(misdirected, http.StatusMisdirectedRequest, "")
+		return
 	}
+	x.match(h, r, path)
+}
+
+// isMisdirected reports whether a connection that was made for another host asked for no certificate, which this one does.
+func (h *host) isMisdirected(r *http.Request) bool {
+	return h.asks && r.TLS != nil && hostOf(r.TLS.ServerName) != hostOf(r.Host)
+}
+
+// match applies the rule of a request.
+func (x *exchange) match(h *host, r *http.Request, path string) {
 	index, answer := apirule.Find(h.routes, v2.Method(r.Method), path)
 	if answer == apirule.NotFound {
 		x.refuse(notFound, http.StatusNotFound, "")
@@ -87,9 +100,9 @@ func (x *exchange) follow(h *host, to *rule, r *http.Request, path string) {
 			x.outcome = timedOut
 		}
 	}()
-	x.w.upgraded = left.unlimited
 	out := h.prepare(r.WithContext(ctx), path, to)
 	x.body = &body{forward.NewBody(out, x.w, x.all.options.BodyTimeout), left, out.Trailer, to}
+	x.w.body = x.body
 	if !x.body.Whole() {
 		out.Body = x.body
 	}
@@ -108,9 +121,15 @@ func (x *exchange) send(to *rule, out *http.Request) {
 	defer x.body.End()
 	x.w.Await(x.body.Body)
 	to.rewrite(out)
-	if to.backend.Wakes {
+	x.w.asked = x.body.left.remaining()
+	switch {
+	case to.backend.Door != "" && !x.introduce(out, to.backend.Door):
+		x.refuse(closed, http.StatusServiceUnavailable, notReady)
+	case to.backend.Door != "" && x.all.deps.Doors != nil:
+		x.all.deps.Doors.ServeHTTP(x.w, out)
+	case to.backend.Wakes:
 		x.all.deps.Activate(x.w, out, to.backend.Service, x.body.left.remaining())
-	} else {
+	default:
 		x.visit(out, &to.backend)
 	}
 }
@@ -120,7 +139,7 @@ func ranOut(ctx context.Context) bool { return errors.Is(context.Cause(ctx), con
 
 // refuse responds in place of a backend.
 func (x *exchange) refuse(why outcome, status int, text string) {
-	x.outcome = why
+	x.outcome, x.w.asked = why, 0
 	header := x.w.Header()
 	if text == "" {
 		header.Set("Content-Length", "0")

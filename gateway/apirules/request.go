@@ -7,7 +7,9 @@ import (
 	"net/textproto"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rouse-run/rouse/gateway/forward"
 )
@@ -222,10 +224,11 @@ func unhex(c byte) byte {
 type response struct {
 	*forward.Writer
 
-	cors     *origin     // the origin that may read it, or nil
-	varies   bool        // there is a policy, so the response depends on the origin
-	add      http.Header // from authorizers
-	upgraded func()      // called when the connection is upgraded from HTTP
+	cors   *origin       // the origin that may read it, or nil
+	varies bool          // there is a policy, so the response depends on the origin
+	add    http.Header   // from authorizers
+	body   *body         // of a request that a rule accepts
+	asked  time.Duration // what was left of the request's time when a backend was asked; 0: none has answered
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -237,6 +240,7 @@ func (r *response) WriteHeader(code int) {
 	}
 	if last {
 		replace(header, r.add)
+		r.tellServiceTime(header)
 	}
 	removeCORS(header)
 	if last {
@@ -247,6 +251,19 @@ func (r *response) WriteHeader(code int) {
 	}
 	r.Writer.WriteHeader(code)
 }
+
+// tellServiceTime tells how long a backend took, without the time of the upload. Like Envoy it says nothing about a response that begins
+// before the request has ended, and nothing in responses of its own.
+func (r *response) tellServiceTime(header http.Header) {
+	delete(header, forward.HeaderServiceTime)
+	if r.asked > 0 && r.body.Whole() && header[headerRefused] == nil {
+		took := r.asked - r.body.left.remaining()
+		header[forward.HeaderServiceTime] = []string{strconv.FormatInt(took.Milliseconds(), 10)}
+	}
+}
+
+// headerRefused is set by a Function's activator in a response that is none of the Function's.
+const headerRefused = forward.OwnPrefix + "Refused"
 
 // namesOrigin reports whether a value of Vary includes the origin.
 func namesOrigin(vary string) bool {
@@ -288,7 +305,7 @@ func (r *response) FlushError() error {
 func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, both, err := r.Writer.Hijack()
 	if err == nil {
-		r.upgraded()
+		r.body.left.unlimited()
 	}
 	return conn, both, err
 }

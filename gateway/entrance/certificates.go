@@ -48,13 +48,26 @@ func newCertificates(dir string, log logr.Logger) *certificates {
 
 func (c *certificates) all() []*certificate { return c.current.Load().all }
 
-// config returns a config that looks up the certificate at each handshake.
-func (c *certificates) config() *tls.Config {
-	return &tls.Config{
+// config returns a config that looks up the certificate at each handshake, and asks the client for one where asks says so. Whoever
+// answers for the host verifies what it presents, with each request.
+func (c *certificates) config(asks func(serverName string) bool) *tls.Config {
+	plain := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load().find(hello) },
 	}
+	if asks == nil {
+		return plain
+	}
+	asking := plain.Clone()
+	asking.ClientAuth = tls.RequestClientCert
+	plain.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if asks(strings.TrimSuffix(hello.ServerName, ".")) {
+			return asking, nil
+		}
+		return nil, nil //nolint:nilnil // this one stays
+	}
+	return plain
 }
 
 // follow reloads the folders until ctx ends. Kubelet replaces each as a whole.

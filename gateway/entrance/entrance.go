@@ -23,9 +23,11 @@ import (
 // Deps are the dependencies of an Entrance.
 type Deps struct {
 	// HTTP replaces Options.HTTPAddress, for callers that need to know the port in advance; may be nil.
-	HTTP     net.Listener
-	Registry prometheus.Registerer
-	Log      logr.Logger
+	HTTP net.Listener
+	// AsksCertificate reports whether clients of a host are asked for a certificate; nil: none are.
+	AsksCertificate func(serverName string) bool
+	Registry        prometheus.Registerer
+	Log             logr.Logger
 }
 
 // Entrance accepts requests from outside of the cluster.
@@ -79,7 +81,7 @@ func (e *Entrance) Run(ctx context.Context, handler http.Handler) error {
 	}
 	e.listening.Store(true)
 	defer e.listening.Store(false)
-	config := e.certificates.config()
+	config := e.certificates.config(e.deps.AsksCertificate)
 	err = daemon.Serve(ctx, daemon.Server{
 		Name:           "entrance",
 		Listener:       listener,

@@ -154,6 +154,9 @@ func (t *trailed) Read(p []byte) (int, error) {
 // OwnPrefix is the prefix of headers for internal use between parts of Rouse.
 const OwnPrefix = "Rouse-"
 
+// HeaderServiceTime has Envoy's name: it tells how many milliseconds the backend took. Only a gateway may say so.
+const HeaderServiceTime = "X-Envoy-Upstream-Service-Time"
+
 // Writer writes a response and records whether it has begun.
 type Writer struct {
 	http.ResponseWriter
@@ -200,8 +203,9 @@ func cleanInterim(header http.Header) {
 	}
 }
 
-// RemoveOwn removes headers for internal use between parts of Rouse, and those that servers confuse with them.
+// RemoveOwn removes headers that only Rouse sets, and those that servers confuse with the ones for internal use.
 func RemoveOwn(header http.Header) {
+	delete(header, HeaderServiceTime)
 	for name := range header {
 		if len(name) >= len(OwnPrefix) && strings.EqualFold(strings.ReplaceAll(name[:len(OwnPrefix)], "_", "-"), OwnPrefix) {
 			delete(header, name)

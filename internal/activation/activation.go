@@ -162,6 +162,8 @@ const (
 	RefusedTimeout = "timeout"
 	// RefusedOverload means that too many requests are waiting. No pod has received this one.
 	RefusedOverload = "overload"
+	// HeaderOlder carries why the newest version of a Function does not answer, in the response of an older one. Local mode sets it.
+	HeaderOlder = "Rouse-Older-Version"
 	// LoadPath is the path at which a runtime reports its load as PodLoad.
 	LoadPath = "/.well-known/rouse/load"
 	// GatewayLoadPath is the path at which a gateway streams its load, one GatewayLoads for each line.

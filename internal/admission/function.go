@@ -91,7 +91,9 @@ func checkSecretMounts(path *field.Path, mounts []v1alpha2.SecretMount) Problems
 		if len(texts) > 0 && at == path {
 			at = path.Index(i).Child(name)
 		}
-		wrong = append(wrong, texts...)
+		for _, text := range texts {
+			wrong = append(wrong, fmt.Sprintf("%s (Secret %q at %s)", text, mounts[i].SecretName, mounts[i].MountPath))
+		}
 	}
 	for i, mount := range mounts {
 		note(i, "secretName", validation.IsDNS1123Subdomain(mount.SecretName)...)

@@ -99,17 +99,19 @@ func TestFunction(t *testing.T) {
 			change: func(fn *v1alpha2.Function) {
 				fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a", MountPath: "/a"}, {SecretName: "a", MountPath: "/b"}}
 			},
-			want: "invalid spec.secretMounts: [secretNames should be unique]",
+			want: `invalid spec.secretMounts: [secretNames should be unique (Secret "a" at /b)]`,
 		},
 		"a path takes one Secret": {
 			change: func(fn *v1alpha2.Function) {
 				fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "a", MountPath: "/x"}, {SecretName: "b", MountPath: "/x"}}
 			},
-			want: "invalid spec.secretMounts: [mountPaths should be unique]",
+			want: `invalid spec.secretMounts: [mountPaths should be unique (Secret "b" at /x)]`,
 		},
 		"the name of a Secret must be valid": {
-			change: func(fn *v1alpha2.Function) { fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "A"}} },
-			want:   "invalid spec.secretMounts: [a lowercase RFC 1123 subdomain",
+			change: func(fn *v1alpha2.Function) {
+				fn.Spec.SecretMounts = []v1alpha2.SecretMount{{SecretName: "A", MountPath: "/a"}}
+			},
+			want: `(Secret "A" at /a)]`,
 		},
 		"labels must be valid": {
 			change: func(fn *v1alpha2.Function) { fn.Spec.Labels = map[string]string{"a": "b c"} },

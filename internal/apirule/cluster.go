@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
@@ -125,6 +126,8 @@ type Exposure struct {
 	// Host is the host name of requests, possibly with a wildcard. It is empty if Problems prevent the APIRule from
 	// being served.
 	Host string
+	// AsksCertificates is true for a host at which clients may present certificates.
+	AsksCertificates bool `json:",omitempty"` // releases before have none, and fingerprints have to agree
 	// CORS is nil without a policy.
 	CORS *v2.CORSPolicy
 	// Rules are in the order of the spec.
@@ -153,6 +156,8 @@ type Backend struct {
 	Address string
 	// Wakes is true if requests wake what serves the Service: the Function of its name, or the workload that it names.
 	Wakes bool `json:"Function"` // the name of the release before, with which fingerprints have to agree
+	// Door is the Door to which requests go, namespace/name; empty for any other backend.
+	Door string `json:",omitempty"`
 }
 
 // Fingerprint is equal for Exposures that are served in the same way.
@@ -176,6 +181,10 @@ type Objects struct {
 	Services map[types.NamespacedName]ServiceInfo
 	// Authorizers are the names that extAuth may use.
 	Authorizers []string
+	// Doors are those behind the rules of APIRules that stand for Doors, in their order, and DoorService is what takes their
+	// requests.
+	Doors       map[types.NamespacedName][]*v1alpha1.Door
+	DoorService Target
 }
 
 // ServiceInfo holds the properties of a Service that matter to APIRules.

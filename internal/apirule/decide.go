@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	"github.com/rouse-run/rouse/api/rouse/v1alpha1"
 )
 
 // Decide returns the Exposure of each APIRule, oldest first. APIRules that are being deleted are left out.
@@ -70,11 +71,14 @@ func decide(r *v2.APIRule, cluster *Objects, owners map[string]types.NamespacedN
 		host, valid = FullHost(r.Spec.Hosts[0], now.around.Gateway)
 	}
 	if owner, taken := owners[host]; taken {
-		now.around.HostOwner = "APIRule " + owner.String()
+		now.around.HostOwner = ownerWords(owner)
 	} else if valid {
 		owners[host] = e.APIRule
 	}
-	backends, problems := backendsOf(r, cluster, now.around.Services)
+	backends, problems := doorBackends(cluster, e.APIRule, now.around.Services), Problems(nil)
+	if backends == nil {
+		backends, problems = backendsOf(r, cluster, now.around.Services)
+	}
 	if now.uid == before.uid && now.generation == before.generation && reflect.DeepEqual(now.around, before.around) {
 		now.problems = before.problems
 	} else {
@@ -85,6 +89,7 @@ func decide(r *v2.APIRule, cluster *Objects, owners map[string]types.NamespacedN
 		return e, now
 	}
 	e.Host = host
+	e.AsksCertificates = slices.ContainsFunc(cluster.Doors[e.APIRule], func(d *v1alpha1.Door) bool { return d.Spec.ClientCertificates != nil })
 	for i := range r.Spec.Rules {
 		rule := Rule{Spec: &r.Spec.Rules[i], Closed: closes(e.Problems, RuleAt(i)), Timeout: timeoutOf(r, &r.Spec.Rules[i])}
 		if !rule.Closed {
@@ -109,6 +114,28 @@ func gatewayOf(r *v2.APIRule, cluster *Objects) (types.NamespacedName, *Gateway)
 
 func closes(problems Problems, part Closed) bool {
 	return slices.ContainsFunc(problems, func(p Problem) bool { return p.Closes == part })
+}
+
+// ownerWords names the owner of a host, of Doors one with their namespace alone.
+func ownerWords(owner types.NamespacedName) string {
+	if IsDoorRule(owner.Name) {
+		return "Door of namespace " + owner.Namespace
+	}
+	return "APIRule " + owner.String()
+}
+
+// doorBackends returns the backends of an APIRule that stands for Doors, nil for any other.
+func doorBackends(cluster *Objects, apiRule types.NamespacedName, known map[types.NamespacedName]Service) []Backend {
+	doors := cluster.Doors[apiRule]
+	if doors == nil {
+		return nil
+	}
+	known[cluster.DoorService.Service] = Service{Selects: true}
+	backends := make([]Backend, len(doors))
+	for i, each := range doors {
+		backends[i] = Backend{Service: cluster.DoorService.Service, Port: cluster.DoorService.Port, Door: each.Namespace + "/" + each.Name}
+	}
+	return backends
 }
 
 // backendsOf returns the backend of each rule, and collects in known the Services that Validate may see.

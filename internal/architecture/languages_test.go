@@ -21,6 +21,7 @@ var knowsLanguages = map[string]string{
 	"api/serverless/v1alpha2/function.go": "the names of runtimes in the API, which a test compares with the list",
 	"internal/conversion/runtime.go":      "the runtimes of older Functions, which no language has any more",
 	"cli/scaffold/command.go":             "an example in its help",
+	"dev/manifest/dotenv.go":              "the variables that the CRD refuses",
 	"dev/runner/crash.go":                 "the frames of stack traces, which are read whatever the language",
 }
 

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,8 @@ type Conn struct {
 	nc  *nats.Conn
 	js  jetstream.JetStream
 	log logr.Logger
+	// requestTimeout bounds a request without a deadline of its own.
+	requestTimeout time.Duration
 	// retries bounds the waiting retries of each namespace.
 	retries *retryShares
 	// client is nc for callbacks, which may run before Connect has returned.
@@ -59,7 +62,7 @@ func Connect(ctx context.Context, o Options, log logr.Logger) (*Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
-	c := &Conn{log: log, changed: make(chan struct{}), closed: make(chan struct{}), deletions: newDeletions()}
+	c := &Conn{log: log, requestTimeout: cmp.Or(o.requestTimeout, requestTimeout), changed: make(chan struct{}), closed: make(chan struct{}), deletions: newDeletions()}
 	security, err := c.securityOptions(o)
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
@@ -69,7 +72,7 @@ func Connect(ctx context.Context, o Options, log logr.Logger) (*Conn, error) {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
 	c.client.Store(nc)
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(c.requestTimeout))
 	if err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("connect to NATS: %w", err)
@@ -291,7 +294,7 @@ func (c endedByWrite) Write(p []byte) (int, error) {
 // callAPI sends a request of JetStream's API that the client library does not offer, and decodes the response into answer.
 // Errors of the client library are left to be mapped.
 func (c *Conn) callAPI(ctx context.Context, subject string, body []byte, answer any) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout)
 	defer cancel()
 	raw, err := c.nc.RequestWithContext(ctx, subject, body)
 	if err != nil {

@@ -276,12 +276,12 @@ func TestAClusterThatSyncsBatchesLosesNothingWhenItsServersRestart(t *testing.T)
 		enough := confirmed.Load() + by
 		require.Eventually(t, func() bool { return confirmed.Load() >= enough }, 3*testTimeout, moment, "the cluster stores no more")
 	}
-	require.Eventually(t, func() bool { return hasBatched(publisher) }, testTimeout, moment)
+	require.Eventually(t, func() bool { return hasBatched(publisher) }, 3*testTimeout, moment)
 	for _, server := range cluster.Servers {
 		server.Stop()
 		grown(publishers)
 		server.Run()
-		require.Eventually(t, func() bool { return isReplicated(t, conn) }, testTimeout, 100*moment)
+		require.Eventually(t, func() bool { return isReplicated(t, conn) }, 3*testTimeout, 100*moment)
 	}
 	close(restarted)
 	all.Wait()

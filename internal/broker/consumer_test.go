@@ -93,7 +93,7 @@ func TestDeleteConsumerTakesAnAbsentOneForDeleted(t *testing.T) {
 
 func publishRaw(t *testing.T, conn *Conn, subject string, count int) {
 	t.Helper()
-	ctx := patient(t)
+	ctx := t.Context()
 	for range count {
 		_, err := conn.js.Publish(ctx, subject, []byte("{}"))
 		require.NoError(t, err)
@@ -103,11 +103,34 @@ func publishRaw(t *testing.T, conn *Conn, subject string, count int) {
 func awaitBacklog(t *testing.T, conn *Conn, consumer string, want Backlog) {
 	t.Helper()
 	var got Backlog
+	defer func() {
+		if t.Failed() {
+			t.Logf("backlog of %s: %+v, want %+v", consumer, got, want)
+			logConsumers(t, conn, RetryStream)
+		}
+	}()
 	require.Eventually(t, func() bool {
 		var err error
 		got, err = conn.Backlog(t.Context(), testStream, consumer)
 		return err == nil && got == want
-	}, testTimeout, moment, "backlog: want %+v", want)
+	}, 3*testTimeout, moment)
+}
+
+// logConsumers tells what is left of a stream, and with whom.
+func logConsumers(t *testing.T, conn *Conn, stream string) {
+	t.Helper()
+	found, err := conn.js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Logf("stream %s: %v", stream, err)
+		return
+	}
+	t.Logf("stream %s: %+v", stream, found.CachedInfo().State)
+	for consumer := range found.ListConsumers(t.Context()).Info() {
+		if consumer.NumPending > 0 || consumer.NumAckPending > 0 {
+			t.Logf("consumer %s: pending %d, unacknowledged %d, redelivered %d, waiting %d", consumer.Name, consumer.NumPending,
+				consumer.NumAckPending, consumer.NumRedelivered, consumer.NumWaiting)
+		}
+	}
 }
 
 func TestConsumerOfARoute(t *testing.T) {

@@ -179,7 +179,7 @@ func (c *Conn) noteDropped(ctx context.Context, subscription types.NamespacedNam
 	subject := subjectOf(droppedPrefix, subscription)
 	_, err := c.js.PublishMsg(ctx, &nats.Msg{Subject: subject})
 	if err == nil {
-		_, err = c.purgeDeadLetters(ctx, purgeRequest{Filter: subject, Keep: 1})
+		_, err = c.purgeStream(ctx, DeadLetterStream, purgeRequest{Filter: subject, Keep: 1})
 	}
 	if err != nil {
 		c.log.Info("cannot note that dead letters were dropped", "subscription", subscription.String(), "reason", mapError(err).Error())

@@ -307,11 +307,11 @@ type purgeRequest struct {
 
 // purgeSubject deletes everything up to a sequence in one request.
 func (c *Conn) purgeSubject(ctx context.Context, filter string, last uint64) (uint64, error) {
-	return c.purgeDeadLetters(ctx, purgeRequest{Filter: filter, Before: last + 1})
+	return c.purgeStream(ctx, DeadLetterStream, purgeRequest{Filter: filter, Before: last + 1})
 }
 
-// purgeDeadLetters returns how many messages were deleted, which the client library does not.
-func (c *Conn) purgeDeadLetters(ctx context.Context, request purgeRequest) (uint64, error) {
+// purgeStream returns how many messages were deleted, which the client library does not, and asks for nothing before, which it does.
+func (c *Conn) purgeStream(ctx context.Context, stream string, request purgeRequest) (uint64, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return 0, err
@@ -319,7 +319,7 @@ func (c *Conn) purgeDeadLetters(ctx context.Context, request purgeRequest) (uint
 	var result struct {
 		Purged uint64 `json:"purged"`
 	}
-	err = c.callAPI(ctx, "$JS.API.STREAM.PURGE."+DeadLetterStream, body, &result)
+	err = c.callAPI(ctx, "$JS.API.STREAM.PURGE."+stream, body, &result)
 	return result.Purged, err
 }
 

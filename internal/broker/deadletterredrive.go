@@ -70,7 +70,7 @@ func (c *Conn) RedriveFunc(
 	err := r.run(ctx, s)
 	r.done.Problems = slices.Sorted(maps.Keys(r.problems))
 	// The count is worth a request also when ctx is over.
-	counting, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	counting, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.requestTimeout)
 	defer cancel()
 	if counts, countErr := c.countDeadLetters(counting, s.filter()); countErr == nil {
 		for _, count := range counts {

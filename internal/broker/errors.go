@@ -71,6 +71,7 @@ const (
 	codeStreamUpdate    jetstream.ErrorCode = 10069
 	codeStoreFailed     jetstream.ErrorCode = 10077
 	codeInProcess       jetstream.ErrorCode = 10158
+	codeWrongSequence   jetstream.ErrorCode = 10164
 	codeBatchesDisabled jetstream.ErrorCode = 10174
 	codeBatchRepeat     jetstream.ErrorCode = 10201
 	codeTooManyBatches  jetstream.ErrorCode = 10210

@@ -154,10 +154,20 @@ func (c *Conn) announceFunction(prefix string, function types.NamespacedName, da
 }
 
 func (c *Conn) watchFunctions(ctx context.Context, prefix string, apply func(function types.NamespacedName, data []byte)) error {
+	return c.watchSubject(ctx, prefix+"*.*", func(message *nats.Msg) {
+		if function, ok := announcedFunction(prefix, message.Subject); ok {
+			apply(function, message.Data)
+		}
+	})
+}
+
+// watchSubject calls apply with the messages of core NATS on a subject, one at a time, until ctx ends. Further ones than
+// maxAnnouncements that wait are dropped.
+func (c *Conn) watchSubject(ctx context.Context, subject string, apply func(*nats.Msg)) error {
 	messages := make(chan *nats.Msg, maxAnnouncements)
-	subscription, err := c.nc.ChanSubscribe(prefix+"*.*", messages)
+	subscription, err := c.nc.ChanSubscribe(subject, messages)
 	if err != nil {
-		return fmt.Errorf("listen to announcements %s*.*: %w", prefix, mapError(err))
+		return fmt.Errorf("listen to announcements %s: %w", subject, mapError(err))
 	}
 	defer func() { _ = subscription.Unsubscribe() }() // fails only when the connection is gone
 	for {
@@ -165,9 +175,7 @@ func (c *Conn) watchFunctions(ctx context.Context, prefix string, apply func(fun
 		case <-ctx.Done():
 			return nil
 		case message := <-messages:
-			if function, ok := announcedFunction(prefix, message.Subject); ok {
-				apply(function, message.Data)
-			}
+			apply(message)
 		}
 	}
 }

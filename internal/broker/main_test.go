@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -22,8 +23,10 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	// A server of a cluster that is stopped while it elects a leader may leave its clock running.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
+	// A server of a cluster that is stopped while it elects a leader may leave its clock running, and one that is stopped while it
+	// makes a Raft group the store of it.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"))
 }
 
 // connect opens a connection that the end of the test closes.
@@ -34,6 +37,7 @@ func connect(t *testing.T, url string) *Conn {
 
 func connectAs(t *testing.T, options Options) *Conn {
 	t.Helper()
+	options.requestTimeout = cmp.Or(options.requestTimeout, testTimeout)
 	conn, err := Connect(t.Context(), options, logr.Discard())
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -50,16 +54,8 @@ func start(t *testing.T, options ...natstest.Option) (*natstest.Server, *Conn) {
 	server := natstest.Start(t, options...)
 	conn := connect(t, server.URL())
 	awaitConnected(t, conn)
-	require.NoError(t, conn.EnsureStreams(patient(t), testStreams()))
+	require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()))
 	return server, conn
-}
-
-// patient is for what a busy machine does in more than the few seconds that a request has without a deadline.
-func patient(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 func awaitConnected(t *testing.T, conn *Conn) {
@@ -79,5 +75,5 @@ func testStreams() StreamOptions {
 
 func ensureConsumer(t *testing.T, conn *Conn, consumer Consumer) {
 	t.Helper()
-	require.NoError(t, conn.EnsureConsumer(patient(t), testStream, consumer))
+	require.NoError(t, conn.EnsureConsumer(t.Context(), testStream, consumer))
 }

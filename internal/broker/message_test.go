@@ -166,7 +166,7 @@ func TestACloseSendsTheAcksThatAreCollected(t *testing.T) {
 	for _, message := range fetch(t, receive(t, newSource(leaving).Holding(twoAhead)), 3) {
 		require.NoError(t, message.Ack(t.Context()))
 	}
-	require.NoError(t, leaving.Close(patient(t)))
+	require.NoError(t, leaving.Close(t.Context()))
 	awaitBacklog(t, f.conn, "c1", Backlog{})
 }
 

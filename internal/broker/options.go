@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/nats-io/nats.go"
@@ -40,6 +41,9 @@ type Options struct {
 	// CertFile and KeyFile are the client certificate; both or none.
 	CertFile string
 	KeyFile  string
+
+	// requestTimeout is requestTimeout by default. Tests, which nobody waits for, leave a busy machine more time.
+	requestTimeout time.Duration
 }
 
 // DefaultOptions returns options for the NATS that the chart installs.

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"os"
 	"regexp"
 	"strings"
@@ -175,6 +176,9 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 		_, err = bridge.Purge(ctx, DeadLetterSelection{Reason: reason})
 		require.NoError(t, err)
 	}
+
+	// It keeps what is due later, and says so to other bridges, to the controller and to scalers.
+	keepsWhatIsDue(ctx, t, bridge, controller, scaler, publisher)
 
 	// A bridge measures who takes how much of the stream.
 	_, err = bridge.Use(ctx, testStream)
@@ -357,4 +361,70 @@ func takesTurns(t *testing.T, bridge *Conn, consumer string) {
 		ownership.cancel()
 		require.NoError(t, await(t, ownership.ended))
 	}
+}
+
+// keepsWhatIsDue does what Schedules and delayed events need.
+func keepsWhatIsDue(ctx context.Context, t *testing.T, bridge, controller, scaler *Conn, publisher *Publisher) {
+	t.Helper()
+	watching, stop := context.WithCancel(ctx)
+	heard := make(chan string, 1000)
+	var running sync.WaitGroup
+	running.Go(func() { _ = bridge.WatchCursors(watching, func(uid string, _ Cursor) { heard <- uid }) })
+	running.Go(func() { _ = bridge.WatchDelayed(watching, func(d Delayed) { heard <- d.Namespace }) })
+	running.Go(func() { _ = bridge.WatchBeats(watching, func(id string, _ []byte) { heard <- id }) })
+	running.Go(func() { _ = scaler.WatchAhead(watching, func(subject string) { heard <- subject }) })
+	hears := func(what string, say func() error) {
+		require.Eventually(t, func() bool {
+			if say() != nil {
+				return false
+			}
+			for len(heard) > 0 {
+				if <-heard == what {
+					return true
+				}
+			}
+			return false
+		}, testTimeout, moment, what)
+	}
+	var cursor Cursor
+	hears("uid", func() (err error) {
+		cursor, err = bridge.StoreCursor(ctx, "uid", cursor)
+		return err
+	})
+	_, err := bridge.StoreCursor(ctx, "uid", Cursor{})
+	require.ErrorIs(t, err, ErrOvertaken)
+	stored, err := controller.Cursor(ctx, "uid")
+	require.NoError(t, err)
+	require.Equal(t, cursor, stored)
+	uids, err := controller.CursorUIDs(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []string{"uid"}, uids)
+	require.NoError(t, controller.DeleteCursor(ctx, "uid"))
+	stored, err = bridge.Cursor(ctx, "uid")
+	require.NoError(t, err)
+	require.Zero(t, stored)
+
+	due := time.Now().Add(time.Hour)
+	late := permitted("late")
+	late.Publisher = "shop"
+	delayed, err := publisher.Delay(ctx, late, due)
+	require.NoError(t, err)
+	_, err = publisher.Delay(ctx, late, due.Add(time.Second))
+	require.ErrorIs(t, err, ErrDelayedOtherwise)
+	_, _, err = bridge.DelayedRoom(ctx)
+	require.NoError(t, err)
+	loaded, err := bridge.LoadDelayed(ctx, delayed)
+	require.NoError(t, err)
+	require.Equal(t, []string{"late", "shop"}, []string{loaded.ID, loaded.Publisher})
+	require.NoError(t, bridge.DeleteDelayed(ctx, delayed))
+	_, err = bridge.LoadDelayed(ctx, delayed)
+	require.ErrorIs(t, err, ErrNoDelayed)
+	hears("shop", func() error {
+		again, err := publisher.Delay(ctx, late, due)
+		return errors.Join(err, bridge.DeleteDelayed(ctx, again))
+	})
+	hears("beat", func() error { return bridge.Beat("beat", []byte("{}")) })
+	hears("kyma.shop.order.v1", func() error { return bridge.AnnounceAhead("shop", "order.v1") })
+	stop()
+	running.Wait()
 }

@@ -66,12 +66,12 @@ func eventOf(namespace, id string) *cloudevent.Event {
 // storedBatches returns the batch of each stored event, by its id; empty for one that was published singly.
 func storedBatches(t *testing.T, conn *Conn) map[string]string {
 	t.Helper()
-	stream, err := conn.js.Stream(patient(t), DefaultStream)
+	stream, err := conn.js.Stream(t.Context(), DefaultStream)
 	require.NoError(t, err)
 	batches := map[string]string{}
 	state := stream.CachedInfo().State
 	for sequence := state.FirstSeq; sequence <= state.LastSeq; sequence++ {
-		message, err := stream.GetMsg(patient(t), sequence)
+		message, err := stream.GetMsg(t.Context(), sequence)
 		require.NoError(t, err)
 		batches[message.Header.Get(headerID)] = message.Header.Get(headerBatchID)
 	}
@@ -148,7 +148,7 @@ func TestAFullStreamInABatchRefusesOnlyWhatDoesNotFit(t *testing.T) {
 			awaitConnected(t, conn)
 			options := testStreams()
 			limit(&options)
-			require.NoError(t, conn.EnsureStreams(patient(t), options))
+			require.NoError(t, conn.EnsureStreams(t.Context(), options))
 			ensureConsumer(t, conn, Consumer{Name: "c1", Subjects: []string{"kyma.>"}})
 			publisher := NewPublisher(conn, publisherOptions())
 			var events []*cloudevent.Event
@@ -182,7 +182,7 @@ func TestATypeThatBecomesFullWithinABatchStopsNoOtherPublisher(t *testing.T) {
 			awaitConnected(t, conn)
 			options := testStreams()
 			options.MaxMsgsPerSubject = 2
-			require.NoError(t, conn.EnsureStreams(patient(t), options))
+			require.NoError(t, conn.EnsureStreams(t.Context(), options))
 			ensureConsumer(t, conn, Consumer{Name: "c1", Subjects: []string{"kyma.>"}})
 			publisher := NewPublisher(conn, publisherOptions(func(o *PublisherOptions) { o.Timeout = 10 * time.Second }))
 			events := []*cloudevent.Event{eventOf("hostile", "0"), eventOf("hostile", "1")}
@@ -208,11 +208,11 @@ func TestATypeThatBecomesFullWithinABatchStopsNoOtherPublisher(t *testing.T) {
 func TestAStreamThatTakesNoBatchesIsPublishedToSingly(t *testing.T) {
 	t.Parallel()
 	_, conn := start(t)
-	stream, err := conn.js.Stream(patient(t), DefaultStream)
+	stream, err := conn.js.Stream(t.Context(), DefaultStream)
 	require.NoError(t, err)
 	settings := stream.CachedInfo().Config
 	settings.AllowAtomicPublish = false
-	_, err = conn.js.UpdateStream(patient(t), settings)
+	_, err = conn.js.UpdateStream(t.Context(), settings)
 	require.NoError(t, err)
 	ensureConsumer(t, conn, Consumer{Name: "c1", Subjects: []string{"kyma.>"}})
 	publisher := patientPublisher(conn)
@@ -222,7 +222,7 @@ func TestAStreamThatTakesNoBatchesIsPublishedToSingly(t *testing.T) {
 	require.True(t, time.Now().Before(publisher.rounds.retry))
 	publisher.rounds.mu.Unlock()
 
-	require.NoError(t, conn.EnsureStreams(patient(t), testStreams()), "an upgrade changes the stream in place")
+	require.NoError(t, conn.EnsureStreams(t.Context(), testStreams()), "an upgrade changes the stream in place")
 	noErrors(t, together(t, publisher, eventOf("shop", "3"), eventOf("red", "4")))
 	require.NotEmpty(t, storedBatches(t, conn)["3"])
 }
@@ -251,10 +251,10 @@ func TestEachPublishersEventsKeepTheirOrderInBatches(t *testing.T) {
 	}
 	all.Wait()
 	last := map[string]string{}
-	stream, err := conn.js.Stream(patient(t), DefaultStream)
+	stream, err := conn.js.Stream(t.Context(), DefaultStream)
 	require.NoError(t, err)
 	for sequence := uint64(1); sequence <= publishers*each; sequence++ {
-		message, err := stream.GetMsg(patient(t), sequence)
+		message, err := stream.GetMsg(t.Context(), sequence)
 		require.NoError(t, err)
 		id := message.Header.Get(headerID)
 		require.Less(t, last[message.Subject], id)

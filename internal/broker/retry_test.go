@@ -326,7 +326,7 @@ func TestTheTimeOfTheServerIsNeverAheadAndBehindByAnAnswerAtMost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		of := 7 * time.Hour // is the server ahead of this machine
-		k := newServerClock()
+		k := NewServerClock(nil)
 		ask := func(question, answer time.Duration) {
 			asked := time.Now()
 			time.Sleep(question)
@@ -334,7 +334,7 @@ func TestTheTimeOfTheServerIsNeverAheadAndBehindByAnAnswerAtMost(t *testing.T) {
 			time.Sleep(answer)
 			k.learn(server, asked, time.Now())
 		}
-		behind := func() time.Duration { return time.Now().Add(of).Sub(k.now()) }
+		behind := func() time.Duration { return time.Now().Add(of).Sub(k.Now()) }
 
 		ask(50*time.Millisecond, 150*time.Millisecond)
 		<-k.ready

@@ -31,7 +31,7 @@ var errOrphan = errors.New("the retry's Subscription was deleted")
 func (f *forwarder) deliver(ctx context.Context, m *Message) {
 	err := f.bringBack(ctx, m)
 	first := firstDue(m.metadata.Timestamp, m.raw.Header)
-	late := f.clock.now().Sub(first)
+	late := f.clock.Now().Sub(first)
 	switch {
 	case err == nil:
 		f.settled(m, m.Ack(ctx))

@@ -29,7 +29,7 @@ func (c *Conn) ForwardRetries(ctx context.Context, stream string, budget func(le
 	f := newForwarder(c, stream)
 	f.budget = budget
 	var running sync.WaitGroup
-	running.Go(func() { f.clock.keep(ctx, c) })
+	running.Go(func() { f.clock.Keep(ctx) })
 	for level := range lastRetryLevel + 1 {
 		running.Go(func() { f.run(ctx, level.consumer(), f.handlerFor(level)) })
 	}
@@ -41,7 +41,7 @@ func (c *Conn) ForwardRetries(ctx context.Context, stream string, budget func(le
 type forwarder struct {
 	conn      *Conn
 	consumers *targetCache
-	clock     *serverClock
+	clock     *ServerClock
 	budget    func(level string) MemoryBudget
 
 	mu       sync.Mutex
@@ -57,7 +57,7 @@ func newForwarder(c *Conn, stream string) *forwarder {
 		}
 		return redeliveryTarget{since: info.Created, uid: info.Config.Metadata[MetadataUID]}, nil
 	}
-	return &forwarder{conn: c, consumers: newTargetCache(find), clock: newServerClock()}
+	return &forwarder{conn: c, consumers: newTargetCache(find), clock: NewServerClock(c)}
 }
 
 // run handles the retries of one consumer until ctx ends, and returns when nothing is in hand.
@@ -65,7 +65,7 @@ func (f *forwarder) run(ctx context.Context, consumer string, handle func(contex
 	l := newFairQueue()
 	defer l.running.Wait()
 	select {
-	case <-f.clock.ready:
+	case <-f.clock.Ready():
 	case <-ctx.Done():
 	}
 	source := NewSource(f.conn, RetryStream, consumer, types.NamespacedName{}, fetchSize/2).Within(f.budget(consumer))
@@ -86,16 +86,16 @@ func (f *forwarder) run(ctx context.Context, consumer string, handle func(contex
 func (f *forwarder) handlerFor(level retryLevel) func(context.Context, *fairQueue, *Message) {
 	return func(ctx context.Context, l *fairQueue, m *Message) {
 		due, next := level.schedule(m.metadata.Timestamp, m.raw.Header)
-		wait := next.Sub(f.clock.now())
+		wait := next.Sub(f.clock.Now())
 		switch {
 		case wait <= 0:
 			f.goOn(ctx, l, m, due)
 		case wait <= handTime:
 			f.after(ctx, l, m, wait, func() { f.goOn(ctx, l, m, due) })
 		default:
-			now := f.clock.now()
+			now := f.clock.Now()
 			f.after(ctx, l, m, now.Truncate(returnRound).Add(returnRound).Sub(now), func() {
-				f.settled(m, m.Return(ctx, next.Sub(f.clock.now())-retryUnit))
+				f.settled(m, m.Return(ctx, next.Sub(f.clock.Now())-retryUnit))
 			})
 		}
 	}
@@ -104,13 +104,13 @@ func (f *forwarder) handlerFor(level retryLevel) func(context.Context, *fairQueu
 // goOn has a retry wait for the rest of its delay, or brings it back.
 func (f *forwarder) goOn(ctx context.Context, l *fairQueue, m *Message, due time.Time) {
 	deliver := func(ctx context.Context) { f.deliver(ctx, m) }
-	switch rest := due.Sub(f.clock.now()); {
+	switch rest := due.Sub(f.clock.Now()); {
 	case rest <= 0:
 		f.work(ctx, l, m, deliver)
 	case rest < retryUnit:
 		f.after(ctx, l, m, rest, func() { f.work(ctx, l, m, deliver) })
 	default:
-		f.work(ctx, l, m, func(ctx context.Context) { f.move(ctx, m, due.Sub(f.clock.now()), due) })
+		f.work(ctx, l, m, func(ctx context.Context) { f.move(ctx, m, due.Sub(f.clock.Now()), due) })
 	}
 }
 
@@ -136,71 +136,6 @@ func (f *forwarder) work(ctx context.Context, l *fairQueue, m *Message, work fun
 		defer cancel()
 		work(ctx)
 	})
-}
-
-const (
-	// clockInterval is the interval at which the server is asked for the time, and clockFirst while it has not answered yet.
-	clockInterval = 10 * time.Second
-	clockFirst    = 250 * time.Millisecond
-)
-
-// serverClock is the time of the server that stores retries, which alone decides when they are due. That of this machine
-// only measures what has passed since the server was asked, by the monotonic clock. It is never ahead, so that no retry
-// comes early, and behind by no more than an answer takes.
-type serverClock struct {
-	ready chan struct{} // closed when the time is known
-
-	mu   sync.Mutex
-	at   time.Time // of this machine
-	time time.Time // of the server, at that moment or a little later
-}
-
-func newServerClock() *serverClock { return &serverClock{ready: make(chan struct{})} }
-
-func (k *serverClock) now() time.Time {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.time.Add(time.Since(k.at))
-}
-
-// learn records the server's time, which it sent between two moments of this machine. What was known before is kept if it may be true
-// and is ahead of that.
-func (k *serverClock) learn(server, asked, answered time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.at.IsZero() {
-		close(k.ready)
-	} else if ahead := k.time.Add(answered.Sub(k.at)).Sub(server); ahead >= 0 && ahead <= answered.Sub(asked) {
-		return
-	}
-	k.at, k.time = answered, server
-}
-
-// keep asks for the time until ctx ends.
-func (k *serverClock) keep(ctx context.Context, c *Conn) {
-	for ctx.Err() == nil {
-		pause := clockInterval
-		if c.queryTime(ctx, k) != nil {
-			pause = clockFirst
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-	}
-}
-
-func (c *Conn) queryTime(ctx context.Context, k *serverClock) error {
-	if !c.Connected() {
-		return ErrNotConnected
-	}
-	asked := time.Now()
-	stream, err := c.js.Stream(ctx, RetryStream)
-	if err != nil {
-		return mapError(err)
-	}
-	k.learn(stream.CachedInfo().TimeStamp, asked, time.Now())
-	return nil
 }
 
 // fairQueue works on what a bridge has in hand of one level: maxForwards at a time, and round robin for the namespaces that have
@@ -281,8 +216,8 @@ func (f *forwarder) handleOld(ctx context.Context, l *fairQueue, m *Message) {
 	f.work(ctx, l, m, func(ctx context.Context) {
 		var wait time.Duration
 		if due, err := strconv.ParseInt(m.raw.Header.Get(headerDue), 10, 64); err == nil {
-			wait = min(max(time.Unix(0, due).Sub(f.clock.now()), 0), MaxRetryDelay)
+			wait = min(max(time.Unix(0, due).Sub(f.clock.Now()), 0), MaxRetryDelay)
 		}
-		f.move(ctx, m, wait, f.clock.now().Add(wait))
+		f.move(ctx, m, wait, f.clock.Now().Add(wait))
 	})
 }

@@ -110,7 +110,7 @@ func TestAVictimsRetryComesBackAmongThousandsThatAreDueWithIt(t *testing.T) {
 	forward(t, f.conn)
 	f.publish(t, 1)
 	s := f.steady(t)
-	const most = 3000
+	const most = 3 * maxRetriesAhead / 2 // on each side of it: more than all bridges have in view
 	moment := time.Now().Add(3 * time.Second)
 	storeRetries(t, f.conn, most, time.Until(moment), nil)
 	s.retryFirst(t, time.Until(moment))

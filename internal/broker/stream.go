@@ -48,6 +48,8 @@ type StreamOptions struct {
 	// RetryMaxBytes that events may take that wait for another attempt; more wait in
 	// their consumers, where they hold up others.
 	RetryMaxBytes int64
+	// DelayedMaxBytes that events may take that are to be published later; more are refused.
+	DelayedMaxBytes int64
 }
 
 // DefaultStreamOptions are Kyma's settings for the events.
@@ -67,6 +69,7 @@ func DefaultStreamOptions() StreamOptions {
 		DeadLetterMaxAge:   week,
 		DeadLetterMaxBytes: 100 * mebibyte,
 		RetryMaxBytes:      100 * mebibyte,
+		DelayedMaxBytes:    64 * mebibyte,
 	}
 }
 
@@ -74,7 +77,7 @@ func DefaultStreamOptions() StreamOptions {
 func (o *StreamOptions) Flags(fs *flags.Set) {
 	name := fs.String(&o.Name, "stream-name", "stream that holds the events")
 	name.Must(o.Name != "" && len(o.Name) <= maxStreamName, fmt.Sprintf("have 1 to %d characters", maxStreamName))
-	name.Must(o.Name != DeadLetterStream && o.Name != RetryStream, "not be the name of another stream")
+	name.Must(!slices.Contains([]string{DeadLetterStream, RetryStream, ScheduleStream, DelayedStream, DoorStream}, o.Name), "not be the name of another stream")
 	fs.Int(&o.Replicas, "stream-replicas", "NATS servers that keep a copy of the streams").Between(1, 5)
 	fs.String(&o.Storage, "stream-storage", "where the streams are stored: file or memory").OneOf(storageFile, storageMemory)
 	fs.Size(&o.MaxBytes, "stream-max-bytes", "bytes that waiting events may take, for example 700Mi").MoreThan(0)
@@ -84,6 +87,7 @@ func (o *StreamOptions) Flags(fs *flags.Set) {
 	fs.Duration(&o.DeadLetterMaxAge, "stream-dead-letter-max-age", "age at which dead letters are deleted").AtLeast(deadLetterWindow)
 	fs.Size(&o.DeadLetterMaxBytes, "stream-dead-letter-max-bytes", "bytes that dead letters may take").MoreThan(0)
 	fs.Size(&o.RetryMaxBytes, "stream-retry-max-bytes", "bytes that events may take that wait for another attempt").MoreThan(0)
+	fs.Size(&o.DelayedMaxBytes, "stream-delayed-max-bytes", "bytes that events may take that are to be published later").MoreThan(0)
 }
 
 const (
@@ -117,7 +121,8 @@ func (c *Conn) ensureStreams(ctx context.Context, o StreamOptions) error {
 	if retries == nil {
 		retries = c.ensureRetryConsumers(ctx)
 	}
-	return errors.Join(deadLetters, retries, ensure(c.eventStream(o), c.openStream))
+	schedules, delayed := ensure(scheduleStream(o), c.ensureStream), ensure(delayedStream(o), c.ensureStream)
+	return errors.Join(deadLetters, retries, schedules, delayed, ensure(doorStream(o), c.ensureStream), ensure(c.eventStream(o), c.openStream))
 }
 
 func eventStream(o StreamOptions) jetstream.StreamConfig {

@@ -150,10 +150,10 @@ func create(t *testing.T, conn *Conn, config jetstream.ConsumerConfig) {
 	t.Helper()
 	var err error
 	if config.DeliverSubject == "" {
-		_, err = conn.js.CreateConsumer(patient(t), testStream, config)
+		_, err = conn.js.CreateConsumer(t.Context(), testStream, config)
 	} else {
 		config.MaxWaiting = 0
-		_, err = conn.js.CreatePushConsumer(patient(t), testStream, config)
+		_, err = conn.js.CreatePushConsumer(t.Context(), testStream, config)
 	}
 	require.NoError(t, err, config.Name)
 }

@@ -68,8 +68,9 @@ const (
 	fieldBytes  = 4
 )
 
-// storedMessage is what is known of a message without keeping it.
+// storedMessage is a message of a stream.
 type storedMessage struct {
+	raw      *nats.Msg
 	sequence uint64
 	subject  string
 	size     int64 // bytes of the stream's limit that it takes
@@ -97,7 +98,7 @@ func (c *Conn) readStored(ctx context.Context, stream, filter string, from uint6
 		if err := c.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, request); err != nil {
 			return mapError(err)
 		}
-		last, more, err := readAnswers(ctx, answers, each)
+		last, more, err := c.readAnswers(ctx, answers, each)
 		if err != nil || !more {
 			return err
 		}
@@ -106,8 +107,8 @@ func (c *Conn) readStored(ctx context.Context, stream, filter string, from uint6
 }
 
 // readAnswers reads those to one request. more is false when nothing is left to be read.
-func readAnswers(ctx context.Context, answers *nats.Subscription, each func(storedMessage) bool) (last uint64, more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+func (c *Conn) readAnswers(ctx context.Context, answers *nats.Subscription, each func(storedMessage) bool) (last uint64, more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout)
 	defer cancel()
 	for wanted := true; ; {
 		raw, err := answers.NextMsgWithContext(ctx)
@@ -149,7 +150,7 @@ func storedOf(raw *nats.Msg) (storedMessage, error) {
 	if err != nil {
 		return storedMessage{}, fmt.Errorf("read the sequence of a stored message: %w", err)
 	}
-	m := storedMessage{sequence: sequence, subject: raw.Header.Get(jetstream.SubjectHeader)}
+	m := storedMessage{raw: raw, sequence: sequence, subject: raw.Header.Get(jetstream.SubjectHeader)}
 	fields := 0
 	for name, values := range raw.Header {
 		switch name {

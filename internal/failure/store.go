@@ -29,6 +29,14 @@ var (
 	ErrConsumerNotFound = errors.New("consumer not found")
 	// ErrDeadLetterNotFound means that there is no dead letter with that sequence.
 	ErrDeadLetterNotFound = errors.New("there is no such dead letter")
+	// ErrOvertaken means that another process has stored a later cursor of a Schedule.
+	ErrOvertaken = errors.New("another process has stored a later cursor of the Schedule")
+	// ErrDelayedOtherwise means that the same event waits already, for another time.
+	ErrDelayedOtherwise = errors.New("the same event waits for another time: cancel that first")
+	// ErrNoDelayed means that no such event waits: it was published, cancelled, or never there.
+	ErrNoDelayed = errors.New("no such event waits")
+	// ErrDelayedShare means that so much waits of a namespace that no more is taken.
+	ErrDelayedShare = errors.New("the namespace has as many delayed events as it leaves to others")
 )
 
 // InvalidEventError means that an event cannot be published, with a reason for its publisher.

@@ -357,8 +357,8 @@ func (q *Queue[T]) PopFrom(may func(key string) bool) (item T, ok bool) {
 	key := q.turns[i]
 	q.turns = slices.Delete(q.turns, i, i+1)
 	items := q.items[key]
-	item = items[0]
-	q.keep(key, slices.Delete(items, 0, 1))
+	item, items[0] = items[0], item // nothing is moved, however many wait
+	q.keep(key, items[1:])
 	if len(q.items[key]) > 0 {
 		q.turns = append(q.turns, key)
 	}

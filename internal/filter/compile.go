@@ -153,7 +153,7 @@ func (c *compiler) expression(path, text string) cel.Program {
 	case c.size.characters > maxExpressions:
 		return nil
 	}
-	compiled, problems := compileExpression(text, maxLoops-c.size.loops, maxPatterns-c.size.patterns)
+	compiled, problems := compileExpression(inFilters, text, maxLoops-c.size.loops, maxPatterns-c.size.patterns)
 	c.size.expressions++
 	c.size.loops += compiled.loops
 	c.size.patterns += compiled.patterns
@@ -258,17 +258,35 @@ const (
 	stringsVersion = 5
 )
 
-// environment is the CEL environment of all expressions. It is large, takes long to make and never changes, so all
-// Subscriptions share it.
-var environment = sync.OnceValues(newEnvironment)
+// language is what expressions of one use may say. Its CEL environment is large, takes long to make and never changes, so all
+// expressions share it.
+type language struct {
+	environment func() (*sharedEnvironment, error)
+	// refuses returns why an expression may not have a type, or nothing.
+	refuses func(*cel.Type) string
+	remedy  string
+}
+
+// inFilters are the conditions of filters.
+var inFilters = language{
+	environment: sync.OnceValues(func() (*sharedEnvironment, error) { return newEnvironment() }),
+	refuses: func(t *cel.Type) string {
+		if t.IsExactType(cel.BoolType) {
+			return ""
+		}
+		return fmt.Sprintf("is of type %s, not bool; compare it with something, for example data.amount > 100 or data.express == true", t)
+	},
+	remedy: `; write a condition on "event" (its attributes) and "data" (its JSON), ` +
+		`for example event.type == "order.received" && data.amount > 100`,
+}
 
 type sharedEnvironment struct {
 	cel     *cel.Env
 	options []cel.ProgramOption
 }
 
-func newEnvironment() (*sharedEnvironment, error) {
-	env, err := cel.NewEnv(
+func newEnvironment(further ...cel.EnvOption) (*sharedEnvironment, error) {
+	env, err := cel.NewEnv(append(further,
 		cel.Variable(eventVariable, cel.MapType(cel.StringType, cel.StringType)),
 		cel.Variable(dataVariable, cel.DynType),
 		cel.OptionalTypes(),
@@ -277,7 +295,7 @@ func newEnvironment() (*sharedEnvironment, error) {
 		cel.ParserExpressionSizeLimit(maxExpression),
 		cel.ExpressionNodeLimit(maxSyntaxNodes),
 		ext.Strings(ext.StringsVersion(stringsVersion)),
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("make the environment of expressions: %w", err)
 	}
@@ -295,7 +313,7 @@ func newEnvironment() (*sharedEnvironment, error) {
 
 // expression is a compiled expression with its measures.
 type expression struct {
-	program   cel.Program // says true or false; nil if something is wrong
+	program   cel.Program // nil if something is wrong
 	loops     int
 	patterns  int
 	readsData bool
@@ -303,14 +321,14 @@ type expression struct {
 
 // compileExpression returns the compiled expression, or its problems. The caller reports loops and pattern steps beyond
 // the given limits.
-func compileExpression(text string, loopsLeft, patternsLeft int) (expression, []string) {
-	env, err := environment()
+func compileExpression(in language, text string, loopsLeft, patternsLeft int) (expression, []string) {
+	env, err := in.environment()
 	if err != nil {
 		return expression{}, []string{err.Error()}
 	}
 	parsed, issues := env.cel.Parse(text)
 	if issues.Err() != nil {
-		return expression{}, explain(issues)
+		return expression{}, explain(issues, in.remedy)
 	}
 	shape := shapeOf(parsed.NativeRep().Expr())
 	switch {
@@ -321,11 +339,10 @@ func compileExpression(text string, loopsLeft, patternsLeft int) (expression, []
 	}
 	tree, issues := env.cel.Check(parsed)
 	if issues.Err() != nil {
-		return expression{}, explain(issues)
+		return expression{}, explain(issues, in.remedy)
 	}
-	if !tree.OutputType().IsExactType(cel.BoolType) {
-		return expression{}, []string{fmt.Sprintf("is of type %s, not bool; compare it with something, for example data.amount > 100 "+
-			"or data.express == true", tree.OutputType())}
+	if refused := in.refuses(tree.OutputType()); refused != "" {
+		return expression{}, []string{refused}
 	}
 	program, err := env.cel.Program(tree, env.options...)
 	if err != nil {
@@ -344,12 +361,8 @@ func refersTo(tree *cel.Ast, variable string) bool {
 }
 
 // explain returns each problem with its line and column.
-func explain(issues *cel.Issues) []string {
-	const (
-		most   = 5
-		remedy = `; write a condition on "event" (its attributes) and "data" (its JSON), ` +
-			`for example event.type == "order.received" && data.amount > 100`
-	)
+func explain(issues *cel.Issues, remedy string) []string {
+	const most = 5
 	var problems []string
 	for _, issue := range issues.Errors() {
 		if len(problems) == most {

@@ -129,6 +129,7 @@ var _ cel.Activation = (*input)(nil)
 // input provides the variables of one event. Variables are made when an expression names them.
 type input struct {
 	event      *cloudevent.Event
+	header     map[string]string // of the request that becomes the event
 	attributes map[string]string
 	data       ref.Val
 	spent      uint64 // the accumulated cost of all expressions
@@ -147,6 +148,8 @@ func (in *input) ResolveName(name string) (any, bool) {
 			in.data = parse(in.event.Data)
 		}
 		return in.data, true
+	case headerVariable:
+		return in.header, true
 	default:
 		return nil, false
 	}

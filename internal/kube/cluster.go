@@ -24,6 +24,7 @@ import (
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	gatewayv2 "github.com/rouse-run/rouse/api/gateway/v2"
 	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
+	rousev1alpha1 "github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	serverlessv1alpha1 "github.com/rouse-run/rouse/api/serverless/v1alpha1"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/kube/watch"
@@ -54,6 +55,7 @@ func NewScheme() (*runtime.Scheme, error) {
 		eventingv1alpha2.AddToScheme(scheme),
 		gatewayv2.AddToScheme(scheme),
 		operatorv1alpha1.AddToScheme(scheme),
+		rousev1alpha1.AddToScheme(scheme),
 		gatewayapi.Install(scheme),
 	)
 	return scheme, err

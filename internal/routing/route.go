@@ -239,7 +239,22 @@ type Delivery struct {
 	OrderedBy string
 	// StartFrom is the position at which a new consumer starts.
 	StartFrom StartFrom
+	// Webhook signs the deliveries; nil for none.
+	Webhook *Webhook
 }
+
+// Webhook signs deliveries by the keys in a Secret.
+type Webhook struct {
+	SecretName string
+	// Keys are nil while nobody has them.
+	Keys *SigningKeys
+}
+
+// SigningKeys are the contents of the Secret.
+type SigningKeys struct{ Current, Previous []byte }
+
+// String implements fmt.Stringer without the keys.
+func (SigningKeys) String() string { return "(keys)" }
 
 // Backoff is the delay between attempts.
 type Backoff struct {
@@ -277,6 +292,9 @@ func deliveryOf(spec *eventingv1alpha2.Delivery) Delivery {
 	}
 	if spec.StartFrom != nil {
 		d.StartFrom = startOf(*spec.StartFrom)
+	}
+	if spec.Webhook != nil {
+		d.Webhook = &Webhook{SecretName: spec.Webhook.SecretName}
 	}
 	return d
 }

@@ -51,6 +51,21 @@ type Delivery struct {
 	// DeadLetter configures a sink for dead letters, which are stored in any case.
 	// +optional
 	DeadLetter *DeadLetter `json:"deadLetter,omitempty"`
+
+	// Webhook signs the deliveries to spec.sink by Standard Webhooks. Each is then the whole event as JSON, so that the
+	// signature covers its attributes too. Events wait while the Secret or its key is missing.
+	// +optional
+	Webhook *Webhook `json:"webhook,omitempty"`
+}
+
+// Webhook signs deliveries.
+type Webhook struct {
+	// SecretName is a Secret in the Subscription's namespace. Its key current signs, and beside it its key previous, until
+	// the receiver knows the other one. A key is whsec_ and the base64 of 24 to 64 bytes, or whsk_ and that of a private key
+	// of ed25519.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SecretName string `json:"secretName"`
 }
 
 // DeadLetter configures the delivery of dead letters.

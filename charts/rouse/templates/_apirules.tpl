@@ -26,5 +26,8 @@
 {{- if eq (include "rouse.gatewayAPI" .) "true" }}
 - --gateway-api
 {{- end }}
+{{- if eq (include "rouse.servesDoors" .) "true" }}
+- --door-service={{ .Release.Namespace }}/{{ include "rouse.doorKeys" . }}
+{{- end }}
 {{- end -}}
 {{- end -}}

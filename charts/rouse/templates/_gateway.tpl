@@ -16,6 +16,9 @@ folders are in order. Pods start without Secrets that do not exist yet. */}}
 - --tls-address=:8443
 - --tls-dir=/etc/rouse/tls
 {{- end }}
+{{- if eq (include "rouse.servesDoors" $) "true" }}
+- --door-token-file=/var/run/secrets/rouse-doors/token
+{{- end }}
 {{- if .authorizers }}
 - --authorizers-file=/etc/rouse/authorizers/authorizers.json
 {{- end }}
@@ -44,6 +47,11 @@ folders are in order. Pods start without Secrets that do not exist yet. */}}
   mountPath: /etc/rouse/tls
   readOnly: true
 {{ end -}}
+{{- if eq (include "rouse.servesDoors" .) "true" -}}
+- name: door-token
+  mountPath: /var/run/secrets/rouse-doors
+  readOnly: true
+{{ end -}}
 {{- if .Values.apiRules.authorizers -}}
 - name: authorizers
   mountPath: /etc/rouse/authorizers
@@ -67,6 +75,13 @@ folders are in order. Pods start without Secrets that do not exist yet. */}}
             - {key: tls.crt, path: {{ printf "%03d-%s/tls.crt" $i $name }}}
             - {key: tls.key, path: {{ printf "%03d-%s/tls.key" $i $name }}}
       {{- end }}
+{{ end -}}
+{{- if eq (include "rouse.servesDoors" .) "true" -}}
+- name: door-token # for which bridges take requests to Doors from this pod
+  projected:
+    defaultMode: 0440
+    sources:
+      - serviceAccountToken: {audience: rouse-doors, expirationSeconds: 3600, path: token}
 {{ end -}}
 {{- if .Values.apiRules.authorizers -}}
 - name: authorizers

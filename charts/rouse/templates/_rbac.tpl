@@ -13,6 +13,11 @@ rules:
   - apiGroups: [eventing.kyma-project.io]
     resources: [subscriptions]
     verbs: [get, list, watch]
+  {{- if eq .component "eventbridge" }}
+  - apiGroups: [rouse.run]
+    resources: [schedules{{ if eq (include "rouse.servesDoors" .root) "true" }}, doors{{ end }}]
+    verbs: [get, list, watch]
+  {{- end }}
   - apiGroups: [""]
     resources: [services]
     verbs: [get, list, watch]

@@ -6,6 +6,8 @@ this release does not serve are left out. */}}
 - {group: serverless.kyma-project.io, resource: gitrepositories}
 {{- end }}
 - {group: eventing.kyma-project.io, resource: subscriptions}
+- {group: rouse.run, resource: schedules}
+- {group: rouse.run, resource: doors}
 {{- if eq (include "rouse.servesAPIRules" .) "true" }}
 - {group: gateway.kyma-project.io, resource: apirules}
 {{- end }}
@@ -30,6 +32,9 @@ this release does not serve are left out. */}}
 - apiGroups: [rouse.run]
   resources: [events]
   verbs: [list, watch]
+- apiGroups: [rouse.run]
+  resources: [delayedevents]
+  verbs: [list]
 {{- end -}}
 
 {{- define "rouse.editRules" -}}
@@ -49,6 +54,9 @@ this release does not serve are left out. */}}
   resources: [deadletters]
   verbs: [get, delete]
 - apiGroups: [rouse.run]
-  resources: [deadletters/redrive]
+  resources: [deadletters/redrive, schedules/run]
   verbs: [create]
+- apiGroups: [rouse.run]
+  resources: [delayedevents]
+  verbs: [delete]
 {{- end -}}

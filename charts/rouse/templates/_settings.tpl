@@ -65,3 +65,9 @@ components:
 debugLinesPerSecond: {{ .Values.logDebugLinesPerSecond }}
 {{- end }}
 {{- end -}}
+
+{{/* What the Schedules of a namespace may be. Controller and eventbridge decide alike. */}}
+{{- define "rouse.scheduleArgs" -}}
+- --schedules-per-namespace={{ int64 .Values.schedules.perNamespace }}
+- --scheduled-events-per-minute={{ int64 .Values.schedules.eventsPerMinute }}
+{{- end -}}

@@ -70,9 +70,9 @@
 {{- fail "stream.replicas is larger than 1, but the chart's own NATS has one replica: set nats.enabled=false and nats.external.url" -}}
 {{- end -}}
 {{- $store := include "rouse.bytes" $nats.maxFileStore | int64 -}}
-{{- $needed := add (include "rouse.bytes" .Values.stream.maxBytes) (include "rouse.bytes" .Values.retries.maxBytes) (include "rouse.bytes" .Values.deadLetters.maxBytes) -}}
+{{- $needed := add (include "rouse.bytes" .Values.stream.maxBytes) (include "rouse.bytes" .Values.retries.maxBytes) (include "rouse.bytes" .Values.deadLetters.maxBytes) (include "rouse.bytes" .Values.delayed.maxBytes) 33554432 -}}
 {{- if lt $store $needed -}}
-{{- fail (printf "nats.maxFileStore (%s) is smaller than stream.maxBytes (%s), retries.maxBytes (%s) and deadLetters.maxBytes (%s) together" $nats.maxFileStore .Values.stream.maxBytes .Values.retries.maxBytes .Values.deadLetters.maxBytes) -}}
+{{- fail (printf "nats.maxFileStore (%s) is smaller than stream.maxBytes (%s), retries.maxBytes (%s), deadLetters.maxBytes (%s), delayed.maxBytes (%s) and 32Mi for Schedules and Doors together" $nats.maxFileStore .Values.stream.maxBytes .Values.retries.maxBytes .Values.deadLetters.maxBytes .Values.delayed.maxBytes) -}}
 {{- end -}}
 {{- if le (include "rouse.bytes" $nats.persistence.size | int64) $store -}}
 {{- fail (printf "nats.persistence.size (%s) must be larger than nats.maxFileStore (%s)" $nats.persistence.size $nats.maxFileStore) -}}

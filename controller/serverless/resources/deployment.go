@@ -32,18 +32,16 @@ func deployment(
 	controller := &installation.Controller
 	return appsv1ac.Deployment(DeploymentName, owner.Namespace).
 		WithLabels(objectLabels(owner)).
-		// Kyma sets it on the pods, to replace them. Here the format changes at run time.
-		WithAnnotations(map[string]string{annotationLogFormat: settings.LogFormat}).
 		WithSpec(appsv1ac.DeploymentSpec().
 			WithReplicas(controller.Replicas).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selectorLabels())).
 			WithTemplate(corev1ac.PodTemplateSpec().
 				WithLabels(podLabels()).
-				WithAnnotations(podAnnotations(controller)).
+				WithAnnotations(podAnnotations(controller, settings)).
 				WithSpec(pod))), nil
 }
 
-func podAnnotations(controller *Controller) map[string]string {
+func podAnnotations(controller *Controller, settings *Settings) map[string]string {
 	annotations := map[string]string{}
 	maps.Copy(annotations, controller.PodAnnotations)
 	maps.Copy(annotations, map[string]string{
@@ -51,6 +49,8 @@ func podAnnotations(controller *Controller) map[string]string {
 		"sidecar.istio.io/inject":                    "false",
 		"rt-cfg.kyma-project.io/add-img-pull-secret": "true",
 		"rt-cfg.kyma-project.io/alter-img-registry":  "true",
+		// As in Kyma, a change of it replaces the pods, although the process would follow at run time.
+		"serverless.kyma-project.io/log-format": settings.LogFormat,
 	})
 	if controller.CABundle != "" { // the process reads it only at its start
 		sum := sha256.Sum256([]byte(controller.CABundle))

@@ -117,7 +117,7 @@ const (
 	userID             = 65532
 )
 
-// Labels and annotations.
+// Labels.
 const (
 	// ManagedBy is the value of LabelManagedBy on all parts.
 	ManagedBy      = "rouse-operator"
@@ -125,9 +125,8 @@ const (
 	// LabelOwner holds the UID of the Serverless of a part.
 	LabelOwner = "rouse.run/serverless-uid"
 
-	labelModule         = "kyma-project.io/module"
-	annotationLogFormat = "serverless.kyma-project.io/log-format"
-	module              = "serverless"
+	labelModule = "kyma-project.io/module"
+	module      = "serverless"
 )
 
 // selectorLabels select the pods. They cannot be changed once a Deployment has them.

@@ -102,6 +102,23 @@ func TestPartsMatchTheGoldenManifests(t *testing.T) {
 	}
 }
 
+func TestThePodsCarryKymasAnnotations(t *testing.T) {
+	t.Parallel()
+	parts, err := Build(owner(), small(), &Settings{LogFormat: "console"})
+	require.NoError(t, err)
+	deployment := parts[len(parts)-1]
+	require.Equal(t, "Deployment", deployment.GetKind())
+	annotations, _, err := unstructured.NestedStringMap(deployment.Object, "spec", "template", "metadata", "annotations")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{
+		"kubectl.kubernetes.io/default-container":    "manager",
+		"sidecar.istio.io/inject":                    "false",
+		"rt-cfg.kyma-project.io/add-img-pull-secret": "true",
+		"rt-cfg.kyma-project.io/alter-img-registry":  "true",
+		"serverless.kyma-project.io/log-format":      "console",
+	}, annotations)
+}
+
 func TestEveryBuiltPartIsRemoved(t *testing.T) {
 	t.Parallel()
 	from := installation(t)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -81,7 +82,7 @@ func (b *burstBench) prepare(ctx context.Context) error {
 		name := sleeperName(i)
 		manifests = append(manifests,
 			framework.Function{
-				Name: name, Runtime: nodeRuntime, Source: framework.ReportingHandler(""), Asleep: true, Max: 1,
+				Name: name, Runtime: nodeRuntime, Source: framework.ReportingHandler(""), Asleep: true, Max: 1, CPU: "10m", // all fit on a node of two cores
 			}.YAML(),
 			framework.Subscription{Name: name, Namespace: b.namespace, Type: burstType(i), Sink: name}.YAML())
 	}
@@ -117,23 +118,15 @@ func (b *burstBench) wakes(ctx context.Context) (shipped, raised []time.Duration
 	if err != nil {
 		return nil, nil, err
 	}
-	shipped, err = b.wakeTwice(ctx, "shipped")
+	shipped, err = b.wake(ctx, "shipped")
 	if _, restored := b.setKEDALimits(context.WithoutCancel(ctx), limits); err == nil {
 		err = restored
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	raised, err = b.wakeTwice(ctx, "raised")
+	raised, err = b.wake(ctx, "raised")
 	return shipped, raised, err
-}
-
-// wakeTwice measures the second burst after KEDA has started: in the first one some of its streams to the scaler are not open yet.
-func (b *burstBench) wakeTwice(ctx context.Context, round string) ([]time.Duration, error) {
-	if _, err := b.wake(ctx, round+"-first"); err != nil {
-		return nil, err
-	}
-	return b.wake(ctx, round)
 }
 
 // wake publishes an event for each Function at the same moment, and returns how long each took from there until its handler saw it.
@@ -339,11 +332,57 @@ func (b *burstBench) setKEDALimits(ctx context.Context, limits []string) (before
 		return nil, fmt.Errorf("set the limits of KEDA: %w", err)
 	}
 	generation := operator.Generation
-	return before, framework.Await(ctx, 2*time.Minute, "KEDA with its new limits", func(ctx context.Context) (bool, error) {
+	err = framework.Await(ctx, 2*time.Minute, "KEDA with its new limits", func(ctx context.Context) (bool, error) {
 		if err := b.cluster.Get(ctx, key, operator); err != nil {
 			return false, err
 		}
 		status := operator.Status
 		return status.ObservedGeneration >= generation && status.UpdatedReplicas == 1 && status.ReadyReplicas == 1 && status.Replicas == 1, nil
 	})
+	if err != nil {
+		return before, err
+	}
+	return before, b.awaitStreams(ctx)
+}
+
+// awaitStreams waits until KEDA, which has started again, holds a stream for each Function: until then it learns by polling what waits.
+func (b *burstBench) awaitStreams(ctx context.Context) error {
+	return framework.Await(ctx, 10*time.Minute, "KEDA's streams to the scaler", func(ctx context.Context) (bool, error) {
+		scalers, err := b.cluster.PodsOf(ctx, "scaler")
+		if err != nil {
+			return false, err
+		}
+		open := 0
+		for i := range scalers {
+			n, err := b.streams(ctx, &scalers[i])
+			if err != nil {
+				return false, err
+			}
+			open += n
+		}
+		if open < b.count {
+			return false, fmt.Errorf("%d of %d are open", open, b.count)
+		}
+		return true, nil
+	})
+}
+
+// streams asks the metrics of a scaler.
+func (b *burstBench) streams(ctx context.Context, scaler *corev1.Pod) (int, error) {
+	const port = "9090"
+	text, err := b.cluster.Kube.CoreV1().Pods(scaler.Namespace).ProxyGet("http", scaler.Name, port, "metrics", nil).DoRaw(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the metrics of %s: %w", scaler.Name, err)
+	}
+	open := 0
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, `rouse_scaler_streams_open{call="StreamIsActive"} `); ok {
+			n, err := strconv.Atoi(strings.TrimSpace(value))
+			if err != nil {
+				return 0, fmt.Errorf("read the metrics of %s: %w", scaler.Name, err)
+			}
+			open += n
+		}
+	}
+	return open, nil
 }

@@ -89,6 +89,7 @@ class Hello(BaseHTTPRequestHandler):
         self.wfile.write(b'hello')
     def log_message(self, *args):
         pass
+ThreadingHTTPServer.request_queue_size = 128  # or connections of callers that come at once are lost
 ThreadingHTTPServer(('', 8080), Hello).serve_forever()
 `},
 		},
@@ -267,7 +268,12 @@ func (b *profileBench) crowded(ctx context.Context, transport http.RoundTripper,
 	return times.all
 }
 
+// answerTimeout is after which an answer counts as an error.
+const answerTimeout = 10 * time.Second
+
 func (b *profileBench) time(ctx context.Context, transport http.RoundTripper, url string, into *timings) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	began := time.Now()
 	if err := requestOnce(ctx, transport, url); err != nil {
 		if !errors.Is(err, context.Canceled) {

@@ -170,7 +170,7 @@ func Packages() []Package {
 }
 
 // TestPackages returns the Debian packages for tests outside of the cluster: a C compiler for the race detector, a
-// virtual environment for the Python runtime, and servers for Git repositories.
+// virtual environment for the Python runtime, and servers for Git repositories and of PostgreSQL.
 func TestPackages() []Package {
 	return []Package{
 		{Name: "gcc", File: "gcc"},
@@ -178,6 +178,7 @@ func TestPackages() []Package {
 		{Name: "git", File: "git"},
 		{Name: "openssh-server", File: "/usr/sbin/sshd"},
 		{Name: "python3-venv", Works: []string{"python3", "-c", "import ensurepip, venv"}},
+		{Name: "postgresql", Works: []string{"sh", "-c", "ls /usr/lib/postgresql/*/bin/initdb"}},
 		maven(), pip(),
 	}
 }
@@ -281,9 +282,9 @@ func forbidServices() (restore func(), err error) {
 }
 
 // services are those that must not start at the machine's next boot because of our packages: the cluster runs its own
-// containerd, and remote logins are not intended.
+// containerd, a test its own PostgreSQL, and remote logins are not intended.
 func services() map[string]string {
-	return map[string]string{"containerd": "containerd.service", "openssh-server": "ssh.service"}
+	return map[string]string{"containerd": "containerd.service", "openssh-server": "ssh.service", "postgresql": "postgresql.service"}
 }
 
 // disableServices prevents systemd from starting the packages' services.

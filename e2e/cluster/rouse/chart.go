@@ -104,7 +104,10 @@ func (i Images) Values() (string, error) {
 		// Three times the sync time of kube-proxy here, so that Functions sleep soon.
 		"gateway": map[string]any{"graceSeconds": 3},
 		// A domain for tests without DNS: callers set the Host header.
-		"apiRules": map[string]any{"enabled": true, "domains": map[string]any{namespace + "/entrance": "rouse.test"}},
+		"apiRules": map[string]any{
+			"enabled": true, "domains": map[string]any{namespace + "/entrance": "rouse.test"},
+			"tls": map[string]any{"secretNames": []any{"entrance-tls"}}, // tests make it
+		},
 		// All tests run with NetworkPolicies for Functions, though the network of a single node does not enforce them.
 		// With several nodes the policies allow calls within namespaces, as tests make.
 		"functions": functions,

@@ -18,8 +18,10 @@ import (
 	gatewayapi "sigs.k8s.io/gateway-api/apis/v1"
 
 	v2 "github.com/rouse-run/rouse/api/gateway/v2"
+	rousev1alpha1 "github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/door"
 	"github.com/rouse-run/rouse/internal/flags"
 )
 
@@ -33,6 +35,8 @@ type APIRuleSettings struct {
 	GatewayAPI bool
 	// Authorizers are the names that extAuth may use.
 	Authorizers []string
+	// DoorService takes the requests to Doors; without a name there are no Doors.
+	DoorService types.NamespacedName
 }
 
 // Flags declares the flags of all settings but Authorizers.
@@ -45,6 +49,7 @@ func (s *APIRuleSettings) Flags(fs *flags.Set) {
 		full, ok := apirule.FullHost(v2.Host(domain), nil)
 		fs.Require(ok && !strings.HasPrefix(full, "*."), "--gateway-domain %s: %q is not a domain such as example.com", gateway, domain)
 	}
+	fs.Service(&s.DoorService, "door-service", "Service that takes the requests to Doors, namespace/name; empty: there are no Doors")
 	fs.Bool(&s.GatewayAPI, "gateway-api", "let APIRules name Gateways of gateway.networking.k8s.io/v1 too")
 }
 
@@ -101,6 +106,9 @@ func APIRules(ctx context.Context, c cache.Cache, settings APIRuleSettings, appl
 	}}
 	if settings.GatewayAPI {
 		w.missing = append(w.missing, kind{"Gateways", &gatewayapi.Gateway{}, gatewayDiffers})
+	}
+	if settings.DoorService.Name != "" {
+		w.missing = append(w.missing, kind{"Doors", &rousev1alpha1.Door{}, doorDiffers})
 	}
 	defer w.end()
 	if err := w.find(ctx); err != nil || ctx.Err() != nil {
@@ -239,6 +247,14 @@ func ruleDiffers(before, after any) bool {
 		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
 }
 
+// doorDiffers ignores updates of the status.
+func doorDiffers(before, after any) bool {
+	was, _ := before.(*rousev1alpha1.Door)
+	is, _ := after.(*rousev1alpha1.Door)
+	return was == nil || is == nil || was.UID != is.UID || was.Generation != is.Generation ||
+		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
+}
+
 func serviceDiffers(before, after any) bool {
 	was, _ := before.(*corev1.Service)
 	is, _ := after.(*corev1.Service)
@@ -253,9 +269,10 @@ func gatewayDiffers(before, after any) bool {
 
 // read decides from the contents of the cache. The result points into the cache and must not be changed.
 func (w *watch) read(ctx context.Context) ([]apirule.Exposure, error) {
-	rules, services, gateways := &v2.APIRuleList{}, &corev1.ServiceList{}, &gatewayapi.GatewayList{}
-	for name, list := range map[string]client.ObjectList{"APIRules": rules, "Services": services, "Gateways": gateways} {
-		if name == "Gateways" && !w.settings.GatewayAPI || slices.ContainsFunc(w.missing, func(k kind) bool { return k.name == name }) {
+	rules, services, gateways, doors := &v2.APIRuleList{}, &corev1.ServiceList{}, &gatewayapi.GatewayList{}, &rousev1alpha1.DoorList{}
+	for name, list := range map[string]client.ObjectList{"APIRules": rules, "Services": services, "Gateways": gateways, "Doors": doors} {
+		if name == "Gateways" && !w.settings.GatewayAPI || name == "Doors" && w.settings.DoorService.Name == "" ||
+			slices.ContainsFunc(w.missing, func(k kind) bool { return k.name == name }) {
 			continue
 		}
 		if err := w.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -276,11 +293,18 @@ func (w *watch) read(ctx context.Context) ([]apirule.Exposure, error) {
 	for i := range services.Items {
 		cluster.Services[client.ObjectKeyFromObject(&services.Items[i])] = apirule.ServiceInfoOf(&services.Items[i])
 	}
-	all := make([]*v2.APIRule, len(rules.Items))
-	for i := range rules.Items {
-		all[i] = &rules.Items[i]
+	cluster.DoorService = apirule.Target{Service: w.settings.DoorService, Port: door.ServicePort}
+	exposed := apirule.ExposeDoors(pointers(doors.Items), cluster.DoorService)
+	cluster.Doors = exposed.Of
+	return w.decider.Decide(append(pointers(rules.Items), exposed.Rules...), cluster), nil
+}
+
+func pointers[T any](items []T) []*T {
+	all := make([]*T, len(items))
+	for i := range items {
+		all[i] = &items[i]
 	}
-	return w.decider.Decide(all, cluster), nil
+	return all
 }
 
 // hostsOf returns the hosts of a Gateway's listeners for HTTP, with or without TLS. A listener for every host has an
@@ -313,6 +337,8 @@ func TransformAPIRules(object any) (any, error) {
 	switch typed := object.(type) {
 	case *v2.APIRule:
 		typed.Annotations, typed.ManagedFields = nil, nil // may have 256 KiB
+	case *rousev1alpha1.Door:
+		typed.Annotations, typed.ManagedFields = nil, nil
 	case *gatewayapi.Gateway:
 		onlyListeners(typed)
 	}

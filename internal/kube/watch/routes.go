@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,11 +21,17 @@ import (
 type Routes struct {
 	cache  cache.Cache
 	policy routing.Policy
+	keys   types.NamespacedName // without a name: no route has keys
 }
 
 // NewRoutes returns Routes that read Subscriptions from c.
 func NewRoutes(c cache.Cache, policy routing.Policy) *Routes {
 	return &Routes{cache: c, policy: policy}
+}
+
+// WithKeys returns Routes that have the keys by which their deliveries are signed, from a Secret that DoorKeys lets the cache hold.
+func (r *Routes) WithKeys(keys types.NamespacedName) *Routes {
+	return &Routes{cache: r.cache, policy: r.policy, keys: keys}
 }
 
 // Watch calls apply with all routes, sorted by Subscription, until ctx ends.
@@ -37,7 +46,16 @@ func (r *Routes) Watch(ctx context.Context, apply func([]routing.Route)) error {
 		return err
 	}
 	defer remove()
-	if ok, err := awaitSync(ctx, r.cache, inStep); !ok {
+	waiting := []toolscache.InformerSynced{inStep}
+	if r.keys.Name != "" {
+		removeKeys, keysInStep, err := onChange(ctx, r.cache, &corev1.Secret{}, func(_, _ any) { changed.raise() })
+		if err != nil {
+			return err
+		}
+		defer removeKeys()
+		waiting = append(waiting, keysInStep)
+	}
+	if ok, err := awaitSync(ctx, r.cache, waiting...); !ok {
 		return err
 	}
 	return follow(ctx, changed, r.read, apply)
@@ -59,6 +77,10 @@ func (r *Routes) read(ctx context.Context) ([]routing.Route, error) {
 	if err := r.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Subscriptions: %w", err)
 	}
+	ring, err := readKeys(ctx, r.cache, r.keys)
+	if err != nil {
+		return nil, err
+	}
 	routes := make([]routing.Route, 0, len(list.Items))
 	for i := range list.Items {
 		sub := &list.Items[i]
@@ -68,6 +90,9 @@ func (r *Routes) read(ctx context.Context) ([]routing.Route, error) {
 		route, err := routing.FromSubscription(sub, r.policy)
 		if err != nil {
 			continue // the controller reports it in the Subscription's status
+		}
+		if keys := ring.of(sub); route.Delivery.Webhook != nil && keys != nil {
+			route.Delivery.Webhook.Keys = (*routing.SigningKeys)(keys)
 		}
 		routes = append(routes, route)
 	}

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -161,6 +162,29 @@ func names(routes []routing.Route) []string {
 		found = append(found, route.Subscription.Name)
 	}
 	return found
+}
+
+func TestRoutesHaveTheKeysByWhichTheySign(t *testing.T) {
+	t.Parallel()
+	c, informers := newFakeCache(t, &eventingv1alpha2.Subscription{}, &corev1.Secret{})
+	ring := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "rouse-system", Name: "rouse-doors"}}
+	signing := subscription("partner", "http://price.shop.svc.cluster.local", 1)
+	signing.UID = "b7"
+	signing.Spec.Delivery = &eventingv1alpha2.Delivery{Webhook: &eventingv1alpha2.Webhook{SecretName: "partner"}}
+	require.NoError(t, c.Create(t.Context(), ring))
+	require.NoError(t, c.Create(t.Context(), signing))
+	applied := collect(t, NewRoutes(c, routing.Policy{}).WithKeys(client.ObjectKeyFromObject(ring)).Watch)
+	require.Equal(t, &routing.Webhook{SecretName: "partner"}, next(t, applied)[0].Delivery.Webhook)
+
+	filled := ring.DeepCopy()
+	filled.Data = map[string][]byte{
+		"b7.shop.current": []byte("new"), "b7.shop.previous": []byte("old"), "b8.shop.current": []byte("another's"),
+	}
+	require.NoError(t, c.Update(t.Context(), filled))
+	informers[1].Update(ring, filled)
+	keys := next(t, applied)[0].Delivery.Webhook.Keys
+	require.Equal(t, &routing.SigningKeys{Current: []byte("new"), Previous: []byte("old")}, keys)
+	require.NotContains(t, fmt.Sprintf("%v %+v %s", keys, *keys, keys), "new")
 }
 
 func TestRoutesFollowTheSubscriptions(t *testing.T) {

@@ -30,6 +30,7 @@ import (
 	gatewayv2 "github.com/rouse-run/rouse/api/gateway/v2"
 	gatewayv2alpha1 "github.com/rouse-run/rouse/api/gateway/v2alpha1"
 	operatorv1alpha1 "github.com/rouse-run/rouse/api/operator/v1alpha1"
+	rousev1alpha1 "github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 )
 
@@ -202,6 +203,7 @@ func newScheme(more []func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 		gatewayv2.AddToScheme,
 		gatewayv2alpha1.AddToScheme,
 		operatorv1alpha1.AddToScheme,
+		rousev1alpha1.AddToScheme,
 		gatewayapi.Install,
 	}, more...)
 	for _, add := range adds {

@@ -95,6 +95,23 @@
 - apiGroups: [eventing.kyma-project.io]
   resources: [subscriptions/status]
   verbs: [patch]
+- apiGroups: [rouse.run]
+  resources: [schedules]
+  verbs: [get, list, watch]
+- apiGroups: [rouse.run]
+  resources: [schedules/status]
+  verbs: [patch]
+{{- if eq (include "rouse.servesDoors" .) "true" }}
+- apiGroups: [rouse.run]
+  resources: [doors]
+  verbs: [get, list, watch]
+- apiGroups: [rouse.run]
+  resources: [doors/status]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [secrets] # metadata for all; the content only of those that Doors name
+  verbs: [get, list, watch]
+{{- end }}
 {{- if eq (include "rouse.servesV1alpha1" .) "true" }}
 - apiGroups: [serverless.kyma-project.io]
   resources: [functions] # the repositories of Functions with a GitRepository
@@ -136,6 +153,8 @@
   resourceNames:
     - functions.serverless.kyma-project.io
     - subscriptions.eventing.kyma-project.io
+    - schedules.rouse.run
+    - doors.rouse.run
     - apirules.gateway.kyma-project.io
     - serverlesses.operator.kyma-project.io
   verbs: [get]

@@ -3,6 +3,16 @@
 {{ and .Values.crds.enabled (not .Values.crds.keep) }}
 {{- end -}}
 
+{{/* What remains of the controller's work when it is gone, as flags of the Job that removes it. Empty: nothing. */}}
+{{- define "rouse.uninstallRestArgs" -}}
+{{- if (.Values.gateway | default dict).enabled }}
+- --slices
+{{- end }}
+{{- if and .Values.crds.enabled .Values.crds.keep }}
+- --finalizers
+{{- end }}
+{{- end -}}
+
 {{- define "rouse.uninstallHook" -}}
 helm.sh/hook: pre-delete
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
