@@ -33,6 +33,7 @@ const (
 	headerDue        = "Rouse-Due"              // nanoseconds since 1970 by the server's clock, once that is known
 	headerRedelivery = "Rouse-Redelivery"       // where the event goes then
 	headerUID        = "Rouse-Subscription-UID" // whose retry it is, beyond the name
+	headerRetry      = "Rouse-Retry"            // the identity of the retry in the level that it waited in first
 )
 
 const (
@@ -133,6 +134,15 @@ func (m *Message) identity() string {
 	return strings.Join([]string{
 		m.metadata.Consumer, strconv.FormatUint(m.Sequence(), 10), strconv.FormatInt(m.metadata.Timestamp.UnixNano(), 10),
 	}, "/")
+}
+
+// retryIdentity is the same at all levels that a retry waits at. A bridge that has a retry in hand for longer than
+// retryAckWait may move it on while another one, which got it too, brings it back.
+func (m *Message) retryIdentity() string {
+	if first := m.raw.Header.Get(headerRetry); first != "" {
+		return first
+	}
+	return m.identity()
 }
 
 // subjectOf is unambiguous although names may have dots: namespaces have none.

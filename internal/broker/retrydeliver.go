@@ -51,6 +51,7 @@ func (f *forwarder) move(ctx context.Context, m *Message, wait time.Duration, du
 	header := m.carriedHeader()
 	header.Del(headerDelay)
 	header.Set(headerDue, strconv.FormatInt(due.UnixNano(), 10))
+	header.Set(headerRetry, m.retryIdentity())
 	header.Set(jetstream.MsgIDHeader, m.identity())
 	size, subscription := waitingOf(m.raw.Subject)
 	if size == "" {
@@ -74,7 +75,8 @@ func (f *forwarder) bringBack(ctx context.Context, m *Message) error {
 	header.Del(headerDelay)
 	header.Del(headerDue)
 	header.Del(headerRedelivery)
-	header.Set(jetstream.MsgIDHeader, m.identity())
+	header.Del(headerRetry)
+	header.Set(jetstream.MsgIDHeader, m.retryIdentity())
 	message := &nats.Msg{Subject: subject, Header: header, Data: m.raw.Data}
 	return f.consumers.publish(ctx, f.conn.js, subject[strings.LastIndexByte(subject, '.')+1:], uid, message)
 }

@@ -272,6 +272,55 @@ func TestARetryIsNotForwardedWithoutItsConsumer(t *testing.T) {
 	awaitBacklog(t, f.conn, "c1", Backlog{Pending: 1})
 }
 
+// The server sends a retry again that a bridge has had in hand for too long: then one moves it and another brings it back.
+func TestARetryThatIsMovedAndBroughtBackComesBackOnce(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t)
+	to, retry := newForwarder(f.conn, testStream), f.firstRetry(t)
+	first := fetchOne(t, retry)
+	to.move(t.Context(), first, time.Millisecond, time.Now())
+	moved := fetchOne(t, retry)
+	to.move(t.Context(), moved, time.Millisecond, time.Now())
+	require.NoError(t, to.bringBack(t.Context(), first))
+	require.NoError(t, to.bringBack(t.Context(), moved))
+	require.NoError(t, to.bringBack(t.Context(), fetchOne(t, retry)))
+	awaitBacklog(t, f.conn, "c1", Backlog{Pending: 1})
+
+	s := f.source(t)
+	again := fetchOne(t, s)
+	require.Empty(t, again.raw.Header.Get(headerRetry), "its next retry is another one")
+	require.NoError(t, again.Retry(t.Context(), 0))
+	require.NoError(t, to.bringBack(t.Context(), fetchOne(t, retry)))
+	require.Equal(t, 3, fetchOne(t, s).Attempt())
+}
+
+// The stream confirms and drops what comes back to a consumer that is gone.
+func TestARetryThatIsPostponedWithoutItsConsumerComesBackToTheNextOne(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t)
+	to, retry := newForwarder(f.conn, testStream), f.firstRetry(t)
+	first := fetchOne(t, retry)
+	_, err := to.consumers.cached(t.Context(), "c1")
+	require.NoError(t, err)
+	require.NoError(t, f.conn.DeleteConsumer(t.Context(), testStream, "c1"))
+	require.ErrorIs(t, to.bringBack(t.Context(), first), ErrConsumerNotFound)
+	to.move(t.Context(), first, time.Millisecond, time.Now())
+	ensureConsumer(t, f.conn, Consumer{Name: "c1", Subjects: []string{testSubject, routing.RedeliverySubject("c1")}})
+	require.NoError(t, to.bringBack(t.Context(), fetchOne(t, retry)))
+	awaitBacklog(t, f.conn, "c1", Backlog{Pending: 1})
+}
+
+// firstRetry has an event wait for its second attempt, and receives what comes to the level that does not wait.
+func (f *feed) firstRetry(t *testing.T) *receiver {
+	t.Helper()
+	f.publish(t, 1)
+	s := f.source(t)
+	require.NoError(t, fetchOne(t, s).Retry(t.Context(), 0))
+	s.cancel()
+	require.NoError(t, await(t, s.ended))
+	return receive(t, NewSource(f.conn, RetryStream, levelOf(0).consumer(), types.NamespacedName{}, 2))
+}
+
 func TestADeadLetterRedrivenWithoutItsConsumerIsRedrivenAgain(t *testing.T) {
 	t.Parallel()
 	f := newFeed(t)
