@@ -121,6 +121,16 @@ func TestFailuresContainTheCommandThatRepeatsThem(t *testing.T) {
 	}
 }
 
+func TestASummaryRepeatsWhatFailedAssertionsSay(t *testing.T) {
+	const output = "=== RUN   TestA\n    a_test.go:7: \n        \tError Trace:\ta.go:7\n        \t            \tb.go:9\n" +
+		"        \tError:      \tReceived unexpected error:\n        \t            \tno pod\n" +
+		"        \tTest:       \tTestA\n        \tMessages:   \tin time\n--- a dump\n" +
+		"        \tError:      \tNot equal\n        \tTest:       \tTestB/sub\n"
+	if got, want := reasonsOf(output), []string{"TestA: Received unexpected error: no pod in time", "TestB/sub: Not equal"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestChangesAreCheckedWhereTheyAreAndWhereTheyAreImported(t *testing.T) {
 	packages := []*pkg{
 		{ImportPath: "m/a", folder: "a", GoFiles: []string{"a.go"}, EmbedFiles: []string{"files/x.sh"}, TestGoFiles: []string{"a_test.go"}},

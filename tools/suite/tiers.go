@@ -226,6 +226,9 @@ func (r *runner) summarize(ctx context.Context) error {
 		for _, each := range failuresOf(done.tier, string(text), r.root) {
 			problems = append(problems, fmt.Sprintf("  %s: %s\n    again: %s\n", done.tier, each.what, each.again))
 		}
+		for _, reason := range reasonsOf(string(text)) {
+			problems = append(problems, "    "+reason+"\n")
+		}
 	}
 	_ = table.Flush()
 	if ctx.Err() != nil {
