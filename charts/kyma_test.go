@@ -25,10 +25,15 @@ func TestTheAliasOfKymasPublisherLeadsToTheEventbridge(t *testing.T) {
 	all := render(t, values{"kyma.publisherAlias=true"})
 	alias := named[*corev1.Service](t, all, publisherProxy)
 	require.Equal(t, kymaSystem, alias.Namespace)
-	require.Equal(t, corev1.ServiceTypeExternalName, alias.Spec.Type)
+	require.Empty(t, alias.Spec.Selector, "the controller keeps its endpoints")
 	bridge := named[*corev1.Service](t, all, "rouse-eventbridge")
-	require.Equal(t, bridge.Name+"."+namespace+".svc.cluster.local", alias.Spec.ExternalName)
-	require.Equal(t, bridge.Spec.Ports[0].Port, alias.Spec.Ports[0].Port, "an alias in the DNS changes no port")
+	require.Equal(t, bridge.Spec.Ports[0].Port, alias.Spec.Ports[0].Port)
+	pods := named[*appsv1.Deployment](t, all, bridge.Name).Spec.Template.Spec.Containers[0]
+	require.Equal(t, alias.Spec.Ports[0].TargetPort.IntVal, pods.Ports[0].ContainerPort)
+	require.Equal(t, bridge.Spec.Ports[0].TargetPort.StrVal, pods.Ports[0].Name)
+	args := named[*appsv1.Deployment](t, all, "rouse-controller").Spec.Template.Spec.Containers[0].Args
+	require.Contains(t, args, "--publisher-alias="+alias.Namespace+"/"+alias.Name)
+	require.Contains(t, args, "--publisher-service="+namespace+"/"+bridge.Name)
 	for _, service := range of[*corev1.Service](render(t, nil)) {
 		require.NotEqual(t, publisherProxy, service.Name)
 	}
@@ -125,7 +130,7 @@ func TestTheAliasRefusesToReplaceKymasService(t *testing.T) {
 	run("upgrade", "rouse", chart, "--reuse-values", "--set", "logLevel=debug")
 	alias := &corev1.Service{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKeyFromObject(kymas), alias))
-	require.Equal(t, "rouse-eventbridge.rouse-system.svc.cluster.local", alias.Spec.ExternalName)
+	require.NotEmpty(t, alias.Spec.ClusterIP)
 	run("uninstall", "rouse", "--no-hooks")
 	require.True(t, apierrors.IsNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(kymas), alias)), "it goes with the release")
 }

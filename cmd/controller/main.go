@@ -25,6 +25,7 @@ import (
 
 	"github.com/rouse-run/rouse/charts"
 	"github.com/rouse-run/rouse/controller/activator"
+	"github.com/rouse-run/rouse/controller/alias"
 	"github.com/rouse-run/rouse/controller/apirules"
 	"github.com/rouse-run/rouse/controller/buildqueue"
 	"github.com/rouse-run/rouse/controller/conversion"
@@ -164,6 +165,9 @@ func setUpSubscriptions(ctx context.Context, manager ctrl.Manager, conn *broker.
 		if err := door.Setup(manager, door.Parts{Hosts: hosts, Changed: hosts.Changed(), Reports: conn, Keyring: ring}, o.doors); err != nil {
 			return err
 		}
+	}
+	if err := alias.Setup(manager, o.alias); err != nil {
+		return err
 	}
 	return setUpVersions(manager, o)
 }

@@ -65,14 +65,14 @@ func CacheObjects() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {Transform: withoutDetails}}
 }
 
-// withoutDetails keeps only the readiness of foreign slices. Managed fields of our own show whether they have to be
-// applied.
+// withoutDetails keeps only the readiness of foreign slices. Managed fields of those that the controller applies show whether they
+// have to be applied.
 func withoutDetails(object any) (any, error) {
 	slice, ok := object.(*discoveryv1.EndpointSlice)
 	if !ok {
 		return object, nil
 	}
-	if activation.IsOurs(slice) {
+	if activation.IsApplied(slice) {
 		slice.Annotations = kube.OnlyMark(slice.Annotations)
 		kube.Share(slice)
 		return slice, nil

@@ -57,18 +57,18 @@ func start(t *testing.T) (*framework.Cluster, string) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, cluster.DeleteNamespace(ctx, namespace))
-		require.NoError(t, cluster.SetChartValues(ctx, "operator.enabled=false"))
+		require.NoError(t, cluster.SetChartValues(ctx, "operator.enabled=false", "kyma.publisherAlias=false"))
 		require.NoError(t, cluster.DeleteDefinition(ctx, "serverlesses.operator.kyma-project.io")) // an uninstallation keeps it
 	})
 	return cluster, namespace
 }
 
-// operate replaces the chart's Function controller by an operator.
+// operate replaces the chart's Function controller by an operator, and serves Kyma's address for publishers.
 func operate(t *testing.T, cluster *framework.Cluster) {
 	t.Helper()
 	// Stand-ins need the Function controller of the chart.
 	require.NoError(t, cluster.SetChartValues(context.WithoutCancel(t.Context()),
-		"operator.enabled=true", "operator.namespaces={"+kymaSystem+"}", "functions.standIns.perNamespace=0"))
+		"operator.enabled=true", "operator.namespaces={"+kymaSystem+"}", "functions.standIns.perNamespace=0", "kyma.publisherAlias=true"))
 }
 
 // apply writes a Serverless in kyma-system.
@@ -161,6 +161,7 @@ func TestAServerlessRulesTheFunctionControllerWhileFunctionsServe(t *testing.T) 
 	changeEveryField(t, cluster, namespace)
 	repairParts(t, cluster)
 	refuseBadInput(t, cluster)
+	publishByTheAlias(t, cluster, namespace)
 
 	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.FunctionGVK, "here", "Running", "True", time.Minute))
 	report, err := load.Stop(t.Context())
@@ -169,6 +170,21 @@ func TestAServerlessRulesTheFunctionControllerWhileFunctionsServe(t *testing.T) 
 	require.Positive(t, report.Asked)
 	require.Zero(t, report.Failed, report.Failures)
 	remove(t, cluster, namespace)
+}
+
+// publishByTheAlias publishes an event at the address that Kyma's publishers have.
+func publishByTheAlias(t *testing.T, cluster *framework.Cluster, namespace string) {
+	t.Helper()
+	publisher := framework.Function{Name: "publisher", Runtime: "nodejs22", Source: fmt.Sprintf(`
+module.exports.main = async () => {
+  const event = { specversion: '1.0', id: '1', source: %q, type: 'alias.sent.v1', data: {} }
+  const answer = await fetch('http://eventing-publisher-proxy.kyma-system/publish', {
+    method: 'POST', headers: { 'content-type': 'application/cloudevents+json' }, body: JSON.stringify(event),
+  })
+  return 'the publisher answers ' + answer.status
+}`, namespace)}
+	require.NoError(t, cluster.ApplyYAML(t.Context(), namespace, publisher.YAML()))
+	require.NoError(t, cluster.AwaitAnswer(t.Context(), namespace, "publisher", "the publisher answers 204", 2*time.Minute))
 }
 
 // inForce is the maximum delay of a change.

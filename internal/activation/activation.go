@@ -22,6 +22,8 @@ const (
 	// ManagedBy is the value of the label endpointslice.kubernetes.io/managed-by on slices that list activators.
 	// Kubernetes' own EndpointSlice controller ignores slices with this value, and so do readers that look for pods.
 	ManagedBy = "gateway.rouse.run"
+	// AliasManagedBy is the value of that label on the slices of the publisher's alias, which list bridges.
+	AliasManagedBy = "alias.rouse.run"
 	// ServicePort is the only port of a Function's Service.
 	ServicePort = 80
 	// OnlyPortOfService stands for the port of a Service that has one, where its endpoints are watched.
@@ -58,6 +60,11 @@ func SliceName(function string, family discoveryv1.AddressType) string {
 // IsOurs reports whether a slice lists activators rather than pods.
 func IsOurs(slice *discoveryv1.EndpointSlice) bool {
 	return slice.Labels[discoveryv1.LabelManagedBy] == ManagedBy
+}
+
+// IsApplied reports whether the controller applies a slice.
+func IsApplied(slice *discoveryv1.EndpointSlice) bool {
+	return IsOurs(slice) || slice.Labels[discoveryv1.LabelManagedBy] == AliasManagedBy
 }
 
 // ListingOf returns the listing that a slice contains. It returns false for a slice without activators, for a slice

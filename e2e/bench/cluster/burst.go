@@ -176,7 +176,7 @@ func (b *burstBench) away(ctx context.Context) (line string, err error) {
 	}
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pods := podNames{of: map[string]map[string]bool{}}
+	pods := podLives{of: map[string]map[string]*corev1.Pod{}}
 	if err := b.cluster.RecordPods(watching, b.namespace, nil, pods.add); err != nil {
 		return "", err
 	}
@@ -217,30 +217,35 @@ func (b *burstBench) away(ctx context.Context) (line string, err error) {
 		len(times), framework.Percentile(times, 95).Milliseconds(), lost, pods.doubles()), nil
 }
 
-// podNames are the names of the pods of each Function.
-type podNames struct {
+// podLives are the pods of each Function as they were seen last.
+type podLives struct {
 	mu sync.Mutex
-	of map[string]map[string]bool
+	of map[string]map[string]*corev1.Pod
 }
 
-func (p *podNames) add(pod *corev1.Pod) {
+func (p *podLives) add(pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	name := pod.Labels[framework.FunctionLabel]
 	if p.of[name] == nil {
-		p.of[name] = map[string]bool{}
+		p.of[name] = map[string]*corev1.Pod{}
 	}
-	p.of[name][pod.Name] = true
+	p.of[name][pod.Name] = pod
 }
 
-// doubles counts the sleepers that had more than one pod.
-func (p *podNames) doubles() int {
+// doubles counts the sleepers that had more than one pod, and prints when those were there.
+func (p *podLives) doubles() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
 	for name, pods := range p.of {
-		if strings.HasPrefix(name, sleeperPrefix) && len(pods) > 1 {
-			n++
+		if !strings.HasPrefix(name, sleeperPrefix) || len(pods) < 2 {
+			continue
+		}
+		n++
+		for _, pod := range pods {
+			fmt.Printf("%s had pod %s from %s, phase %s %s, deleted %s\n", name, pod.Name, pod.CreationTimestamp.Format(time.TimeOnly),
+				pod.Status.Phase, pod.Status.Reason, pod.DeletionTimestamp)
 		}
 	}
 	return n

@@ -47,8 +47,13 @@ type profileBench struct {
 	rate, callers int
 	lasts         time.Duration
 	language      string // empty: all
-	errors        atomic.Int64
+	errors        counts // of the Function that is measured
+	bareErrors    counts // of the least server
 }
+
+// counts are errors by their kind: requests that were not sent because all callers waited, and those that were not answered in time or at
+// all.
+type counts struct{ unsent, unanswered atomic.Int64 }
 
 // profile is one of docs/functions.md.
 type profile struct{ name, requestCPU, requestMemory, limitCPU, limitMemory string }
@@ -123,7 +128,8 @@ func (b *profileBench) run(ctx context.Context) error {
 			figures = append(figures, fmt.Sprintf("%s_p95_ms=%.1f %s_bare_p95_ms=%.1f", prefix, p95, prefix, bareP95))
 		}
 	}
-	fmt.Printf("profiles rate=%d %s errors=%d\n", b.rate, strings.Join(figures, " "), b.errors.Load())
+	fmt.Printf("profiles rate=%d %s unsent=%d unanswered=%d bare_unsent=%d bare_unanswered=%d\n", b.rate, strings.Join(figures, " "),
+		b.errors.unsent.Load(), b.errors.unanswered.Load(), b.bareErrors.unsent.Load(), b.bareErrors.unanswered.Load())
 	return nil
 }
 
@@ -144,7 +150,7 @@ func (b *profileBench) both(ctx context.Context, language profiled, of profile) 
 	if err != nil {
 		return ours, bare, err
 	}
-	if ours, err = b.measure(ctx, applied, client.MatchingLabels{framework.FunctionLabel: function.Name}); err != nil {
+	if ours, err = b.measure(ctx, applied, client.MatchingLabels{framework.FunctionLabel: function.Name}, &b.errors); err != nil {
 		return ours, bare, err
 	}
 	image, err := b.cluster.RuntimeImage(ctx, language.runtime)
@@ -155,7 +161,7 @@ func (b *profileBench) both(ctx context.Context, language profiled, of profile) 
 	if err := b.cluster.Create(ctx, pod); err != nil {
 		return ours, bare, fmt.Errorf("create the bare pod: %w", err)
 	}
-	bare, err = b.measure(ctx, pod, client.MatchingLabels{bareLabel: bareName})
+	bare, err = b.measure(ctx, pod, client.MatchingLabels{bareLabel: bareName}, &b.bareErrors)
 	return ours, bare, err
 }
 
@@ -186,7 +192,7 @@ func (b *profileBench) barePod(image string, command []string, of profile) *core
 }
 
 // measure puts the only pod of an object under both kinds of load, and deletes the object.
-func (b *profileBench) measure(ctx context.Context, of client.Object, pods client.MatchingLabels) (measured load, err error) {
+func (b *profileBench) measure(ctx context.Context, of client.Object, pods client.MatchingLabels, errs *counts) (measured load, err error) {
 	url, err := b.awaitPod(ctx, pods)
 	if err != nil {
 		return measured, err
@@ -198,9 +204,9 @@ func (b *profileBench) measure(ctx context.Context, of client.Object, pods clien
 			return measured, err
 		}
 	}
-	measured.paced = b.paced(ctx, transport, url)
+	measured.paced = b.paced(ctx, transport, url, errs)
 	began := time.Now()
-	measured.crowded = b.crowded(ctx, transport, url)
+	measured.crowded = b.crowded(ctx, transport, url, errs)
 	measured.rate = float64(len(measured.crowded)) / time.Since(began).Seconds()
 	if err := b.cluster.Delete(ctx, of); err != nil {
 		return measured, fmt.Errorf("delete %s: %w", of.GetName(), err)
@@ -232,7 +238,7 @@ func (b *profileBench) awaitPod(ctx context.Context, labels client.MatchingLabel
 }
 
 // paced sends requests at the rate, whether or not those before have been answered. Requests above as many as the callers are errors.
-func (b *profileBench) paced(ctx context.Context, transport http.RoundTripper, url string) []time.Duration {
+func (b *profileBench) paced(ctx context.Context, transport http.RoundTripper, url string, errs *counts) []time.Duration {
 	times, places := timings{}, make(chan struct{}, b.callers)
 	ticker := time.NewTicker(time.Second / time.Duration(b.rate))
 	defer ticker.Stop()
@@ -242,11 +248,11 @@ func (b *profileBench) paced(ctx context.Context, transport http.RoundTripper, u
 		select {
 		case places <- struct{}{}:
 			sent.Go(func() {
-				b.time(ctx, transport, url, &times)
+				timeOne(ctx, transport, url, &times, errs)
 				<-places
 			})
 		default:
-			b.errors.Add(1)
+			errs.unsent.Add(1)
 		}
 	}
 	sent.Wait()
@@ -254,13 +260,13 @@ func (b *profileBench) paced(ctx context.Context, transport http.RoundTripper, u
 }
 
 // crowded has all callers ask again as soon as they have their answer.
-func (b *profileBench) crowded(ctx context.Context, transport http.RoundTripper, url string) []time.Duration {
+func (b *profileBench) crowded(ctx context.Context, transport http.RoundTripper, url string, errs *counts) []time.Duration {
 	times, end := timings{}, time.Now().Add(b.lasts)
 	var callers sync.WaitGroup
 	for range b.callers {
 		callers.Go(func() {
 			for time.Now().Before(end) && ctx.Err() == nil {
-				b.time(ctx, transport, url, &times)
+				timeOne(ctx, transport, url, &times, errs)
 			}
 		})
 	}
@@ -271,13 +277,13 @@ func (b *profileBench) crowded(ctx context.Context, transport http.RoundTripper,
 // answerTimeout is after which an answer counts as an error.
 const answerTimeout = 10 * time.Second
 
-func (b *profileBench) time(ctx context.Context, transport http.RoundTripper, url string, into *timings) {
+func timeOne(ctx context.Context, transport http.RoundTripper, url string, into *timings, errs *counts) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	began := time.Now()
 	if err := requestOnce(ctx, transport, url); err != nil {
 		if !errors.Is(err, context.Canceled) {
-			b.errors.Add(1)
+			errs.unanswered.Add(1)
 		}
 		return
 	}
