@@ -171,6 +171,9 @@ func TestAFailureNamesItsCause(t *testing.T) {
 		"a registry that wants repositories to exist": {
 			plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusNotFound), want: language.RegistryForbidden, says: "does the repository shop-price exist",
 		},
+		"a registry that collects garbage too early": {
+			plan: buildplan.Plan{Source: commonJS}, prepare: withoutBlobs, want: language.RegistryUnavailable, says: "removed layers while the image was pushed",
+		},
 		"a proxy that limits bodies": {plan: buildplan.Plan{Source: commonJS}, prepare: answering(http.StatusRequestEntityTooLarge), want: language.ImageTooLarge, says: "raise its limit"},
 		"a registry that is not there": {
 			plan: buildplan.Plan{Source: commonJS}, want: language.RegistryUnavailable, says: "connection refused",
@@ -231,6 +234,19 @@ func answering(status int) func(*testing.T, *job, *registrytest.Registry, *build
 			return true
 		})
 	}
+}
+
+// withoutBlobs makes a registry refuse the image, as when its layers are gone.
+func withoutBlobs(_ *testing.T, _ *job, server *registrytest.Registry, plan *buildplan.Plan) {
+	image, _, _ := strings.Cut(plan.Target[strings.Index(plan.Target, "/"):], ":")
+	server.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
+		if request.Method != http.MethodPut || !strings.HasPrefix(request.URL.Path, "/v2"+image+"/manifests/") {
+			return false
+		}
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"errors": [{"code": "MANIFEST_BLOB_UNKNOWN", "message": "blob unknown to registry"}]}`))
+		return true
+	})
 }
 
 func TestABuildThatIsStoppedEndsWithWhatItStarted(t *testing.T) {

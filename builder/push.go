@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -225,11 +226,24 @@ func (t *target) failure(err error) error {
 	case errors.Is(err, registry.ErrUnavailable):
 		return fail(language.RegistryUnavailable, "registry %s: %s; it is tried again", host, err)
 	}
-	if answer := (&transport.Error{}); errors.As(err, &answer) && answer.StatusCode == http.StatusRequestEntityTooLarge {
+	answer := &transport.Error{}
+	switch {
+	case !errors.As(err, &answer):
+	case answer.StatusCode == http.StatusRequestEntityTooLarge:
 		return fail(language.ImageTooLarge, "registry %s, or a proxy before it, takes no layer of this size; raise its limit, or depend on less", host)
+	case lacksBlobs(answer):
+		return fail(language.RegistryUnavailable, "registry %s has removed layers while the image was pushed: %s; it is tried again", host, err)
 	}
 	return fail(language.RegistryForbidden, "registry %s does not take the image: %s; does the repository %s exist there, and may it be written to?",
 		host, err, t.tag.RepositoryStr())
+}
+
+// lacksBlobs reports whether a registry refuses a manifest because it does not have all layers: its garbage collection did not wait
+// for the push.
+func lacksBlobs(answer *transport.Error) bool {
+	return slices.ContainsFunc(answer.Errors, func(d transport.Diagnostic) bool {
+		return d.Code == transport.ManifestBlobUnknownErrorCode
+	})
 }
 
 // systemBundles are the files with trusted certificates in distributions.

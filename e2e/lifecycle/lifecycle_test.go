@@ -60,7 +60,7 @@ func TestAnUpgradeDisturbsNoFunction(t *testing.T) {
 func TestUnusedImagesAreDeletedFromTheRegistry(t *testing.T) {
 	cluster, namespace := start(t)
 	helm(t, "upgrade", release, chart, "--reuse-values", "--wait", "--timeout", "3m", "--set",
-		"registry.internal.garbageCollection.interval=2s,registry.internal.garbageCollection.grace=5s")
+		"registry.internal.garbageCollection.interval=2s,registry.internal.garbageCollection.grace=20s")
 	for name, dependency := range map[string]string{"stays": "is-odd", "goes": "is-even"} {
 		function := framework.Function{
 			Name: name, Runtime: "nodejs22", Source: always, Dependencies: fmt.Sprintf(`{"dependencies":{%q:"*"}}`, dependency),
