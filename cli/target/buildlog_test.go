@@ -57,3 +57,31 @@ func TestTheLogOfABuildIsThatOfItsContainersAsTheyRun(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, []string{"pricing fetch: fetch runs", "pricing install: install runs"}, lines)
 }
+
+const functionsPods = `{"kind":"PodList","apiVersion":"v1","items":[
+	{"metadata":{"name":"a-1","labels":{"serverless.kyma-project.io/function-name":"a"}}},
+	{"metadata":{"name":"b-1","labels":{"serverless.kyma-project.io/function-name":"b"}}}]}`
+
+func TestLogsOfAllFunctionsOfANamespaceAreMergedByTime(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Query().Get("labelSelector") == "serverless.kyma-project.io/function-name,serverless.kyma-project.io/resource=deployment":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, functionsPods)
+		case strings.HasSuffix(r.URL.Path, "/pods/a-1/log"):
+			_, _ = io.WriteString(w, "2026-01-01T00:00:00.1Z one\n2026-01-01T00:00:00.3Z three\n")
+		case strings.HasSuffix(r.URL.Path, "/pods/b-1/log"):
+			_, _ = io.WriteString(w, "2026-01-01T00:00:00.2Z two\n")
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	conn, err := Open(Options{Context: "admin", Kubeconfig: kubeconfig(t, &rest.Config{Host: server.URL}, "shop")})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	var lines []string
+	require.NoError(t, conn.Log(t.Context(), "shop", "", LogOptions{Tail: -1}, func(line Line) { lines = append(lines, line.Function+": "+line.Text) }))
+	require.Equal(t, []string{"a: one", "b: two", "a: three"}, lines)
+}

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,4 +95,15 @@ func TestTwoObjectsOfOneNameInOneNamespaceAreAProblem(t *testing.T) {
 	require.Equal(t, []string{
 		"b.yaml:4: Function shop/price: is already in a.yaml:1 (remove one of the two, or give it another name)",
 	}, problems)
+}
+
+func TestAFolderWithTooManyObjectsIsRefused(t *testing.T) {
+	t.Parallel()
+	var many strings.Builder
+	for i := range maxObjects + 1 {
+		fmt.Fprintf(&many, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c-%d}\n", i)
+	}
+	_, _, problems := objects(t, write(t, map[string]string{"all.yaml": many.String()}))
+	require.Len(t, problems, 1)
+	require.Contains(t, problems[0], "has 1001 objects, and at most 1000 can be deployed together")
 }
