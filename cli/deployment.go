@@ -46,9 +46,9 @@ func newDeploy(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deploy [DIR]",
 		Short: "Bring the Functions of a folder into a cluster, and wait until they are ready",
-		Long: `deploy reads a folder as dev does, and applies its Functions, Subscriptions, Schedules, Doors, APIRules, ConfigMaps and Secrets to a
-cluster, by server-side apply. What is for this machine alone, .env and *.local.yaml, stays here. All objects are tried first: if the
-cluster refuses one, nothing is changed.
+		Long: `deploy reads a folder as dev does, and applies its Functions, Subscriptions, Schedules, Doors, APIRules, ConfigMaps and
+Secrets to a cluster, by server-side apply. What is for this machine alone, .env and *.local.yaml, stays here. All objects are tried
+first: if the cluster refuses one, nothing is changed.
 
 Then it waits until all are ready, with the log of builds, and prints a line for each. When one cannot become ready the message says
 why. A deploy that was interrupted is completed by the next one.

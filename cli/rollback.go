@@ -109,7 +109,8 @@ func chooseVersion(now target.Details, versions []target.Version, named string) 
 	case named != "":
 		return "", exit.Errorf(exit.NotFound, "there is no version %s; there are %s, the newest first", named, strings.Join(names, ", "))
 	case now.RollbackTo != "":
-		return "", exit.Errorf(exit.Usage, "a rollback to %s is in force: name a version with --to (%s), or return with --forward", now.RollbackTo, strings.Join(names, ", "))
+		return "", exit.Errorf(exit.Usage, "a rollback to %s is in force: name a version with --to (%s), or return with --forward",
+			now.RollbackTo, strings.Join(names, ", "))
 	}
 	return earlier[0], nil
 }

@@ -22,7 +22,9 @@ type Cluster interface {
 	// List returns the objects of a namespace with a label.
 	List(ctx context.Context, resource schema.GroupVersionResource, namespace, selector string) ([]unstructured.Unstructured, error)
 	// Apply applies an object, or tries it when dry. With force it takes over fields of other managers.
-	Apply(ctx context.Context, resource schema.GroupVersionResource, object *unstructured.Unstructured, dry, force bool) (*unstructured.Unstructured, error)
+	Apply(
+		ctx context.Context, resource schema.GroupVersionResource, object *unstructured.Unstructured, dry, force bool,
+	) (*unstructured.Unstructured, error)
 	// Delete deletes an object. existed is false if there was none.
 	Delete(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, dry bool) (existed bool, err error)
 	// BuildLog calls handle with the lines of a Function's builds, until ctx ends.
@@ -172,7 +174,8 @@ func (d *Deployment) Apply(ctx context.Context, changes []Change) ([]Result, err
 		d.Progress("applying " + ref.String())
 		applied, err := d.Cluster.Apply(ctx, resourceOf(change.Object.GroupVersionKind()), change.Object.Unstructured, false, d.Force)
 		if err != nil {
-			return results, exit.Errorf(exit.CodeOf(err), "apply %s: %w; %d of %d objects were applied: deploy again for the others", ref, err, len(results), len(changes))
+			return results, exit.Errorf(exit.CodeOf(err), "apply %s: %w; %d of %d objects were applied: deploy again for the others",
+				ref, err, len(results), len(changes))
 		}
 		if before := formerFolder(change.Live); before != "" && before != d.Folder.ID {
 			d.Note(fmt.Sprintf("%s was deployed from %s before, and is from %s now", ref, before, d.Folder.ID))

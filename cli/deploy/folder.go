@@ -59,7 +59,7 @@ func Load(s Source) (Folder, []string, error) {
 	}
 	lines, wrong := describeProblems(problems)
 	if wrong > 0 {
-		return Folder{}, lines, exit.Errorf(exit.Usage, "%s: %d of its manifests' problems have to be solved first; nothing was sent to the cluster", s.Directory, wrong)
+		return Folder{}, lines, exit.Errorf(exit.Usage, "the manifests of %s have %d problems: nothing was sent to the cluster", s.Directory, wrong)
 	}
 	folder := Folder{ID: id}
 	for _, each := range read.Left {
@@ -68,13 +68,15 @@ func Load(s Source) (Folder, []string, error) {
 	for _, each := range read.Deployed {
 		object := Object{each}
 		if namespace := object.GetNamespace(); s.Only && namespace != s.Namespace && object.GetKind() != kindNamespace {
-			return Folder{}, lines, exit.Errorf(exit.Usage, "%s: %s is of namespace %s: leave --namespace out, or name that one", each.At, object.Ref(), namespace)
+			return Folder{}, lines, exit.Errorf(exit.Usage, "%s: %s is of namespace %s: leave --namespace out, or name that one",
+				each.At, object.Ref(), namespace)
 		}
 		object.label(id)
 		folder.Objects = append(folder.Objects, object)
 	}
 	if len(folder.Objects) == 0 {
-		return Folder{}, lines, exit.Errorf(exit.Usage, "there is nothing to deploy in %s: no Function, Subscription, Schedule, Door, APIRule, ConfigMap or Secret", s.Directory)
+		return Folder{}, lines, exit.Errorf(exit.Usage,
+			"there is nothing to deploy in %s: no Function, Subscription, Schedule, Door, APIRule, ConfigMap or Secret", s.Directory)
 	}
 	slices.SortStableFunc(folder.Objects, func(a, b Object) int { return rank(a.GetKind()) - rank(b.GetKind()) })
 	return folder, lines, nil

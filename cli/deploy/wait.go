@@ -75,26 +75,7 @@ func (d *Deployment) Wait(ctx context.Context, results []Result) error {
 	logs := d.followBuilds(ctx)
 	defer logs.stop()
 	for {
-		pending, failed := 0, 0
-		for i := range results {
-			result := &results[i]
-			if result.applied == nil || result.State == Ready {
-				continue
-			}
-			d.look(ctx, result)
-			switch result.State {
-			case Ready:
-			case Failed:
-				failed++
-			default:
-				pending++
-				d.Progress(fmt.Sprintf("waiting for %s: %s", result.Ref, firstLine(result.Message)))
-			}
-			if builds(result.applied) {
-				logs.follow(result.Ref)
-			}
-		}
-		switch {
+		switch pending, failed := d.lookAt(ctx, results, logs); {
 		case failed > 0:
 			return notReady("not everything is ready", results)
 		case pending == 0:
@@ -109,6 +90,29 @@ func (d *Deployment) Wait(ctx context.Context, results []Result) error {
 		case <-time.After(pollInterval):
 		}
 	}
+}
+
+// lookAt updates the results that are not ready, and counts those that still are not.
+func (d *Deployment) lookAt(ctx context.Context, results []Result, logs *buildLogs) (pending, failed int) {
+	for i := range results {
+		result := &results[i]
+		if result.applied == nil || result.State == Ready {
+			continue
+		}
+		d.look(ctx, result)
+		switch result.State {
+		case Ready:
+		case Failed:
+			failed++
+		default:
+			pending++
+			d.Progress(fmt.Sprintf("waiting for %s: %s", result.Ref, firstLine(result.Message)))
+		}
+		if builds(result.applied) {
+			logs.follow(result.Ref)
+		}
+	}
+	return pending, failed
 }
 
 // look updates a result with what the cluster has. A cluster that does not answer for a moment changes nothing.

@@ -101,7 +101,9 @@ func (o *Objects) Merge(ctx context.Context, resource schema.GroupVersionResourc
 }
 
 // Delete deletes an object. existed is false if there was none.
-func (o *Objects) Delete(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, dry bool) (existed bool, err error) {
+func (o *Objects) Delete(
+	ctx context.Context, resource schema.GroupVersionResource, namespace, name string, dry bool,
+) (existed bool, err error) {
 	options := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	if dry {
 		options.DryRun = []string{metav1.DryRunAll}
