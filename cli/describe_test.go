@@ -41,12 +41,12 @@ count: 3
 lastTimestamp: "2026-01-01T00:00:00Z"
 `
 
-// runningStatus is what the controller writes about a Function that serves a version.
-func runningStatus(c *testCluster, t *testing.T, version, reason string) {
+// serves writes the status of the Function, which serves a version of its spec.
+func (c *testCluster) serves(t *testing.T, version string) {
 	t.Helper()
 	fn := c.get(t, pricingYAML, "pricing")
 	status := statusOf(fn,
-		map[string]any{"type": "ConfigurationReady", "status": "True", "reason": reason, "message": "the spec is valid"},
+		map[string]any{"type": "ConfigurationReady", "status": "True", "reason": "FunctionSpecValidated", "message": "the spec is valid"},
 		map[string]any{"type": "Running", "status": "True", "reason": "DeploymentReady", "message": "it runs"})
 	status["version"] = version
 	require.NoError(t, c.setStatus(t.Context(), fn, status))
@@ -60,7 +60,7 @@ func TestDescribeShowsAFunctionOfAClusterOnOnePage(t *testing.T) {
 	c.revision(t, "1", "aaaaaaaaaa")
 	c.revision(t, "2", "bbbbbbbbbb")
 	c.apply(t, strings.ReplaceAll(eventYAML, "NAMESPACE", c.namespace))
-	runningStatus(c, t, "bbbbbbbbbb", "FunctionSpecValidated")
+	c.serves(t, "bbbbbbbbbb")
 
 	got := c.run(t, "describe", "function", "pricing")
 	require.Equal(t, 0, got.code, got.err)

@@ -45,8 +45,10 @@ Where Git is applied to the cluster, set the annotation there, too.`,
 	fs.BoolVar(&r.forward, "forward", false, "serve the newest version again")
 	fs.BoolVar(&r.list, "list", false, "list the versions, and change nothing")
 	fs.DurationVar(&r.timeout, "timeout", time.Minute, "how long to wait until the version serves")
-	cmd.MarkFlagsMutuallyExclusive("to", "forward", "list")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if r.to != "" && r.forward || r.list && (r.to != "" || r.forward) {
+			return exit.Errorf(exit.Usage, "--to, --forward and --list exclude each other")
+		}
 		return r.withObjects(func(conn *target.Connection, objects *target.Objects) error {
 			return r.run(cmd.Context(), conn, objects, args[0])
 		})

@@ -47,7 +47,7 @@ func TestRollbackServesAnEarlierVersionAndTheNewestAgain(t *testing.T) {
 	c.apply(t, pricingYAML)
 	c.revision(t, "1", "aaaaaaaaaa")
 	c.revision(t, "2", "bbbbbbbbbb")
-	runningStatus(c, t, "bbbbbbbbbb", "FunctionSpecValidated")
+	c.serves(t, "bbbbbbbbbb")
 	c.serveRollbacks(t)
 
 	got := c.run(t, "rollback", "pricing")
@@ -69,7 +69,7 @@ func TestARollbackToAVersionThatDoesNotExistChangesNothing(t *testing.T) {
 	c := newTestCluster(t)
 	c.apply(t, pricingYAML)
 	c.revision(t, "1", "aaaaaaaaaa")
-	runningStatus(c, t, "aaaaaaaaaa", "FunctionSpecValidated")
+	c.serves(t, "aaaaaaaaaa")
 	for line, want := range map[string]string{
 		"rollback pricing":          "there is no earlier version",
 		"rollback pricing --to nix": "there is no earlier version",

@@ -135,18 +135,24 @@ func (d *Deployment) served(ctx context.Context) error {
 // try applies an object in a dry run. absent holds the namespaces that the folder creates.
 func (d *Deployment) try(ctx context.Context, object Object, absent map[string]bool) (Change, error) {
 	resource := resourceOf(object.GroupVersionKind())
-	live, err := d.Cluster.Get(ctx, resource, object.GetNamespace(), object.GetName())
 	if object.GetKind() == kindNamespace {
-		if err != nil || live != nil { // who may not read it finds out by the objects in it
+		if d.exists(ctx, object.GetName()) {
 			return Change{object, object.Unstructured, object.Unstructured}, nil
 		}
 		absent[object.GetName()] = true
 	}
+	live, err := d.Cluster.Get(ctx, resource, object.GetNamespace(), object.GetName())
 	if err != nil || absent[object.GetNamespace()] {
 		return Change{Object: object}, err
 	}
 	next, err := d.Cluster.Apply(ctx, resource, object.Unstructured, true, d.Force)
 	return Change{object, live, next}, err
+}
+
+// exists reports whether a namespace exists. Who may not read it finds out by the objects in it.
+func (d *Deployment) exists(ctx context.Context, namespace string) bool {
+	found, err := d.Cluster.Get(ctx, kinds()[rank(kindNamespace)].gvr(), "", namespace)
+	return err != nil || found != nil
 }
 
 // Result is what became of an object.
