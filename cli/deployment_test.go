@@ -283,6 +283,37 @@ func TestADeployThatWasCutOffIsMendedByTheNextOne(t *testing.T) {
 	require.Equal(t, ran{}, results(c.run(t, "diff", folder)))
 }
 
+func TestOfTwoDeploysAtATimeTheLaterCounts(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	c.control(t, func(object *unstructured.Unstructured) map[string]any {
+		if object.GetGeneration() == 1 { // another one comes before the controller
+			_ = unstructured.SetNestedField(object.Object, "module.exports = {main: () => 9}", "spec", "source", "inline", "source")
+			_ = c.Client.Update(context.Background(), object) // again at the next tick
+		}
+		return nil
+	})
+	got := c.run(t, "deploy", writeFolder(t, map[string]string{"a.yaml": pricingYAML}))
+	require.Equal(t, 1, got.code)
+	require.Contains(t, got.err, "function/pricing failed:\n    superseded by generation 2: somebody has changed it meanwhile\n")
+}
+
+func TestAFolderIsRecognizedByItsPathOrItsName(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	here := writeFolder(t, map[string]string{"a.yaml": configYAML, "b.yaml": strings.Replace(configYAML, "prices", "old", 1)})
+	there := writeFolder(t, map[string]string{"a.yaml": configYAML})
+	require.Equal(t, 0, c.run(t, "deploy", here).code)
+	got := c.run(t, "deploy", there, "--prune")
+	require.Equal(t, 0, got.code, got.err)
+	require.Regexp(t, `configmap/prices was deployed from \S+ before, and is from \S+ now`, got.err)
+	require.NotNil(t, c.get(t, configYAML, "old"), "it is of another folder")
+
+	require.Equal(t, 0, c.run(t, "deploy", here, "--name", "shop").code)
+	require.Equal(t, 0, c.run(t, "deploy", there, "--name", "shop", "--prune").code)
+	require.Nil(t, c.get(t, configYAML, "old"))
+}
+
 func TestDeleteTakesTheObjectsOfAFolderOutOfACluster(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
