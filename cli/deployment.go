@@ -133,7 +133,8 @@ func (v *folderVerb) withFolder(args []string, do func(d *deploy.Deployment, con
 
 // buildLine writes a line of a build's log.
 func (v *folderVerb) buildLine(line target.Line) {
-	v.note("%s %s", v.style.Paint(colorOf(line.Function), line.Function+" "+line.Replica), output.Clean(line.Text))
+	style := output.StyleOf(v.Err)
+	v.note("%s %s", style.Paint(colorOf(line.Function), line.Function+" "+line.Replica), output.Clean(line.Text))
 }
 
 func (v *folderVerb) deploy(ctx context.Context, d *deploy.Deployment, conn *target.Connection) error {
