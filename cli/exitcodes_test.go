@@ -106,8 +106,32 @@ func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
 
 		"logs pricing":               exit.OK,
 		"logs nope":                  exit.NotFound,
-		"logs":                       exit.Usage,
+		"logs":                       exit.OK,
 		"logs pricing --dir no/such": exit.Unreachable,
+
+		"get":                           exit.OK,
+		"get functions":                 exit.OK,
+		"get subscriptions -n orders":   exit.OK,
+		"get nonsense":                  exit.Usage,
+		"describe":                      exit.Usage,
+		"describe function pricing":     exit.OK,
+		"describe function/nope":        exit.NotFound,
+		"describe fn x --context no":    exit.Unreachable,
+		"deploy DIR":                    exit.Usage,
+		"deploy DIR twice":              exit.Usage,
+		"deploy no/such --context no":   exit.Unreachable,
+		"deploy --dry-run=client":       exit.Usage,
+		"diff DIR":                      exit.Usage,
+		"diff DIR --context no":         exit.Unreachable,
+		"delete DIR":                    exit.Usage,
+		"delete DIR --context no":       exit.Unreachable,
+		"pause":                         exit.Usage,
+		"pause subscription pricing":    exit.Usage,
+		"resume":                        exit.Usage,
+		"resume function a --context x": exit.Unreachable,
+		"rollback":                      exit.Usage,
+		"rollback pricing":              exit.Usage,
+		"rollback pricing --context no": exit.Unreachable,
 
 		"functions":               exit.OK,
 		"functions pricing":       exit.OK,
@@ -168,9 +192,9 @@ func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
 func asks(line string) bool {
 	verb, rest, _ := strings.Cut(line, " ")
 	switch verb {
-	case "publish", "invoke", "logs", "functions", "trace":
+	case "publish", "invoke", "logs", "functions", "trace", "describe":
 		return true
-	case "events", "dlq":
+	case "events", "dlq", "get":
 		return rest != ""
 	}
 	return false

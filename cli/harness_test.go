@@ -31,6 +31,7 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/kedarules"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/testing/envtest"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
@@ -41,6 +42,9 @@ const (
 	tick        = 10 * time.Millisecond
 )
 
+// controlPlane starts for the first test that needs it.
+var controlPlane = envtest.New()
+
 // TestMain gives the tests a separate state folder. Each test finds its local mode there by its folder.
 func TestMain(m *testing.M) {
 	state, err := os.MkdirTemp("", "rouse-cli-")
@@ -50,7 +54,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	code := m.Run()
+	code := controlPlane.Main(m)
 	_ = os.RemoveAll(state)
 	os.Exit(code)
 }

@@ -30,7 +30,25 @@ type Streams struct {
 
 // Main runs a command line and returns the exit code.
 func Main(ctx context.Context, args []string, streams Streams) int {
+	return execute(ctx, newRoot(streams), args, streams)
+}
+
+// Plugin runs a command line of kubectl's: kubectl rouse. Commands then ask the cluster of kubectl's current context, unless a flag says
+// otherwise.
+func Plugin(ctx context.Context, args []string, streams Streams) int {
 	root := newRoot(streams)
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl rouse"}
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		flags := cmd.Flags()
+		if flags.Lookup(currentContext) == nil || flags.Changed("dir") || flags.Changed("context") || flags.Changed("kubeconfig") {
+			return nil
+		}
+		return flags.Set(currentContext, "true")
+	}
+	return execute(ctx, root, args, streams)
+}
+
+func execute(ctx context.Context, root *cobra.Command, args []string, streams Streams) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !exit.IsReported(err) {
@@ -63,8 +81,9 @@ and handles dead letters.`,
 	})
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Work on Functions:"}, &cobra.Group{ID: groupAsk, Title: "Ask a running Rouse:"})
 	root.AddCommand(
-		newInit(), newDev(streams), newConvert(), convert.NewMigrate(), newDoors(streams),
-		newPublish(streams), newInvoke(streams), newLogs(streams), newFunctions(streams), newSubscriptions(streams),
+		newInit(), newDev(streams), newDeploy(streams), newDiff(streams), newDelete(streams), newConvert(), convert.NewMigrate(), newDoors(streams),
+		newPublish(streams), newInvoke(streams), newLogs(streams), newGet(streams), newDescribe(streams),
+		newFunctions(streams), newSubscriptions(streams), newPause(streams), newResume(streams), newRollback(streams),
 		newEvents(streams), newTrace(streams), newDeadLetters(streams), newSchedules(streams),
 		newVersion(streams), newMan(), helpTopicExitCodes(),
 	)
@@ -74,7 +93,7 @@ and handles dead letters.`,
 
 // The command groups of the help.
 const (
-	groupWork = "work" // init, dev, convert
+	groupWork = "work" // init, dev, deploy, convert
 	groupAsk  = "ask"  // publish and all that act on a target
 )
 
@@ -133,7 +152,8 @@ func helpTopicExitCodes() *cobra.Command {
 		Long: `Every command ends with one of these:
 
   0  it worked
-  1  it did not work, for a reason that has no code of its own; dev --once: something went wrong with an event or a Function
+  1  it did not work, for a reason that has no code of its own; dev --once: something went wrong with an event or a Function;
+     diff: there are differences
   2  the command line is wrong, or a file or folder that it names; the message names the flag or argument
   3  what was asked for does not exist: a Function, an event, a dead letter
   4  there is nothing to talk to: no local mode runs, the cluster does not answer or lets you not in

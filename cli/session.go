@@ -30,6 +30,13 @@ type session struct {
 
 // ask adds the flags of a command that queries a target. formats are the values of -o.
 func ask(streams Streams, cmd *cobra.Command, formats ...output.Format) *session {
+	s := askCluster(streams, cmd, formats...)
+	cmd.PersistentFlags().StringVar(&s.options.Directory, "dir", "", "folder whose local mode is meant (default: the working directory)")
+	return s
+}
+
+// askCluster adds the flags of a command that is for a cluster alone.
+func askCluster(streams Streams, cmd *cobra.Command, formats ...output.Format) *session {
 	s := &session{Streams: streams, format: output.Choices{Allowed: formats}, style: output.StyleOf(streams.Out)}
 	cmd.GroupID = groupAsk
 	fs := cmd.PersistentFlags()
@@ -40,13 +47,31 @@ func ask(streams Streams, cmd *cobra.Command, formats ...output.Format) *session
 	fs.StringVar(&s.options.RouseNamespace, "rouse-namespace", target.DefaultRouseNamespace, "namespace that Rouse is installed in, in a cluster")
 	fs.StringSliceVar(&s.options.AdminURLs, "admin-url", nil, "URL of the admin API, in a cluster, one of each bridge (default: port-forward)")
 	fs.StringVar(&s.options.ServiceAccount, "service-account", "", "log in to the admin API as this ServiceAccount, NAMESPACE/NAME (default: by the\nkubeconfig's token, and without one as rouse-admin of the namespace of Rouse)")
-	fs.StringVar(&s.options.Directory, "dir", "", "folder whose local mode is meant (default: the working directory)")
+	fs.BoolVar(&s.options.Current, currentContext, false, "ask the cluster of the kubeconfig's current context")
+	_ = fs.MarkHidden(currentContext) // the flag exists
 	if len(formats) > 0 {
 		fs.VarP(&s.format, "output", "o", "write for programs: "+s.format.Names())
 	}
 	s.completeFlag(cmd, "namespace", namespaceNames)
 	s.options.Note = s.reportProgress
 	return s
+}
+
+// currentContext is the flag that is set when kubectl runs this program.
+const currentContext = "current-context"
+
+// withObjects opens a cluster to read and write objects.
+func (s *session) withObjects(do func(conn *target.Connection, objects *target.Objects) error) error {
+	if !s.options.IsCluster() {
+		return exit.Errorf(exit.Usage, "this is for a cluster: name one with --context or --kubeconfig; kubectl config get-contexts lists them")
+	}
+	return s.with(func(conn *target.Connection) error {
+		objects, err := conn.Objects()
+		if err != nil {
+			return err
+		}
+		return do(conn, objects)
+	})
 }
 
 // open finds the target. The caller closes it.
@@ -81,6 +106,11 @@ func (s *session) reportProgress(text string) {
 func (s *session) endProgress() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.end()
+}
+
+// end ends the progress. The caller holds mu.
+func (s *session) end() {
 	if s.progress != nil {
 		s.progress.Done()
 		s.progress = nil
@@ -89,7 +119,9 @@ func (s *session) endProgress() {
 
 // note writes a line to standard error.
 func (s *session) note(format string, args ...any) {
-	s.endProgress()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end()
 	_, _ = fmt.Fprintf(s.Err, format+"\n", args...) // a note that cannot be written is not an error
 }
 

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,8 +97,8 @@ func openCluster(o Options) (*Connection, error) {
 	if o.Namespace != "" {
 		namespace = o.Namespace
 	}
-	name := "the cluster of context " + o.Context
-	if o.Context == "" {
+	name := "the cluster of context " + cmp.Or(o.Context, raw.CurrentContext)
+	if o.Context == "" && o.Kubeconfig != "" {
 		name = "the cluster of " + o.Kubeconfig
 	}
 	c, err := newCluster(o, name, config)

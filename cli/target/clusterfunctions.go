@@ -186,8 +186,13 @@ func (c *cluster) awakePod(ctx context.Context, namespace, name string) (string,
 	}
 }
 
+// functionPods selects the pods of a Function, or of all for "".
 func functionPods(name string) string {
-	return v1alpha2.LabelFunctionName + "=" + name + "," + v1alpha2.LabelResource + "=" + v1alpha2.ResourceDeployment
+	function := v1alpha2.LabelFunctionName
+	if name != "" {
+		function += "=" + name
+	}
+	return function + "," + v1alpha2.LabelResource + "=" + v1alpha2.ResourceDeployment
 }
 
 // pick returns a ready pod, or what to wait for; neither without pods.

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/cli/exit"
 )
 
@@ -30,8 +31,10 @@ var errNotStarted = errors.New("the container has not started")
 
 // Log implements Target.
 func (c *cluster) Log(ctx context.Context, namespace, name string, o LogOptions, handle func(Line)) error {
-	if _, err := c.mustExist(ctx, namespace, name); err != nil {
-		return err
+	if name != "" {
+		if _, err := c.mustExist(ctx, namespace, name); err != nil {
+			return err
+		}
 	}
 	f := &follower{cluster: c, namespace: namespace, function: name, options: o, handle: handle, read: map[string]time.Time{}, busy: map[string]bool{}}
 	if !o.Follow {
@@ -40,7 +43,7 @@ func (c *cluster) Log(ctx context.Context, namespace, name string, o LogOptions,
 	return f.follow(ctx)
 }
 
-// follower reads the logs of all pods of a Function.
+// follower reads the logs of all pods of a Function, or of all Functions when none is named.
 type follower struct {
 	cluster             *cluster
 	namespace, function string
@@ -59,11 +62,11 @@ func (f *follower) once(ctx context.Context) error {
 		return err
 	}
 	if len(pods) == 0 {
-		return exit.Errorf(exit.NotFound, "Function %s sleeps: it has no pods, and so no log; -f waits for the next one", f.function)
+		return exit.Errorf(exit.NotFound, "%s, and so no log; -f waits for the next one", f.asleep())
 	}
 	var all []Line
 	for i := range pods {
-		err := f.stream(ctx, pods[i].Name, func(line Line) { all = append(all, line) })
+		err := f.stream(ctx, &pods[i], func(line Line) { all = append(all, line) })
 		if err != nil && !errors.Is(err, errNotStarted) {
 			return err
 		}
@@ -90,14 +93,14 @@ func (f *follower) follow(ctx context.Context) error {
 			return err
 		}
 		if len(pods) == 0 {
-			f.cluster.options.Note("Function " + f.function + " sleeps: waiting for its next pod")
+			f.cluster.options.Note(f.asleep() + ": waiting for the next one")
 		}
 		for i := range pods {
 			if !f.begin(&pods[i]) {
 				continue
 			}
 			readers.Go(func() {
-				if err := f.reader(ctx, pods[i].Name); err != nil {
+				if err := f.reader(ctx, &pods[i]); err != nil {
 					stop(err)
 				}
 			})
@@ -108,6 +111,14 @@ func (f *follower) follow(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// asleep describes that there are no pods.
+func (f *follower) asleep() string {
+	if f.function == "" {
+		return "all Functions of namespace " + f.namespace + " sleep: they have no pods"
+	}
+	return "Function " + f.function + " sleeps: it has no pods"
 }
 
 // begin reports whether a pod has an unread log. The log of a terminated container is read once.
@@ -126,36 +137,45 @@ func (f *follower) begin(pod *corev1.Pod) bool {
 }
 
 // reader reads the log of a pod until its container ends.
-func (f *follower) reader(ctx context.Context, pod string) error {
+func (f *follower) reader(ctx context.Context, pod *corev1.Pod) error {
 	err := f.stream(ctx, pod, func(line Line) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if line.Time.After(f.read[pod]) {
-			f.read[pod] = line.Time
+		if line.Time.After(f.read[pod.Name]) {
+			f.read[pod.Name] = line.Time
 			f.handle(line)
 		}
 	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.busy, pod)
+	delete(f.busy, pod.Name)
 	if errors.Is(err, errNotStarted) || exit.CodeOf(err) == exit.NotFound || ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
 
-// stream reads the log of a container.
-func (f *follower) stream(ctx context.Context, pod string, handle func(Line)) error {
-	response, err := f.open(ctx, pod)
+// stream reads the log of the container with the handler.
+func (f *follower) stream(ctx context.Context, pod *corev1.Pod, handle func(Line)) error {
+	response, err := f.open(ctx, pod.Name, f.query(pod.Name))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	lines := bufio.NewReader(response.Body)
+	return readLines(ctx, pod.Name, response.Body, func(text string) {
+		line := f.line(pod.Name, text)
+		line.Function = pod.Labels[v1alpha2.LabelFunctionName]
+		handle(line)
+	})
+}
+
+// readLines calls handle with each line of a pod's log.
+func readLines(ctx context.Context, pod string, log io.Reader, handle func(text string)) error {
+	lines := bufio.NewReader(log)
 	for {
 		text, err := lines.ReadString('\n')
 		if text != "" {
-			handle(f.line(pod, strings.TrimSuffix(text, "\n")))
+			handle(strings.TrimSuffix(text, "\n"))
 		}
 		if errors.Is(err, io.EOF) || err != nil && ctx.Err() != nil {
 			return nil
@@ -168,7 +188,7 @@ func (f *follower) stream(ctx context.Context, pod string, handle func(Line)) er
 
 // line parses the timestamp that the API server adds to each line.
 func (f *follower) line(pod, text string) Line {
-	line := Line{Namespace: f.namespace, Function: f.function, Replica: pod, Stream: "stdout", Text: text}
+	line := Line{Namespace: f.namespace, Replica: pod, Stream: "stdout", Text: text}
 	stamp, rest, found := strings.Cut(text, " ")
 	if at, err := time.Parse(time.RFC3339Nano, stamp); err == nil {
 		line.Time, line.Text = at, ""
@@ -179,13 +199,14 @@ func (f *follower) line(pod, text string) Line {
 	return line
 }
 
-func (f *follower) open(ctx context.Context, pod string) (*http.Response, error) {
+// open requests the log of a pod.
+func (f *follower) open(ctx context.Context, pod string, query url.Values) (*http.Response, error) {
 	base, _, err := rest.DefaultServerUrlFor(f.cluster.config)
 	if err != nil {
 		return nil, fmt.Errorf("use the kubeconfig: %w", err)
 	}
 	address := base.JoinPath("api/v1/namespaces", f.namespace, "pods", pod, "log")
-	address.RawQuery = f.query(pod).Encode()
+	address.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("read the log of pod %s: %w", pod, err)

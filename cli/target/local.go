@@ -152,6 +152,9 @@ func (l *local) Function(ctx context.Context, namespace, name string) (string, e
 
 // Log implements Target.
 func (l *local) Log(ctx context.Context, namespace, name string, o LogOptions, handle func(Line)) error {
+	if name == "" {
+		return l.logAll(ctx, namespace, o, handle)
+	}
 	found, err := l.find(ctx, namespace, name)
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ type Target interface {
 	Admins(ctx context.Context) ([]Admin, error)
 	// Function returns the URL of a Function, which is awake or woken by a call.
 	Function(ctx context.Context, namespace, name string) (url string, err error)
-	// Log calls handle with each line, one at a time, ordered by time as far as it is known.
+	// Log calls handle with each line of a Function, or of all of the namespace for "", one at a time, ordered by time as far as it is known.
 	Log(ctx context.Context, namespace, name string, o LogOptions, handle func(Line)) error
 	// Close closes all connections.
 	Close() error
@@ -113,6 +113,7 @@ type Line struct {
 type Options struct {
 	Context    string // of the kubeconfig
 	Kubeconfig string
+	Current    bool   // the cluster of the kubeconfig's current context
 	Namespace  string // empty: the default of the target
 
 	Directory string // the folder of the local mode; empty: the working directory
@@ -154,7 +155,7 @@ func (c *Connection) Find(ctx context.Context, namespace, name string) (Function
 }
 
 // IsCluster reports whether the options select a cluster.
-func (o Options) IsCluster() bool { return o.Context != "" || o.Kubeconfig != "" }
+func (o Options) IsCluster() bool { return o.Context != "" || o.Kubeconfig != "" || o.Current }
 
 // checkAdmin refuses URLs to which a token would be sent unencrypted.
 func (o Options) checkAdmin() error {
