@@ -63,7 +63,7 @@ and handles dead letters.`,
 	})
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Work on Functions:"}, &cobra.Group{ID: groupAsk, Title: "Ask a running Rouse:"})
 	root.AddCommand(
-		newInit(), newDev(streams), newConvert(), convert.NewMigrate(), newDoors(streams),
+		newInit(), newDev(streams), newFiles(streams), newConvert(), convert.NewMigrate(), newDoors(streams),
 		newPublish(streams), newInvoke(streams), newLogs(streams), newFunctions(streams), newSubscriptions(streams),
 		newEvents(streams), newTrace(streams), newDeadLetters(streams), newSchedules(streams),
 		newVersion(streams), newMan(), helpTopicExitCodes(),

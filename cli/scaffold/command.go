@@ -21,7 +21,7 @@ type options struct {
 	eventType, source    string
 	cron, timeZone       string
 	namespace, directory string
-	dependencies         bool
+	dependencies, typed  bool
 	host, gateway        string
 }
 
@@ -35,6 +35,7 @@ func NewCommand() *cobra.Command {
 the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the folder as it is.`,
 		Example: `  rouse init hello
   rouse init price --expose
+  rouse init greet --typescript
   rouse init nightly --cron "0 2 * * *" --time-zone Europe/Berlin
   rouse init thanks --runtime python --type order.invoiced --source invoicing --namespace orders`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -55,6 +56,7 @@ the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the f
 	flags.StringVarP(&o.namespace, "namespace", "n", "default", "`namespace` of the Function")
 	flags.StringVar(&o.directory, "directory", ".", "`folder` in which the folder NAME is made")
 	flags.BoolVar(&o.dependencies, "dependencies", false, "also write the manifest of packages: "+strings.Join(manifests(), ", "))
+	flags.BoolVar(&o.typed, "typescript", false, "write the handler in TypeScript, with the types of events, context and SDK")
 	flags.StringVar(&o.host, "expose", "", "also write an APIRule, which exposes it at this `host`; NAME is the Function's name, below the domain of the gateway")
 	flags.Lookup("expose").NoOptDefVal = ownName
 	flags.StringVar(&o.gateway, "gateway", defaultGateway, "`gateway` of --expose, as namespace/name")
@@ -74,6 +76,7 @@ func (o options) function(name string) Function {
 	f := Function{
 		Name: name, Namespace: o.namespace, Runtime: v1alpha2.Runtime(o.runtime), Trigger: Trigger(o.trigger),
 		Type: o.eventType, Source: o.source, Cron: o.cron, TimeZone: o.timeZone, Dependencies: o.dependencies,
+		Typed: o.typed,
 	}
 	if o.host != "" {
 		f.Host, f.Gateway = o.host, o.gateway
@@ -187,6 +190,9 @@ func purpose(name string, p page) string {
 	case apiRuleFile:
 		return "the host at which it is exposed"
 	case kustomizationFile:
+		if p.Typed {
+			return "lists the files of the Function"
+		}
 		return "puts the handler into the Function"
 	case p.DependenciesFile:
 		return "the packages that it needs"
@@ -194,6 +200,12 @@ func purpose(name string, p page) string {
 		return "keeps .env and *.local.yaml out of Git"
 	case "README.md":
 		return "how to go on"
+	case "tsconfig.json":
+		return "settings of the types"
+	case "rouse.d.ts":
+		return "types of events, context and SDK"
+	case ".rouseignore":
+		return "files beside the source that are not of it"
 	default:
 		return "for the debugger of VS Code"
 	}
