@@ -50,8 +50,23 @@ func writeFiles(out, notes io.Writer, dir string) error {
 			return exit.Errorf(exit.Usage, "%w", problem)
 		}
 	}
+	texts, err := configMapsOf(set, notes)
+	if err != nil {
+		return err
+	}
+	if len(texts) == 0 {
+		_, _ = fmt.Fprintf(notes, "no Function of %s needs a ConfigMap with files: %s in its spec.annotations would name one\n", dir, v1alpha2.AnnotationFiles)
+	}
+	for _, text := range texts {
+		if _, err := fmt.Fprintf(out, "---\n%s", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func configMapsOf(set manifest.Set, notes io.Writer) (texts [][]byte, err error) {
 	made := map[types.NamespacedName]string{}
-	var texts [][]byte
 	for _, fn := range set.Functions {
 		name := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Spec.Annotations[v1alpha2.AnnotationFiles]}
 		switch {
@@ -63,25 +78,17 @@ func writeFiles(out, notes io.Writer, dir string) error {
 		case made[name] == fn.Files.Dir:
 			continue
 		case made[name] != "":
-			return exit.Errorf(exit.Usage, "%s: ConfigMap %s would have the files of %s and of %s: name another in %s",
+			return nil, exit.Errorf(exit.Usage, "%s: ConfigMap %s would have the files of %s and of %s: name another in %s",
 				fn.At, name, made[name], fn.Files.Dir, v1alpha2.AnnotationFiles)
 		}
 		made[name] = fn.Files.Dir
 		text, err := configMapOf(name, fn.Files)
 		if err != nil {
-			return exit.Errorf(exit.Usage, "%s: %w", fn.At, err)
+			return nil, exit.Errorf(exit.Usage, "%s: %w", fn.At, err)
 		}
 		texts = append(texts, text)
 	}
-	if len(made) == 0 {
-		_, _ = fmt.Fprintf(notes, "no Function of %s needs a ConfigMap with files: those that do name it in spec.annotations, %s\n", dir, v1alpha2.AnnotationFiles)
-	}
-	for _, text := range texts {
-		if _, err := fmt.Fprintf(out, "---\n%s", text); err != nil {
-			return err
-		}
-	}
-	return nil
+	return texts, nil
 }
 
 func configMapOf(name types.NamespacedName, files *manifest.Files) ([]byte, error) {

@@ -174,8 +174,23 @@ func report(p page, folder string, files []File, collection string) string {
 	return out.String()
 }
 
+// typedPurposes describe the files of a Function with types.
+var typedPurposes = map[string]string{
+	kustomizationFile: "lists the files of the Function",
+	"tsconfig.json":   "settings of the types",
+	"rouse.d.ts":      "types of events, context and SDK",
+	".rouseignore":    "files beside the source that are not of it",
+}
+
 // purpose describes a file in a few words.
 func purpose(name string, p page) string {
+	if text := typedPurposes[name]; p.Typed && text != "" {
+		return text
+	}
+	return commonPurpose(name, p)
+}
+
+func commonPurpose(name string, p page) string {
 	switch name {
 	case p.HandlerFile:
 		return "the handler"
@@ -190,9 +205,6 @@ func purpose(name string, p page) string {
 	case apiRuleFile:
 		return "the host at which it is exposed"
 	case kustomizationFile:
-		if p.Typed {
-			return "lists the files of the Function"
-		}
 		return "puts the handler into the Function"
 	case p.DependenciesFile:
 		return "the packages that it needs"
@@ -200,12 +212,6 @@ func purpose(name string, p page) string {
 		return "keeps .env and *.local.yaml out of Git"
 	case "README.md":
 		return "how to go on"
-	case "tsconfig.json":
-		return "settings of the types"
-	case "rouse.d.ts":
-		return "types of events, context and SDK"
-	case ".rouseignore":
-		return "files beside the source that are not of it"
 	default:
 		return "for the debugger of VS Code"
 	}

@@ -238,12 +238,7 @@ func Files(f Function) ([]File, error) {
 		"README.md":       "README.md",
 		gitignoreFile:     "gitignore",
 	}
-	if p.Typed {
-		sources[kustomizationFile] = "typed/" + kustomizationFile
-		for _, name := range p.others {
-			sources[name] = "typed/" + strings.TrimPrefix(name, ".")
-		}
-	}
+	p.addTypes(sources)
 	if p.LaunchConfig != "" {
 		sources[".vscode/launch.json"] = p.LaunchConfig
 	}
@@ -269,6 +264,17 @@ func Files(f Function) ([]File, error) {
 	}
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	return files, nil
+}
+
+// addTypes adds the templates of a Function with types.
+func (p page) addTypes(sources map[string]string) {
+	if !p.Typed {
+		return
+	}
+	sources[kustomizationFile] = "typed/" + kustomizationFile
+	for _, name := range p.others {
+		sources[name] = "typed/" + strings.TrimPrefix(name, ".")
+	}
 }
 
 // The manifests of a Function.

@@ -74,9 +74,9 @@ func buildsFiles(w *fixture, _ *fakeRepositories) {
 	_, deployment = finish(job)
 	running := deployment.Spec.Template.Spec.Containers[0].Image
 
-	update(w, files, func(c *corev1.ConfigMap) { c.Data["......etc..passwd"] = "x" })
+	update(w, files, func(c *corev1.ConfigMap) { c.Data["lib......passwd"] = "x" })
 	condition = w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonSourceUpdateFailed)
-	require.Contains(t, condition.Message, `ConfigMap "price-files": key "......etc..passwd"`)
+	require.Contains(t, condition.Message, `ConfigMap "price-files": key "lib......passwd"`)
 	require.NoError(t, w.Delete(t.Context(), files))
 	require.Eventually(t, func() bool {
 		condition = w.awaitCondition(fn, v1alpha2.ConditionConfigurationReady, metav1.ConditionFalse, v1alpha2.ReasonSourceUpdateFailed)

@@ -181,9 +181,11 @@ func checkFiles(fn *v1alpha2.Function) Problems {
 	case !named:
 		return nil
 	case len(validation.IsDNS1123Subdomain(name)) > 0:
-		return Problems{problemAt(path, fmt.Sprintf("spec.annotations: %s: invalid value %q: must be the name of a ConfigMap in the Function's namespace", key, name))}
+		return Problems{problemAt(path, fmt.Sprintf(
+			"spec.annotations: %s: invalid value %q: must be the name of a ConfigMap in the Function's namespace", key, name))}
 	case fn.Spec.Source.Inline == nil:
-		return Problems{problemAt(path, fmt.Sprintf("spec.annotations: %s: files belong to an inline source: remove it, or replace spec.source.gitRepository", key))}
+		return Problems{problemAt(path, fmt.Sprintf(
+			"spec.annotations: %s: files belong to an inline source: remove it, or replace spec.source.gitRepository", key))}
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ var outside = map[string][]string{
 	"sigs.k8s.io/":                            {"internal/kube", "internal/testing", "internal/daemon", "internal/settings", "controller", "gateway/conditions", "cmd", "cli", "dev", "e2e", "charts", "api"},
 	"k8s.io/client-go":                        {"internal/kube", "internal/testing", "scaler/externalmetrics", "controller", "cmd", "cli", "e2e", "charts"},
 	"github.com/google/go-containerregistry/": {"internal/registry", "builder", "internal/testing", "e2e"},
-	"github.com/go-git/":                      {"internal/git", "dev/manifest", "internal/testing"},
+	"github.com/go-git/":                      {"internal/git", "internal/sourcefiles", "dev/manifest", "internal/testing"},
 	"github.com/evanw/esbuild/":               {"internal/bundle"},
 	"github.com/kedacore/keda/":               {"scaler", "controller", "dev/autoscale", "internal/testing", "e2e"},
 	"github.com/charmbracelet/":               {"dev/view", "cli"},

@@ -78,18 +78,18 @@ func Source(ctx context.Context, l *language.Language, dir string) error {
 
 // compile returns a script, or a module if the source can only be one.
 func compile(ctx context.Context, dir, entry string, names *language.Bundled) ([]api.OutputFile, error) {
-	real, err := filepath.EvalSymlinks(dir)
+	resolved, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil, fmt.Errorf("find the source: %w", err)
 	}
-	script, err := run(ctx, options(real, entry, names.Script, api.FormatCommonJS))
+	script, err := run(ctx, options(resolved, entry, names.Script, api.FormatCommonJS))
 	if err != nil {
 		return nil, err
 	}
 	if !onlyModule(script) {
 		return outcome(script)
 	}
-	module, err := run(ctx, options(real, entry, names.Module, api.FormatESModule))
+	module, err := run(ctx, options(resolved, entry, names.Module, api.FormatESModule))
 	if err != nil {
 		return nil, err
 	}
@@ -163,11 +163,11 @@ func lineOf(message api.Message) string {
 func confine(dir string) api.Plugin {
 	return api.Plugin{Name: "confine", Setup: func(build api.PluginBuild) {
 		build.OnLoad(api.OnLoadOptions{Filter: ".*"}, func(args api.OnLoadArgs) (api.OnLoadResult, error) {
-			real, err := filepath.EvalSymlinks(args.Path)
+			resolved, err := filepath.EvalSymlinks(args.Path)
 			if err != nil {
 				return api.OnLoadResult{}, err
 			}
-			if name, err := filepath.Rel(dir, real); err != nil || !filepath.IsLocal(name) {
+			if name, err := filepath.Rel(dir, resolved); err != nil || !filepath.IsLocal(name) {
 				return api.OnLoadResult{Errors: []api.Message{{Text: "an import leads out of the Function's directory: copy the file into it"}}}, nil
 			}
 			return api.OnLoadResult{}, nil

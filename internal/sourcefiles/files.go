@@ -36,7 +36,8 @@ var portable = regexp.MustCompile(`^[-._a-zA-Z0-9/]+$`)
 func KeyOf(name string) (string, error) {
 	switch {
 	case !portable.MatchString(name):
-		return "", fmt.Errorf("%q has a character that no key of a ConfigMap may have: use letters, digits, '-', '_' and '.', or leave it out in .rouseignore", name)
+		return "", fmt.Errorf("%q has a character that no key of a ConfigMap may have: use letters, digits, '-', '_' and '.', "+
+			"or leave it out in .rouseignore", name)
 	case strings.Contains(name, separator):
 		return "", fmt.Errorf("%q contains %q, which stands for a slash in keys of a ConfigMap: rename it", name, separator)
 	}

@@ -184,8 +184,8 @@ func (r *reader) tooLarge(name string, size int64) error {
 			name, size = other, int64(len(content))
 		}
 	}
-	return fmt.Errorf("the files take more than %s; the largest that was read is %s with %s: leave it out in .rouseignore, or keep the source in a Git repository",
-		sizeText(r.maxBytes), name, sizeText(int(size)))
+	return fmt.Errorf("the files take more than %s; the largest that was read is %s with %s: leave it out in .rouseignore, "+
+		"or keep the source in a Git repository", sizeText(r.maxBytes), name, sizeText(int(size)))
 }
 
 // secret matches names of files that commonly hold credentials, or that are for one machine alone.
@@ -249,7 +249,8 @@ func (r *reader) patternsIn(name string) (string, error) {
 
 var (
 	// manifest matches YAML with kinds that belong to a deployment and not to a source.
-	manifest = regexp.MustCompile(`(?m)^\s*["']?kind["']?\s*:\s*["']?(?:Function|Subscription|Schedule|Door|APIRule|GitRepository|Kustomization|ConfigMap|Secret)(?:List)?\b`)
+	manifest = regexp.MustCompile(`(?m)^\s*["']?kind["']?\s*:\s*["']?` +
+		`(?:Function|Subscription|Schedule|Door|APIRule|GitRepository|Kustomization|ConfigMap|Secret)(?:List)?\b`)
 	// function matches YAML with a Function.
 	function = regexp.MustCompile(`(?m)^\s*["']?kind["']?\s*:\s*["']?Function(?:List)?\b`)
 	yamlName = regexp.MustCompile(`(?i)\.ya?ml$`)
