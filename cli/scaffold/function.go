@@ -304,7 +304,7 @@ func newPage(f Function) (page, error) {
 	if typed := known.Scaffold.Typed; f.Typed && typed != nil {
 		p.Style += "-typed"
 		p.HandlerFile, p.TestFile, p.TestCommand = typed.Handler, typed.Test, typed.TestCommand
-		p.SourceFiles, p.others = append([]string{typed.Handler}, typed.Files...), append(typed.Others, typed.Files...)
+		p.SourceFiles, p.others = slices.Concat([]string{typed.Handler}, typed.Files), slices.Concat(typed.Others, typed.Files)
 	}
 	return p, nil
 }

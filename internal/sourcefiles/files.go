@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -83,7 +84,7 @@ func FromConfigMap(text map[string]string, binary map[string][]byte) (Files, err
 		files[name] = content
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("it has no keys: add a key for each file")
+		return nil, errors.New("it has no keys: add a key for each file")
 	}
 	return files, files.check(MaxFiles, MaxBytes)
 }

@@ -1,7 +1,6 @@
 package sourcefiles
 
 import (
-	"bytes"
 	"maps"
 	"strings"
 	"testing"
@@ -100,6 +99,6 @@ func TestFilesTakePrecedenceOverTheInlineSource(t *testing.T) {
 	}
 	named := Files{"src/index.js": []byte("own"), "package.json": []byte(`{"main": "./src/index.js"}`)}
 	require.NotContains(t, named.Over(node, "inline", ""), "handler.js")
-	require.True(t, bytes.Equal([]byte("own"), Files{"handler.py": []byte("own")}.Over(python, "inline", "")["handler.py"]))
+	require.Equal(t, "own", string(Files{"handler.py": []byte("own")}.Over(python, "inline", "")["handler.py"]))
 	require.Contains(t, Files{"handler.ts": nil}.Over(python, "inline", ""), "handler.py")
 }
