@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/rouse-run/rouse/internal/buildplan"
+	"github.com/rouse-run/rouse/internal/bundle"
 	"github.com/rouse-run/rouse/internal/fips"
 	"github.com/rouse-run/rouse/internal/git"
+	"github.com/rouse-run/rouse/internal/sourcefiles"
 	"github.com/rouse-run/rouse/runtimes/language"
 	"github.com/rouse-run/rouse/runtimes/languages"
 )
@@ -160,6 +162,9 @@ func (b *Builder) place(plan task, dir string) error {
 	if plan.Git != nil {
 		return copySource(b.o.Source, dir)
 	}
+	if len(plan.Files) > 0 {
+		return placeFiles(plan, dir)
+	}
 	files := map[string]string{plan.language.Handler: plan.Source, plan.language.Packages.Manifest: plan.Dependencies}
 	for name, content := range files {
 		if strings.TrimSpace(content) == "" {
@@ -170,6 +175,33 @@ func (b *Builder) place(plan task, dir string) error {
 		}
 	}
 	return nil
+}
+
+// placeFiles writes the files of a folder, and what of an inline source they do not contain, into dir, which is empty.
+// Nothing leaves dir, whatever the plan says.
+func placeFiles(plan task, dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("open the Function's directory: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	files := sourcefiles.Files(plan.Files).Over(plan.language, plan.Source, plan.Dependencies)
+	for _, name := range files.Names() {
+		// The runtime's user reads them.
+		if err := errors.Join(root.MkdirAll(filepath.Dir(name), 0o755), root.WriteFile(name, files[name], 0o644)); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// bundle compiles the handler, if its language needs that.
+func (b *Builder) bundle(ctx context.Context, plan task, dir string) error {
+	err := bundle.Source(ctx, plan.language, dir)
+	if wrong, ok := errors.AsType[*bundle.Error](err); ok {
+		return fail(language.SourceInvalid, "the source does not compile: %s", wrong.Error())
+	}
+	return err
 }
 
 // copySource copies the source, so that a retry finds it unchanged.
@@ -251,6 +283,11 @@ func (b *Builder) fill(ctx context.Context, plan task, dir string, secrets secre
 	}
 	if err := b.phase("source", func() error { return b.place(plan, dir) }); err != nil {
 		return err
+	}
+	if plan.language.Bundled != nil {
+		if err := b.phase("bundle", func() error { return b.bundle(ctx, plan, dir) }); err != nil {
+			return err
+		}
 	}
 	if err := b.phase("check", func() error { return b.check(ctx, plan, dir) }); err != nil {
 		return err

@@ -70,6 +70,22 @@ func TestPrepareFillsTheDirectoryThatTheRuntimeReads(t *testing.T) {
 			plan: buildplan.Plan{Runtime: "nodejs22", Source: moduleJS, Dependencies: packageESM},
 			want: []string{"handler.js", "package.json"}, not: []string{"node_modules"},
 		},
+		"files of a folder": {
+			plan: buildplan.Plan{Runtime: "nodejs22", Source: "ignored", Dependencies: packageESM, Files: map[string][]byte{
+				"handler.mjs": []byte(moduleJS), "lib/deep/text.js": []byte("x"),
+			}},
+			want: []string{"handler.mjs", "lib/deep/text.js", "package.json"}, not: []string{"handler.js"},
+		},
+		"files of a folder beside an inline handler": {
+			plan: buildplan.Plan{Runtime: "nodejs22", Source: commonJS, Files: map[string][]byte{"lib/text.js": []byte("x")}},
+			want: []string{"handler.js", "lib/text.js"},
+		},
+		"a handler in TypeScript": {
+			plan: buildplan.Plan{Runtime: "nodejs22", Source: "ignored", Files: map[string][]byte{
+				"handler.ts": []byte("import { n } from './n';\nexport const main = (): number => n;"), "n.ts": []byte("enum N { One = 1 }\nexport const n: number = N.One;"),
+			}},
+			want: []string{"handler.cjs", "handler.cjs.map"}, not: []string{"handler.js"},
+		},
 		"inline dependencies": {
 			plan: buildplan.Plan{Runtime: "nodejs22", Dependencies: `{"dependencies": {"lodash": "4.17.21"}}`},
 			want: []string{"package.json", "node_modules/lodash/package.json"}, not: []string{"handler.js", "package-lock.json"},

@@ -39,10 +39,11 @@ func (b *Builder) install(ctx context.Context, plan task, dir string, secrets se
 
 // manifestOf returns the name of the dependencies in messages.
 func manifestOf(plan task) string {
-	if plan.Git == nil {
+	name := plan.language.Packages.Manifest
+	if _, own := plan.Files[name]; plan.Git == nil && !own {
 		return "spec.source.inline.dependencies"
 	}
-	return plan.language.Packages.Manifest + " in " + whereIn(plan)
+	return name + " in " + whereIn(plan)
 }
 
 // handler is the file that the runtime loads.
@@ -55,7 +56,7 @@ type handler struct {
 // path, and it is read through an os.Root: no link or name leads to a file outside of dir, whose text a compiler
 // would quote.
 func (b *Builder) check(ctx context.Context, plan task, dir string) error {
-	if plan.Git == nil && plan.Source == "" {
+	if plan.Git == nil && plan.Source == "" && len(plan.Files) == 0 {
 		return nil // the handler is in the pod's environment
 	}
 	root, err := os.OpenRoot(dir)
@@ -94,6 +95,9 @@ func findHandler(root *os.Root, plan task) (handler, error) {
 		if candidate.NamedBy != "" && !filepath.IsLocal(candidate.File) {
 			return handler{}, fail(language.SourceInvalid, "%s leads out of %s; name a file within it", candidate.NamedBy, whereIn(plan))
 		}
+	}
+	if plan.Git == nil {
+		return handler{}, fail(language.SourceInvalid, "there is no %s in %s; add it", plan.language.Handler, whereIn(plan))
 	}
 	return handler{}, fail(language.SourceInvalid, "there is no %s in %s; add it, or correct spec.source.gitRepository.baseDir",
 		plan.language.Handler, whereIn(plan))

@@ -21,7 +21,7 @@ type options struct {
 	eventType, source    string
 	cron, timeZone       string
 	namespace, directory string
-	dependencies         bool
+	dependencies, typed  bool
 	host, gateway        string
 }
 
@@ -35,6 +35,7 @@ func NewCommand() *cobra.Command {
 the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the folder as it is.`,
 		Example: `  rouse init hello
   rouse init price --expose
+  rouse init greet --typescript
   rouse init nightly --cron "0 2 * * *" --time-zone Europe/Berlin
   rouse init thanks --runtime python --type order.invoiced --source invoicing --namespace orders`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -55,6 +56,7 @@ the debugger of VS Code. "rouse dev NAME" and "kubectl apply -k NAME" take the f
 	flags.StringVarP(&o.namespace, "namespace", "n", "default", "`namespace` of the Function")
 	flags.StringVar(&o.directory, "directory", ".", "`folder` in which the folder NAME is made")
 	flags.BoolVar(&o.dependencies, "dependencies", false, "also write the manifest of packages: "+strings.Join(manifests(), ", "))
+	flags.BoolVar(&o.typed, "typescript", false, "write the handler in TypeScript, with the types of events, context and SDK")
 	flags.StringVar(&o.host, "expose", "", "also write an APIRule, which exposes it at this `host`; NAME is the Function's name, below the domain of the gateway")
 	flags.Lookup("expose").NoOptDefVal = ownName
 	flags.StringVar(&o.gateway, "gateway", defaultGateway, "`gateway` of --expose, as namespace/name")
@@ -74,6 +76,7 @@ func (o options) function(name string) Function {
 	f := Function{
 		Name: name, Namespace: o.namespace, Runtime: v1alpha2.Runtime(o.runtime), Trigger: Trigger(o.trigger),
 		Type: o.eventType, Source: o.source, Cron: o.cron, TimeZone: o.timeZone, Dependencies: o.dependencies,
+		Typed: o.typed,
 	}
 	if o.host != "" {
 		f.Host, f.Gateway = o.host, o.gateway
@@ -171,8 +174,23 @@ func report(p page, folder string, files []File, collection string) string {
 	return out.String()
 }
 
+// typedPurposes describe the files of a Function with types.
+var typedPurposes = map[string]string{
+	kustomizationFile: "lists the files of the Function",
+	"tsconfig.json":   "settings of the types",
+	"rouse.d.ts":      "types of events, context and SDK",
+	".rouseignore":    "files beside the source that are not of it",
+}
+
 // purpose describes a file in a few words.
 func purpose(name string, p page) string {
+	if text := typedPurposes[name]; p.Typed && text != "" {
+		return text
+	}
+	return commonPurpose(name, p)
+}
+
+func commonPurpose(name string, p page) string {
 	switch name {
 	case p.HandlerFile:
 		return "the handler"

@@ -51,6 +51,8 @@ type Function struct {
 	Cron, TimeZone string
 	// Dependencies adds the dependency file.
 	Dependencies bool
+	// Typed takes the variant of the language with types.
+	Typed bool
 	// Host is the host of its APIRule, at the Gateway; empty for no APIRule.
 	Host, Gateway string
 }
@@ -88,10 +90,18 @@ func (f Function) validateNames() error {
 func (f Function) validateRuntime() error {
 	for _, known := range runtimes() {
 		if f.Runtime == known {
-			return nil
+			return f.validateTypes()
 		}
 	}
 	return fmt.Errorf("there is no runtime %q: take %s", f.Runtime, strings.Join(runtimeNames(), ", "))
+}
+
+func (f Function) validateTypes() error {
+	known, err := languages.Of(f.Runtime)
+	if err != nil || !f.Typed || known.Scaffold.Typed != nil {
+		return err
+	}
+	return fmt.Errorf("--typescript is not for %s: leave it out, or take another --runtime", known.Title)
 }
 
 func runtimeNames() []string {
@@ -207,6 +217,8 @@ type page struct {
 	HandlerFile, TestFile          string
 	DependenciesFile, LaunchConfig string
 	Style, TestCommand             string
+	// SourceFiles are the files of a source with types, others those that types bring.
+	SourceFiles, others []string
 }
 
 // Files returns the files of a new Function, sorted by name, without writing them.
@@ -226,6 +238,7 @@ func Files(f Function) ([]File, error) {
 		"README.md":       "README.md",
 		gitignoreFile:     "gitignore",
 	}
+	p.addTypes(sources)
 	if p.LaunchConfig != "" {
 		sources[".vscode/launch.json"] = p.LaunchConfig
 	}
@@ -238,7 +251,7 @@ func Files(f Function) ([]File, error) {
 	if f.Host != "" {
 		sources[apiRuleFile] = apiRuleFile
 	}
-	if f.Dependencies {
+	if f.Dependencies && !f.Typed {
 		sources[p.DependenciesFile] = p.DependenciesFile
 	}
 	files := make([]File, 0, len(sources))
@@ -251,6 +264,17 @@ func Files(f Function) ([]File, error) {
 	}
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	return files, nil
+}
+
+// addTypes adds the templates of a Function with types.
+func (p page) addTypes(sources map[string]string) {
+	if !p.Typed {
+		return
+	}
+	sources[kustomizationFile] = "typed/" + kustomizationFile
+	for _, name := range p.others {
+		sources[name] = "typed/" + strings.TrimPrefix(name, ".")
+	}
 }
 
 // The manifests of a Function.
@@ -272,11 +296,17 @@ func newPage(f Function) (page, error) {
 	if known.Runtime(string(f.Runtime)).Modern {
 		style = "modern"
 	}
-	return page{
+	p := page{
 		Function: f, Event: f.Trigger != TriggerHTTP, Timed: f.Trigger == TriggerCron, ShortHost: !strings.Contains(f.Host, "."), Sink: f.sink(),
 		Style: known.Name + "-" + style, HandlerFile: known.Handler, DependenciesFile: known.Packages.Manifest,
 		TestFile: known.Scaffold.Test, TestCommand: known.Scaffold.TestCommand, LaunchConfig: known.Scaffold.LaunchConfig,
-	}, nil
+	}
+	if typed := known.Scaffold.Typed; f.Typed && typed != nil {
+		p.Style += "-typed"
+		p.HandlerFile, p.TestFile, p.TestCommand = typed.Handler, typed.Test, typed.TestCommand
+		p.SourceFiles, p.others = slices.Concat([]string{typed.Handler}, typed.Files), slices.Concat(typed.Others, typed.Files)
+	}
+	return p, nil
 }
 
 func render(source string, p page) ([]byte, error) {

@@ -22,6 +22,7 @@ import (
 	"github.com/rouse-run/rouse/dev/toolchain"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 func TestMain(m *testing.M) {
@@ -45,15 +46,21 @@ func TestNewFunctionsRunInTheirRuntimesAsInTheirTests(t *testing.T) {
 	for _, runtime := range []string{"nodejs22", "nodejs26", "python312", "python314", "go126"} {
 		for _, trigger := range []string{" over HTTP", " by events"} {
 			f := every()[runtime+trigger]
-			t.Run(runtime+trigger, func(t *testing.T) {
-				running := start(t, f, tools, supervisor)
-				if f.Trigger == TriggerHTTP {
-					running.greets(t)
-				} else {
-					running.takesEvents(t, f)
-				}
-			})
+			t.Run(runtime+trigger, func(t *testing.T) { start(t, f, tools, supervisor).answers(t, f) })
+			if known, err := languages.Of(f.Runtime); err == nil && known.Scaffold.Typed != nil {
+				f.Typed = true
+				t.Run(runtime+trigger+" with types", func(t *testing.T) { start(t, f, tools, supervisor).answers(t, f) })
+			}
 		}
+	}
+}
+
+func (r *running) answers(t *testing.T, f Function) {
+	t.Helper()
+	if f.Trigger == TriggerHTTP {
+		r.greets(t)
+	} else {
+		r.takesEvents(t, f)
 	}
 }
 
@@ -83,9 +90,16 @@ func start(t *testing.T, f Function, tools *toolchain.Toolchain, supervisor *pro
 	return r
 }
 
-// built returns the Function as built by kustomize.
+// built returns the Function as built by kustomize, with its files.
 func built(t *testing.T, f Function) manifest.Function {
 	t.Helper()
+	if f.Typed {
+		set, problems, err := manifest.Read(write(t, f))
+		require.NoError(t, err)
+		require.Empty(t, problems)
+		require.Len(t, set.Functions, 1)
+		return set.Functions[0]
+	}
 	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), write(t, f))
 	require.NoError(t, err)
 	for _, object := range objects.Resources() {

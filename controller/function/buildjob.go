@@ -63,7 +63,11 @@ func (r *Reconciler) createJob(ctx context.Context, s *scope, name string, wante
 
 // applyInput writes the Secret with the plan.
 func (r *Reconciler) applyInput(ctx context.Context, s *scope, name, resource string) error {
-	plan, err := buildplan.EncodePlan(*s.plan)
+	whole, err := r.withFiles(ctx, s)
+	if err != nil {
+		return err
+	}
+	plan, err := buildplan.EncodePlan(*whole)
 	if err != nil {
 		return err
 	}

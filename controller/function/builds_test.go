@@ -197,6 +197,8 @@ func TestBuildsOnARealAPIServer(t *testing.T) {
 		"an expensive SSH key is not decrypted":                           refusesCostlyKey,
 		"without a registry pods install dependencies themselves":         installsInPods,
 		"a Function that no longer needs an image has no builds":          forgetsBuilds,
+		"files of a ConfigMap are built, and others later":                buildsFiles,
+		"without a registry pods get the files of a ConfigMap":            installsFilesInPods,
 		"an image of Kyma's contract installs in its pods":                runsKymasImage,
 	} {
 		t.Run(name, func(t *testing.T) {

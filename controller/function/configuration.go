@@ -179,13 +179,19 @@ func followsConfiguration(fn *v1alpha2.Function) bool {
 // indexReferences returns the values of referenceIndex for a Function.
 func indexReferences(object client.Object) []string {
 	fn, ok := object.(*v1alpha2.Function)
-	if !ok || !followsConfiguration(fn) {
+	if !ok {
 		return nil
 	}
 	var values []string
-	for _, ref := range referencesOf(fn) {
-		values = append(values, ref.String())
+	if name := filesOf(fn); name != "" {
+		values = append(values, referent{kindConfigMap, name}.String())
 	}
+	if followsConfiguration(fn) {
+		for _, ref := range referencesOf(fn) {
+			values = append(values, ref.String())
+		}
+	}
+	slices.Sort(values)
 	return slices.Compact(values)
 }
 

@@ -77,6 +77,7 @@ type Reconciler struct {
 	slots      slots
 
 	repositories Repositories
+	files        *fileDigests
 	metrics      *metrics
 	progress     *progress
 	zeroReplicas kube.ZeroReplicas
@@ -118,7 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	state := r.settings.load()
 	s := &scope{fn: fn, settings: state.Settings, settled: state.settled, former: state.former, now: began}
 	for _, run := range []phase{
-		r.decide, r.gather, r.checkOwners, r.findCommit, r.buildImage, r.rollBack, r.authorizePull, r.readConfiguration,
+		r.decide, r.gather, r.checkOwners, r.findCommit, r.findFiles, r.buildImage, r.rollBack, r.authorizePull, r.readConfiguration,
 		r.findConflictingAutoscalers, r.retireScaling, r.applyNetworkPolicy, r.applyWorkload, r.applyScaling,
 	} {
 		if s.err = run(ctx, s); s.err != nil {
@@ -164,6 +165,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	r.slots.Leave(key)
 	r.rollouts.leave(key)
 	r.repositories.Forget(key)
+	r.files.forget(key)
 	r.registries.forget(key)
 	r.progress.forget(key)
 }

@@ -90,7 +90,7 @@ func newBench(t *testing.T, keda bool, objects ...client.Object) *bench {
 		registries: synchronousRegistries{images.NewResolver(c, c, registryOptions(), nil)},
 		slots:      buildqueue.NewQueue(buildLimits(simultaneous), buildqueue.JobReader{Reader: c}, clocktesting.NewFakeClock(noon())),
 
-		repositories: newFakeRepositories(),
+		repositories: newFakeRepositories(), files: newFileDigests(),
 	}
 	b.keda.installed = func(context.Context) (bool, error) { return keda, nil }
 	b.keda.scaledObject = untypedScaledObjects(c)

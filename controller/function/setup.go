@@ -123,6 +123,7 @@ func newReconciler(mgr ctrl.Manager, parts Parts, live *Live, watch *kedaWatch) 
 		slots: parts.Builds,
 
 		repositories: parts.Repositories,
+		files:        newFileDigests(),
 	}
 	r.progress = newProgress(r.metrics)
 	return r
@@ -195,7 +196,7 @@ func jobs(changed func()) handler.EventHandler {
 // Indexes of the manager's cache, each within a namespace. Without them each reconciliation, and each change of a Secret,
 // would scan the whole namespace.
 const (
-	// referenceIndex finds the Functions whose pods follow a ConfigMap or Secret.
+	// referenceIndex finds the Functions whose pods follow a ConfigMap or Secret, or whose source is in a ConfigMap.
 	referenceIndex = "followed"
 	// secretIndex finds the Functions whose builds or pods use a Secret.
 	secretIndex = "rouse.secret"

@@ -86,6 +86,10 @@ func supplyOf(fn *v1alpha2.Function, base string, ca []byte) (supply, error) {
 		return supply{plan: plan}, nil
 	}
 	inline := fn.Spec.Source.Inline
+	if filesOf(fn) != "" { // they may have a manifest and a handler, which take precedence
+		plan.Source, plan.Dependencies = inline.Source, inline.Dependencies
+		return supply{plan: plan}, nil
+	}
 	if workload.HasDependencies(fn.Spec.Runtime, inline.Dependencies) {
 		plan.Dependencies = inline.Dependencies
 	}
@@ -110,7 +114,7 @@ func supplyOf(fn *v1alpha2.Function, base string, ca []byte) (supply, error) {
 // pod is prepared in the pod, as without a registry: nothing is built.
 func supplyByKyma(fn *v1alpha2.Function, base string, ca []byte) (supply, error) {
 	inline := fn.Spec.Source.Inline
-	if inline == nil {
+	if inline == nil || filesOf(fn) != "" {
 		return supplyOf(fn, base, ca)
 	}
 	code := &workload.Inline{Source: inline.Source, Dependencies: strings.TrimSpace(inline.Dependencies)}
@@ -134,6 +138,10 @@ func checkInput(plan *buildplan.Plan, ca []byte) error {
 	content, err := buildplan.EncodePlan(*plan)
 	if err != nil {
 		return err
+	}
+	if size := len(content) + len(ca); size > maxInput && plan.Files != nil {
+		return fmt.Errorf("the files are too large: the build input has %d bytes when compressed, and at most %d are allowed. "+
+			"Leave out what the Function does not need, or keep the code in a Git repository and name that in spec.source.gitRepository", size, maxInput)
 	}
 	if size := len(content) + len(ca); size > maxInput {
 		return fmt.Errorf("spec.source.inline is too large: the build input has %d bytes when compressed, "+

@@ -72,6 +72,13 @@ func TestCodeReachesThePodsByEnvironmentImageOrPreparation(t *testing.T) {
 			},
 			wantPlan: &buildplan.Plan{Runtime: "go126", Source: "package handler"},
 		},
+		"files of a ConfigMap are in the image, with what of the inline source they do not contain": {
+			change: func(fn *v1alpha2.Function) {
+				withFiles("price-files")(fn)
+				fn.Spec.Source.Inline.Dependencies = `{}`
+			},
+			wantPlan: &buildplan.Plan{Runtime: "nodejs22", Source: "// the files", Dependencies: `{}`},
+		},
 		"a repository is fetched": {
 			change: func(fn *v1alpha2.Function) {
 				fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{

@@ -54,8 +54,9 @@ type decoder struct {
 	declared map[types.NamespacedName]bool
 	// subscribed holds the objects of set.Subscriptions.
 	subscribed []object
-	// doors holds the objects of set.Doors.
-	doors    []object
+	// functions holds the objects of set.Functions, doors those of set.Doors.
+	functions, doors []object
+
 	reported map[string]bool
 }
 
@@ -205,7 +206,7 @@ func (d *decoder) addFunction(o *object, fn *serverlessv1alpha2.Function) {
 	if fn.Spec.Source.Inline != nil {
 		made.Source = o.source("spec.source.inline.source", fn.Spec.Source.Inline.Source)
 	}
-	d.set.Functions = append(d.set.Functions, made)
+	d.set.Functions, d.functions = append(d.set.Functions, made), append(d.functions, *o)
 }
 
 func (d *decoder) addSubscription(o *object, sub *eventingv1alpha2.Subscription) {

@@ -38,6 +38,8 @@ type Function struct {
 	// Source is the position of the inline source, so that line n of the handler is Source.Line+n-1. It is
 	// zero when the lines of the source are not lines of a file.
 	Source Position
+	// Files are the files of its source; nil when the spec has all of it, or a repository.
+	Files *Files
 }
 
 // Subscription is a Subscription with the CRD's defaults, and its route.

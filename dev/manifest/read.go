@@ -62,6 +62,7 @@ func (r *Reader) Read(dir string) (Set, []Problem, error) {
 	for i := range decoder.set.Functions {
 		found.giveVariables(&decoder.set.Functions[i], dir)
 	}
+	decoder.addFiles()
 	decoder.checkSinks()
 	decoder.checkDoors()
 	decoder.set.Files = found.names()

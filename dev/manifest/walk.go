@@ -14,6 +14,8 @@ import (
 const (
 	// ignoreFile holds patterns of files to leave out, in the syntax of .gitignore.
 	ignoreFile = ".rouseignore"
+	// gitignoreFile leaves files out of the source of Functions, too.
+	gitignoreFile = ".gitignore"
 	// chartFile marks the folder of a Helm chart, whose files are templates.
 	chartFile = "Chart.yaml"
 )
@@ -132,7 +134,7 @@ func ignored(name string) bool { return strings.HasPrefix(name, ".") || name == 
 
 // watched reports whether a change of the file or folder counts.
 func watched(name string) bool {
-	return name == ignoreFile || name == envFile || !ignored(name) && !strings.HasSuffix(name, "~")
+	return name == ignoreFile || name == gitignoreFile || name == envFile || !ignored(name) && !strings.HasSuffix(name, "~")
 }
 
 func isYAML(path string) bool {

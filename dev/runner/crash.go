@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/toolchain"
 )
@@ -38,7 +39,7 @@ func (c crash) describe() string {
 	}
 	text := c.position(lines).String() + ": "
 	if message := errorLine(lines); message != "" {
-		text += message + " (" + c.how + ")"
+		text += message + " (" + c.how + ")" + c.hint(message)
 	} else {
 		text += "the process ended by itself with " + c.how
 	}
@@ -48,9 +49,20 @@ func (c crash) describe() string {
 	return text
 }
 
+// hint returns how the source can have a file that it lacks.
+func (c crash) hint(message string) string {
+	if c.fn.Files != nil || c.fn.Spec.Source.Inline == nil || !siblingMissing.MatchString(message) {
+		return ""
+	}
+	return ": the source is one file; with " + v1alpha2.AnnotationFiles + " in spec.annotations it is the folder of the manifest"
+}
+
 // position returns the innermost line of the source in a stack trace: its first frame in Node.js and Go, its last in Python.
 func (c crash) position(lines []string) manifest.Position {
 	source := c.fn.Source
+	if c.fn.Files != nil && source.Line == 0 {
+		return c.inFiles(lines)
+	}
 	if source.Line == 0 {
 		return c.fn.At
 	}
@@ -69,6 +81,28 @@ func (c crash) position(lines []string) manifest.Position {
 		return c.fn.At
 	}
 	return manifest.Position{File: source.File, Line: n}
+}
+
+// inFiles returns the innermost line of one of the source's files.
+func (c crash) inFiles(lines []string) manifest.Position {
+	base, found := baseOf(c.fn), c.fn.At
+	for _, line := range lines {
+		for _, match := range fileFrame.FindAllStringSubmatch(line, -1) {
+			name, below := strings.CutPrefix(match[2], base)
+			if _, own := c.fn.Files.Content[name]; !own || !below {
+				continue
+			}
+			number, err := strconv.Atoi(strings.TrimLeft(match[3], `:", line`))
+			if err != nil {
+				continue
+			}
+			found = manifest.Position{File: match[2], Line: number}
+			if !strings.HasPrefix(match[3], `"`) {
+				return found // Python prints the innermost frame last, all others first
+			}
+		}
+	}
+	return found
 }
 
 // errorLine returns the line with the error: the exception, or else the text after the runtime's prefix, or else the last line.
@@ -109,6 +143,11 @@ var (
 	script = regexp.MustCompile(`(^|[\s(])handler\.[cm]?js:(\d+)(:\d+)?`)
 	module = regexp.MustCompile(`File "handler\.py", line (\d+)`)
 	binary = regexp.MustCompile(`^\thandler\.go:(\d+)`)
+	// An import of a file beside the handler that is not there.
+	siblingMissing = regexp.MustCompile(`Cannot find module '\.{1,2}/`)
+	// Any file in a frame, and one that is a line by itself.
+	fileFrame  = regexp.MustCompile(`(^|[\s(]|File ")([^\s"():]+)(:\d+|", line \d+)`)
+	aloneFrame = regexp.MustCompile(`^(?:` + notLoaded + ` )?[^\s:]+:\d+$`)
 	// compiled is the prefix of source files in Go, where the source is a dependency of the built module.
 	compiled = regexp.MustCompile(`^\t\S+@v(?:0|[2-9]\d*)\.0\.0/`)
 )
@@ -177,6 +216,9 @@ func (t *trace) show(line string) (string, bool) {
 	if binaryFrame.MatchString(shown) {
 		shown = compiled.ReplaceAllLiteralString(shown, "\t")
 	}
+	if t.fn.Files != nil && aloneFrame.MatchString(shown) {
+		return t.placed(shown), true
+	}
 	if shown != line || scriptFrame.MatchString(line) || moduleFrame.MatchString(line) || syntaxFrame.MatchString(line) {
 		shown = t.placed(shown)
 	}
@@ -203,13 +245,7 @@ func (t *trace) renamed(line string) string {
 	if !strings.Contains(line, "/") {
 		return line
 	}
-	base := ""
-	if repository := t.fn.Spec.Source.GitRepository; repository != nil {
-		base = strings.TrimPrefix(path.Clean("/"+repository.BaseDir), "/")
-		if base != "" {
-			base += "/"
-		}
-	}
+	base := baseOf(t.fn)
 	for _, own := range t.own {
 		line = strings.ReplaceAll(strings.ReplaceAll(line, "file://"+own+"/", base), own+"/", base)
 	}
@@ -222,9 +258,27 @@ func (t *trace) renamed(line string) string {
 	return line
 }
 
+// baseOf returns the path of the source, with a slash at its end, as messages show it.
+func baseOf(fn manifest.Function) string {
+	base := ""
+	switch repository := fn.Spec.Source.GitRepository; {
+	case fn.Files != nil:
+		base = filepath.ToSlash(filepath.Clean(fn.Files.Dir))
+	case repository != nil:
+		base = strings.TrimPrefix(path.Clean("/"+repository.BaseDir), "/")
+	}
+	if base == "" || base == "." {
+		return ""
+	}
+	return strings.TrimSuffix(base, "/") + "/"
+}
+
 // placed replaces a known position by that in the manifest, or in the file that Kustomize read the source from.
 func (t *trace) placed(line string) string {
 	source := t.fn.Source
+	if source.Line == 0 && t.fn.Files != nil {
+		return t.inFolder(line)
+	}
 	if source.Line == 0 {
 		return line
 	}
@@ -241,6 +295,17 @@ func (t *trace) placed(line string) string {
 	})
 	return module.ReplaceAllStringFunc(line, func(match string) string {
 		return `File "` + source.File + `", line ` + moved(module.FindStringSubmatch(match)[1], source.Line)
+	})
+}
+
+// inFolder adds the folder to the frames in files of the source, which servers print without one.
+func (t *trace) inFolder(line string) string {
+	return fileFrame.ReplaceAllStringFunc(line, func(match string) string {
+		parts := fileFrame.FindStringSubmatch(match)
+		if _, own := t.fn.Files.Content[parts[2]]; !own {
+			return match
+		}
+		return parts[1] + baseOf(t.fn) + parts[2] + parts[3]
 	})
 }
 

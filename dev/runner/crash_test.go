@@ -31,6 +31,11 @@ func TestCrashIsDescribedWithItsPosition(t *testing.T) {
 			output: "handler did not load: Error: Cannot find module 'lodash'\n    at Object.<anonymous> (handler.mjs:1:7)",
 			want:   "f.yaml:10: Error: Cannot find module 'lodash' (exit status 1)",
 		},
+		"a missing file of Node.js": {
+			output: "handler did not load: Error: Cannot find module './lib/util'\n    at Object.<anonymous> (handler.js:1:7)",
+			want: "f.yaml:10: Error: Cannot find module './lib/util' (exit status 1): the source is one file; " +
+				"with rouse.run/files in spec.annotations it is the folder of the manifest",
+		},
 		"an error of Python": {
 			output: "handler did not load:\n  File \"/copy/handler.py\", line 9, in <module>\n    top()\n" +
 				"  File \"/copy/handler.py\", line 5, in top\n    nothing\nNameError: name 'nothing' is not defined",

@@ -28,6 +28,9 @@ func (l *launching) source(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if from, err = l.bundled(ctx, from); err != nil {
+		return "", err
+	}
 	if err := l.check(from); err != nil {
 		return "", err
 	}
@@ -91,6 +94,9 @@ func (l *launching) writeSource(from, packages, server, dir string) error {
 // fetched returns a folder in the cache with the original source, and the name of its dependencies file for messages.
 func (l *launching) fetched(ctx context.Context) (dir, manifest string, err error) {
 	name := l.interpreter.Packages.Manifest
+	if l.fn.Files != nil {
+		return l.files(ctx)
+	}
 	if repository := l.fn.Spec.Source.GitRepository; repository != nil {
 		dir, err = l.clone(ctx, repository)
 		return dir, whereIn(name, repository.BaseDir), err
@@ -127,6 +133,9 @@ func (l *launching) check(dir string) error {
 	}
 	if named := l.variable("MOD_NAME", "HANDLER_PATH", "HANDLER_MOD_NAME"); named {
 		return nil // the server reports a missing handler
+	}
+	if l.fn.Files != nil {
+		return fail(Reason(language.SourceInvalid), "%s: there is no %s in %s; add it", l.fn.At, l.interpreter.Handler, l.fn.Files.Dir)
 	}
 	if repository := l.fn.Spec.Source.GitRepository; repository != nil {
 		return fail(Reason(language.SourceInvalid), "%s: there is no %s; add it, or correct spec.source.gitRepository.baseDir",

@@ -36,6 +36,7 @@ func Function(fn *v1alpha2.Function, runs bool) Problems {
 		func() Problems { return checkScaling(fn) },
 		func() Problems { return checkSwitches(fn) },
 		func() Problems { return checkContract(fn) },
+		func() Problems { return checkFiles(fn) },
 	} {
 		problems = append(problems, check()...)
 	}
@@ -169,6 +170,24 @@ func checkContract(fn *v1alpha2.Function) Problems {
 		return Problems{problemAt(annotation(key), fmt.Sprintf("annotation %s: invalid value %q: must be %s or %s, for the image of "+
 			"spec.runtimeImageOverride", key, value, v1alpha2.RuntimeContractRouse, v1alpha2.RuntimeContractKyma))}
 	}
+}
+
+// checkFiles checks the name of the ConfigMap with the files of the source.
+func checkFiles(fn *v1alpha2.Function) Problems {
+	const key = v1alpha2.AnnotationFiles
+	path := field.NewPath("spec", "annotations").Key(key)
+	name, named := fn.Spec.Annotations[key]
+	switch {
+	case !named:
+		return nil
+	case len(validation.IsDNS1123Subdomain(name)) > 0:
+		return Problems{problemAt(path, fmt.Sprintf(
+			"spec.annotations: %s: invalid value %q: must be the name of a ConfigMap in the Function's namespace", key, name))}
+	case fn.Spec.Source.Inline == nil:
+		return Problems{problemAt(path, fmt.Sprintf(
+			"spec.annotations: %s: files belong to an inline source: remove it, or replace spec.source.gitRepository", key))}
+	}
+	return nil
 }
 
 func checkScaling(fn *v1alpha2.Function) Problems {

@@ -63,6 +63,9 @@ func TestFunction(t *testing.T) {
 			fn.Spec.Source = v1alpha2.Source{GitRepository: &v1alpha2.GitRepositorySource{URL: url}}
 		}
 	}
+	files := func(name string) func(*v1alpha2.Function) {
+		return func(fn *v1alpha2.Function) { fn.Spec.Annotations = map[string]string{v1alpha2.AnnotationFiles: name} }
+	}
 	tests := map[string]struct {
 		change func(*v1alpha2.Function)
 		want   string
@@ -71,6 +74,14 @@ func TestFunction(t *testing.T) {
 		"a limit on memory alone is fine": {change: own(list("100m", ""), list("", "64Mi"))},
 		"a repository over SSH is fine":   {change: repository("git@github.com:org/repo.git")},
 		"a repository over HTTP is fine":  {change: repository("https://example.com/repo.git")},
+		"a ConfigMap with files is fine":  {change: files("price-files")},
+		"a path is no ConfigMap": {
+			change: files("../price"), want: `rouse.run/files: invalid value "../price": must be the name of a ConfigMap in the Function's namespace`,
+		},
+		"files do not go with a repository": {
+			change: func(fn *v1alpha2.Function) { repository("https://example.com/repo.git")(fn); files("price-files")(fn) },
+			want:   "rouse.run/files: files belong to an inline source: remove it, or replace spec.source.gitRepository",
+		},
 		"a name with dots cannot name a Service": {
 			change: func(fn *v1alpha2.Function) { fn.Name = "a.b" },
 			want:   `metadata.name: "a.b" cannot be the name of a Service. Create the Function under a name of at most 63`,
@@ -262,6 +273,10 @@ func TestEveryProblemNamesItsField(t *testing.T) {
 		},
 		"the invalid label": {
 			func(fn *v1alpha2.Function) { fn.Spec.Labels = map[string]string{"a": "b", "c": "d e"} }, "spec.labels[c]",
+		},
+		"the name of a ConfigMap with files": {
+			func(fn *v1alpha2.Function) { fn.Spec.Annotations = map[string]string{v1alpha2.AnnotationFiles: "a b"} },
+			"spec.annotations[rouse.run/files]",
 		},
 		"a folder of a repository": {
 			func(fn *v1alpha2.Function) {

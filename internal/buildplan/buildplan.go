@@ -38,6 +38,10 @@ type Plan struct {
 	// Dependencies is the manifest of the package manager. It is empty with Git, where the repository contains the
 	// manifest.
 	Dependencies string `json:"dependencies,omitempty"`
+	// Files are the files of a source that is a folder, by their paths. They take precedence over Source and
+	// Dependencies. FilesDigest identifies them; a plan that is only compared has no Files.
+	Files       map[string][]byte `json:"files,omitempty"`
+	FilesDigest string            `json:"filesDigest,omitempty"`
 	// Git is the origin of the source, nil for inline source.
 	Git *Git `json:"git,omitempty"`
 	// Target is the reference to which the image is pushed, host/repository:tag. It is empty for a plan that is only
@@ -66,6 +70,9 @@ func Tag(plan Plan) string {
 	parts := []string{format, plan.Owner, plan.Runtime, plan.Base, plan.Source, strings.TrimSpace(plan.Dependencies)}
 	if plan.Git != nil {
 		parts = append(parts, plan.Git.URL, plan.Git.Commit, CleanDir(plan.Git.BaseDir))
+	}
+	if plan.FilesDigest != "" {
+		parts = append(parts, "files", plan.FilesDigest)
 	}
 	hash := sha256.New()
 	for _, part := range parts {

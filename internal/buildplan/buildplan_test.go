@@ -35,6 +35,8 @@ func TestTagDependsOnlyOnTheInputsOfTheImage(t *testing.T) {
 		"the runtime":            {func(p *Plan) { p.Runtime = "nodejs24" }, false},
 		"the runtime's image":    {func(p *Plan) { p.Base = "runtime:2" }, false},
 		"the source":             {func(p *Plan) { p.Source = "x" }, false},
+		"the files":              {func(p *Plan) { p.FilesDigest = "abc" }, false},
+		"the files' content":     {func(p *Plan) { p.Files = map[string][]byte{"a": nil} }, true}, // which the digest identifies
 		"where a part ends":      {func(p *Plan) { p.Runtime, p.Base = "nodejs22r", "untime:1" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,9 @@ type Language struct {
 	Bytecode *Bytecode
 	// Compiled is nil for an interpreted language.
 	Compiled *Compiled
-	Local    Local
+	// Bundled is nil for a language whose handlers are loaded as they are written.
+	Bundled *Bundled
+	Local   Local
 	// Kyma is nil for a language that Kyma does not have.
 	Kyma     *Kyma
 	Scaffold Scaffold
@@ -104,6 +106,15 @@ type Scaffold struct {
 	Test         string // file of the handler's test
 	TestCommand  string
 	LaunchConfig string // template of the debugger's configuration; empty for none
+	// Typed is the variant with types; nil for none.
+	Typed *TypedScaffold
+}
+
+// TypedScaffold holds the templates of `rouse init --typescript`.
+type TypedScaffold struct {
+	Handler, Test, TestCommand string
+	// Files are further files of the source, and Others files beside it.
+	Files, Others []string
 }
 
 // Has reports whether a runtime is one of the language, including versions that are not listed: Functions of a removed runtime may exist.
@@ -186,6 +197,14 @@ type Compilation struct {
 	Modules string
 	// Objects is a folder for compiled objects; empty for the machine's default.
 	Objects string
+}
+
+// Bundled describes handlers that are compiled, with the files that they import, to one script that the runtime loads.
+type Bundled struct {
+	// Entry returns the handler to compile, empty when the runtime loads the source as it is, or the error in the source.
+	Entry func(has func(name string) bool, manifest []byte) (entry, problem string)
+	// Script is the name of the compiled script, and Module that of one that can only be a module.
+	Script, Module string
 }
 
 // Local describes how local mode runs a language on a developer's machine.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/rouse-run/rouse/runtimes/language"
@@ -35,7 +36,8 @@ func Language() *language.Language {
 			Unstable: []string{packagesDir + "/.cache", packagesDir + "/.package-lock.json"},
 			Validate: validate, Matters: matters, Needed: needed, Install: install, Classify: classify,
 		},
-		Local: local(),
+		Bundled: &language.Bundled{Entry: entryToBundle, Script: "handler.cjs", Module: "handler.mjs"},
+		Local:   local(),
 		Kyma: &language.Kyma{
 			Script: kymaScript,
 			Environment: func(string) []language.Variable {
@@ -43,7 +45,7 @@ func Language() *language.Language {
 			},
 			Server: "npm start runs in /usr/src/app",
 		},
-		Scaffold: language.Scaffold{Test: "handler.test.js", TestCommand: "node --test", LaunchConfig: "launch-nodejs.json"},
+		Scaffold: language.Scaffold{Test: "handler.test.js", TestCommand: "node --test", LaunchConfig: "launch-nodejs.json", Typed: typed()},
 	}
 }
 
@@ -66,6 +68,46 @@ func entryOf(manifest []byte) entry {
 	var parsed entry
 	_ = json.Unmarshal(manifest, &parsed)
 	return parsed
+}
+
+func typed() *language.TypedScaffold {
+	return &language.TypedScaffold{
+		Handler: "handler.ts", Test: "handler.test.ts", TestCommand: "node --test handler.test.ts",
+		Files: []string{"package.json", "tsconfig.json"}, Others: []string{"rouse.d.ts", ".rouseignore"},
+	}
+}
+
+// entryToBundle returns the handler in TypeScript. A script beside it takes precedence: repositories may have what they
+// have compiled themselves.
+func entryToBundle(has func(name string) bool, manifest []byte) (entry, problem string) {
+	if slices.ContainsFunc([]string{"handler.js", "handler.mjs", "handler.cjs"}, has) {
+		return "", ""
+	}
+	var found []string
+	for _, name := range []string{"handler.ts", "handler.mts", "handler.cts"} {
+		if has(name) {
+			found = append(found, name)
+		}
+	}
+	main := entryOf(manifest).Main
+	switch {
+	case len(found) > 1:
+		return "", strings.Join(found, " and ") + " are handlers: keep one, and remove or rename the others"
+	case len(found) == 1:
+		return found[0], ""
+	case has("handler.tsx"):
+		return "", "handler.tsx: a handler cannot be TSX; name it handler.ts, and import other files that are"
+	case !isTypeScript(main):
+		return "", ""
+	}
+	if main = filepath.Clean(main); filepath.IsLocal(main) && has(main) {
+		return main, ""
+	}
+	return "", "main in package.json names " + main + ", which is not in the Function's source"
+}
+
+func isTypeScript(name string) bool {
+	return slices.Contains([]string{".ts", ".mts", ".cts"}, filepath.Ext(name))
 }
 
 // compileScript compiles a source from its standard input as CommonJS. `node --check` accepts everything that might be

@@ -58,6 +58,10 @@ const (
 	// or RuntimeContractKyma. Without it an image from a repository of the installation's runtimes follows the first,
 	// any other the second.
 	AnnotationRuntimeContract = "rouse.run/runtime-contract"
+	// AnnotationFiles, in spec.annotations, names a ConfigMap of the Function's namespace that contains the files of its
+	// source: one key for each, in which ".." stands for "/". They take precedence over the inline source. It is in the
+	// spec, so that another ConfigMap is another generation.
+	AnnotationFiles = "rouse.run/files"
 	// RuntimeContractRouse is the contract of an image that is made from one of Rouse's runtimes and keeps its entry
 	// point. It is the base of builds, too.
 	RuntimeContractRouse = "rouse"

@@ -96,6 +96,7 @@ func podAnnotations(fn *v1alpha2.Function, workload Workload) (map[string]string
 			AnnotationVersion:                            workload.Version(),
 		},
 	)
+	delete(annotations, v1alpha2.AnnotationFiles) // other files are another image, or pods that need no change
 	if workload.Configuration != "" {
 		annotations[AnnotationConfiguration] = workload.Configuration
 	}
