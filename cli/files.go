@@ -5,9 +5,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
@@ -65,40 +62,23 @@ func writeFiles(out, notes io.Writer, dir string) error {
 	return nil
 }
 
+// configMapsOf returns the ConfigMaps of a folder as YAML.
 func configMapsOf(set manifest.Set, notes io.Writer) (texts [][]byte, err error) {
-	made := map[types.NamespacedName]string{}
 	for _, fn := range set.Functions {
-		name := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Spec.Annotations[v1alpha2.AnnotationFiles]}
-		switch {
-		case name.Name == "":
-			continue
-		case fn.Files.ConfigMap:
-			_, _ = fmt.Fprintf(notes, "%s: ConfigMap %s is among the manifests\n", fn.At, name)
-			continue
-		case made[name] == fn.Files.Dir:
-			continue
-		case made[name] != "":
-			return nil, exit.Errorf(exit.Usage, "%s: ConfigMap %s would have the files of %s and of %s: name another in %s",
-				fn.At, name, made[name], fn.Files.Dir, v1alpha2.AnnotationFiles)
+		if name := fn.Spec.Annotations[v1alpha2.AnnotationFiles]; name != "" && fn.Files.ConfigMap {
+			_, _ = fmt.Fprintf(notes, "%s: ConfigMap %s/%s is among the manifests\n", fn.At, fn.Namespace, name)
 		}
-		made[name] = fn.Files.Dir
-		text, err := configMapOf(name, fn.Files)
+	}
+	made, problems := manifest.FileMaps(set.Functions)
+	if len(problems) > 0 {
+		return nil, exit.Errorf(exit.Usage, "%w", problems[0])
+	}
+	for _, each := range made {
+		text, err := yaml.Marshal(each.ConfigMap)
 		if err != nil {
-			return nil, exit.Errorf(exit.Usage, "%s: %w", fn.At, err)
+			return nil, fmt.Errorf("write ConfigMap %s/%s: %w", each.Namespace, each.Name, err)
 		}
 		texts = append(texts, text)
 	}
 	return texts, nil
-}
-
-func configMapOf(name types.NamespacedName, files *manifest.Files) ([]byte, error) {
-	text, binary, err := files.Content.Data()
-	if err != nil {
-		return nil, err
-	}
-	return yaml.Marshal(&corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
-		Data:       text, BinaryData: binary,
-	})
 }

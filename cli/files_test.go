@@ -85,7 +85,7 @@ func TestFilesRefusesAFolderThatCannotBeASource(t *testing.T) {
 		"two folders of one name": {map[string]string{
 			"a/function.yaml": filesFunction, "a/handler.js": "a", "b/handler.js": "b",
 			"b/function.yaml": strings.Replace(filesFunction, "name: price,", "name: stock,", 1),
-		}, "name another in rouse.run/files"},
+		}, "name another one in spec.annotations[rouse.run/files]"},
 		"a name that no key carries": {map[string]string{"function.yaml": filesFunction, "a b.js": ""}, `"a b.js" has a character`},
 		"an invalid manifest":        {map[string]string{"function.yaml": strings.Replace(filesFunction, "nodejs22", "ruby", 1)}, "runtime"},
 	} {

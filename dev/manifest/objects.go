@@ -51,6 +51,9 @@ func (r *Reader) Objects(dir, namespace string) (Objects, []Problem, error) {
 		decoder.refuseFilesOfThisMachine(object)
 		decoder.addTo(&read, object, namespace)
 	}
+	if err := decoder.addFileMaps(&read); err != nil {
+		return Objects{}, nil, err
+	}
 	if count := len(read.Deployed); count > maxObjects {
 		decoder.note(Problem{
 			Position: Position{File: dir}, Message: fmt.Sprintf("has %d objects, and at most %d can be deployed together", count, maxObjects),

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // objects reads a folder for the namespace shop. It returns the names of its objects, and the problems with file names relative to it.
@@ -41,6 +42,24 @@ func TestObjectsForAClusterAreAsTheyAreWritten(t *testing.T) {
 		},
 	}, read.Deployed[1].Object, "the API server sets defaults and status")
 	require.Equal(t, Position{File: filepath.Join(dir, "price.yaml"), Line: 1, Column: 1}, read.Deployed[1].At)
+}
+
+func TestAClusterGetsTheConfigMapWithTheFilesOfAFolder(t *testing.T) {
+	t.Parallel()
+	withFiles := strings.Replace(price, "spec:", "spec:\n  annotations: {rouse.run/files: price-files}", 1)
+	dir := write(t, map[string]string{
+		"function.yaml": withFiles + "---\n" + strings.Replace(withFiles, "name: price", "name: stock", 1),
+		"handler.js":    "module.exports = require('./lib/rates')\n", "lib/rates.js": "exports.main = () => 1\n", ".env": "PASSWORD=hunter2\n",
+	})
+	read, names, problems := objects(t, dir)
+	require.Empty(t, problems)
+	require.Equal(t, []string{"Function shop/price", "Function shop/stock", "ConfigMap shop/price-files"}, names)
+	data, _, err := unstructured.NestedStringMap(read.Deployed[2].Object, "data")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{
+		"handler.js": "module.exports = require('./lib/rates')\n", "lib..rates.js": "exports.main = () => 1\n",
+	}, data)
+	require.Equal(t, read.Deployed[0].At, read.Deployed[2].At)
 }
 
 func TestNothingThatIsOnlyForThisMachineGetsIntoACluster(t *testing.T) {

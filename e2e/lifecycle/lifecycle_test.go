@@ -305,9 +305,9 @@ func TestUninstallLeavesNoObjectBehind(t *testing.T) {
 	require.NoError(t, cluster.AwaitSubscribed(t.Context(), namespace, "sleeper"))
 
 	helm(t, "upgrade", release, chart, "--reuse-values", "--set", "crds.keep=false,nats.persistence.keep=false", "--wait", "--timeout", "3m")
-	helm(t, "uninstall", release, "--wait", "--timeout", "3m")
+	helm(t, "uninstall", release, "--wait", "--timeout", "5m", "--debug") // longer than its hooks may take
 
-	require.NoError(t, framework.Await(t.Context(), time.Minute, "every object to be gone", func(ctx context.Context) (bool, error) {
+	require.NoError(t, framework.Await(t.Context(), 2*time.Minute, "every object to be gone", func(ctx context.Context) (bool, error) {
 		left, err := leftovers(ctx, cluster, namespace)
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("left behind: %s", strings.Join(left, ", "))
