@@ -209,6 +209,7 @@ and wake on the first event or request. A file that changes counts at once.
 Events that were not delivered are kept until the next start. Ctrl-C ends everything.`,
 		Example: `  rouse dev
   rouse dev samples/orders --publish samples/orders/events/order-received.json
+  rouse dev --once --expect expect.yaml
   rouse dev --debug pricing`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -234,7 +235,8 @@ Events that were not delivered are kept until the next start. Ctrl-C ends everyt
 	flags.IntVarP(&o.Port, "port", "p", o.Port, "port that events are published to; 8080 if it is free, when 0")
 	flags.IntVar(&o.APIRulesPort, "apirules-port", o.APIRulesPort, "port that APIRules are served at; 8070 if it is free, when 0")
 	flags.StringArrayVar(&o.Publish, "publish", o.Publish, "file with an event or an array of them (CloudEvents JSON) to publish when everything is up; may be repeated")
-	flags.BoolVar(&o.Once, "once", o.Once, "end when the events of --publish are settled and all Functions asleep; keeps nothing")
+	flags.BoolVar(&o.Once, "once", o.Once, "end when the events of --publish or --expect are settled and all Functions asleep; keeps nothing")
+	flags.StringVar(&o.Expect, "expect", o.Expect, "YAML `file` with events to publish and what they have to cause: emitted events, replies, dead letters; with --once")
 	flags.StringSliceVar(&o.Debug, "debug", o.Debug, "Functions that a debugger may attach to, by name or namespace/name; they stay awake")
 	flags.BoolVar(&o.Plain, "plain", o.Plain, "print lines instead of a live view; always so when the output is no terminal")
 	flags.DurationVar(&o.Cooldown, "cooldown", o.Cooldown, "how long a Function stays awake without work")

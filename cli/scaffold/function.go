@@ -206,7 +206,7 @@ type page struct {
 	Sink                           string
 	HandlerFile, TestFile          string
 	DependenciesFile, LaunchConfig string
-	Style, TestCommand             string
+	Style, TestCommand, TestKit    string
 }
 
 // Files returns the files of a new Function, sorted by name, without writing them.
@@ -231,6 +231,9 @@ func Files(f Function) ([]File, error) {
 	}
 	if p.Event {
 		sources[subscriptionFile] = subscriptionFile
+	}
+	if p.Event && p.TestKit != "" {
+		sources[p.TestKit] = p.TestKit
 	}
 	if p.Timed {
 		sources[scheduleFile] = scheduleFile
@@ -275,7 +278,7 @@ func newPage(f Function) (page, error) {
 	return page{
 		Function: f, Event: f.Trigger != TriggerHTTP, Timed: f.Trigger == TriggerCron, ShortHost: !strings.Contains(f.Host, "."), Sink: f.sink(),
 		Style: known.Name + "-" + style, HandlerFile: known.Handler, DependenciesFile: known.Packages.Manifest,
-		TestFile: known.Scaffold.Test, TestCommand: known.Scaffold.TestCommand, LaunchConfig: known.Scaffold.LaunchConfig,
+		TestFile: known.Scaffold.Test, TestKit: known.Scaffold.TestKit, TestCommand: known.Scaffold.TestCommand, LaunchConfig: known.Scaffold.LaunchConfig,
 	}, nil
 }
 

@@ -43,7 +43,7 @@ func Language() *language.Language {
 			},
 			Server: "npm start runs in /usr/src/app",
 		},
-		Scaffold: language.Scaffold{Test: "handler.test.js", TestCommand: "node --test", LaunchConfig: "launch-nodejs.json"},
+		Scaffold: language.Scaffold{Test: "handler.test.js", TestKit: "rouse-testing.js", TestCommand: "node --test", LaunchConfig: "launch-nodejs.json"},
 	}
 }
 
