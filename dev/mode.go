@@ -56,6 +56,7 @@ type mode struct {
 	events    []cloudevent.Event
 	expected  *expect.File // nil without --expect
 	emissions *emissions   // with --once
+	recent    recentEvents
 	log       logr.Logger
 	started   time.Time
 	kept      string // printed at the end
@@ -242,6 +243,7 @@ func (m *mode) work(ctx context.Context) error {
 		m.folder.watch,
 		m.serveControl,
 		m.deadLetters.run,
+		m.remember,
 		m.announce,
 		m.show,
 	)
@@ -267,7 +269,7 @@ func together(ctx context.Context, parts ...func(context.Context) error) error {
 
 func (m *mode) serveControl(ctx context.Context) error {
 	handler := NewControl(ControlDeps{
-		Functions: m.functions, Exposures: m.apiRules, Subscriptions: m.subs, Scaling: m.scaling, Lines: m.feed, Token: m.token,
+		Functions: m.functions, Exposures: m.apiRules, Subscriptions: m.subs, Scaling: m.scaling, Lines: m.feed, Recent: &m.recent, Token: m.token,
 	})
 	return daemon.Serve(ctx, daemon.Server{
 		Name: "control", Listener: m.control, Handler: handler.Until(ctx), DrainTimeout: stopTimeout,
