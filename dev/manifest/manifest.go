@@ -38,6 +38,8 @@ type Function struct {
 	// Source is the position of the inline source, so that line n of the handler is Source.Line+n-1. It is
 	// zero when the lines of the source are not lines of a file.
 	Source Position
+	// Dependencies is the position of the inline dependencies, which Kustomize may have taken from a file; zero like Source.
+	Dependencies Position
 }
 
 // Subscription is a Subscription with the CRD's defaults, and its route.
