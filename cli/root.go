@@ -63,7 +63,7 @@ and handles dead letters.`,
 	})
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Work on Functions:"}, &cobra.Group{ID: groupAsk, Title: "Ask a running Rouse:"})
 	root.AddCommand(
-		newInit(), newDev(streams), newConvert(), convert.NewMigrate(), newDoors(streams),
+		newInit(), newDev(streams), newConvert(), convert.NewMigrate(), newDoors(streams), newDoctor(streams),
 		newPublish(streams), newInvoke(streams), newLogs(streams), newFunctions(streams), newSubscriptions(streams),
 		newEvents(streams), newTrace(streams), newDeadLetters(streams), newSchedules(streams),
 		newVersion(streams), newMan(), helpTopicExitCodes(),
@@ -133,7 +133,7 @@ func helpTopicExitCodes() *cobra.Command {
 		Long: `Every command ends with one of these:
 
   0  it worked
-  1  it did not work, for a reason that has no code of its own; dev --once: something went wrong with an event or a Function
+  1  it did not work, for a reason that has no code of its own; doctor: there is a failure; dev --once: something went wrong with an event or a Function
   2  the command line is wrong, or a file or folder that it names; the message names the flag or argument
   3  what was asked for does not exist: a Function, an event, a dead letter
   4  there is nothing to talk to: no local mode runs, the cluster does not answer or lets you not in

@@ -66,6 +66,15 @@ func TestARunIsComparedWithTheFileOfItsExpectations(t *testing.T) {
 	}
 }
 
+func TestTheSampleDoesWhatItsFileExpects(t *testing.T) {
+	t.Parallel()
+	out := &output.Buffer{}
+	o := DefaultOptions()
+	o.Directory, o.State, o.Out, o.Once, o.Expect = orders, t.TempDir(), out, true, orders+"/expect.yaml"
+	require.NoError(t, Run(t.Context(), o), out)
+	require.Contains(t, out.String(), "expect.yaml: everything is as expected\n")
+}
+
 func TestEmissionsLeaveOutTheEventsOfTheRunAndRepeats(t *testing.T) {
 	t.Parallel()
 	own, other := cloudevent.Event{Source: "shop", ID: "1"}, cloudevent.Event{Source: "greeter", ID: "1", Data: []byte("x")}
