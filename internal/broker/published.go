@@ -10,11 +10,14 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
+// maxPublished bounds the published events that wait for a watcher. Further ones are dropped.
+const maxPublished = 64 << 10
+
 // WatchPublished calls apply with each event that is published after started was called, one at a time, until ctx ends. It reads what
 // core NATS carries: an event that is published twice is reported twice, although the stream stores it once, and one that is not decodable
-// is left out. A watcher that is too slow for the connection's buffer misses events.
+// is left out. A watcher misses events when more than maxPublished wait for it.
 func (c *Conn) WatchPublished(ctx context.Context, started func(), apply func(cloudevent.Event)) error {
-	messages := make(chan *nats.Msg, maxAnnouncements)
+	messages := make(chan *nats.Msg, maxPublished)
 	subscription, err := c.nc.ChanSubscribe(routing.SubjectPrefix+".>", messages)
 	if err != nil {
 		return fmt.Errorf("watch published events: %w", mapError(err))
