@@ -22,12 +22,12 @@ func newEvents(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "events",
 		GroupID: groupAsk,
-		Short:   "Follow events",
+		Short:   "Follow events, and publish them again",
 		Args:    noCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(newTail(streams))
+	cmd.AddCommand(newTail(streams), newReplay(streams))
 	return cmd
 }
 

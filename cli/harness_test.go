@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/jetstream"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/broker"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/kedarules"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
@@ -110,7 +112,7 @@ func newFixture(t *testing.T, handler http.HandlerFunc) *fixture {
 	admin := w.startBridge(t)
 	w.instance.Admin = "http://" + admin.Addr().String()
 	w.instance.Control = serve(t, dev.NewControl(dev.ControlDeps{
-		Functions: w.functions, Exposures: w.functions, Subscriptions: subs, Scaling: fakeScaling{}, Lines: w.feed, Token: token,
+		Functions: w.functions, Exposures: w.functions, Subscriptions: subs, Scaling: fakeScaling{}, Lines: w.feed, Recent: fakeRecent{}, Token: token,
 	}))
 	w.instance.Token, w.instance.Namespace = token, "default"
 	w.announce(t)
@@ -290,6 +292,20 @@ func (fakeScaling) Status(fn types.NamespacedName) *kedarules.Status {
 		return nil
 	}
 	return &kedarules.Status{Replicas: 1, Max: 5, CooldownSeconds: 5, Active: true, Metrics: []kedarules.Metric{{Name: "rouse-backlog", Value: 3, Target: 10}}}
+}
+
+// fakeRecent remembers an event, whatever was published.
+type fakeRecent struct{}
+
+func (fakeRecent) Find(ids []string, eventType string) []cloudevent.Event {
+	known := cloudevent.Event{
+		ID: "1001", Source: "shop", Type: "order.received", DataContentType: "application/json", Data: []byte(`{"id":"1001"}`),
+		Extensions: []cloudevent.Extension{{Name: "rousecause", Value: "7"}, {Name: "tenant", Value: "a"}},
+	}
+	if len(ids) > 0 && !slices.Contains(ids, known.ID) || eventType != "" && eventType != known.Type {
+		return nil
+	}
+	return []cloudevent.Event{known}
 }
 
 // URLs returns no URLs of APIRules.

@@ -81,7 +81,7 @@ and handles dead letters.`,
 	})
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Work on Functions:"}, &cobra.Group{ID: groupAsk, Title: "Ask a running Rouse:"})
 	root.AddCommand(
-		newInit(), newDev(streams), newDeploy(streams), newDiff(streams), newDelete(streams), newFiles(streams), newConvert(), convert.NewMigrate(), newDoors(streams),
+		newInit(), newDev(streams), newDeploy(streams), newDiff(streams), newDelete(streams), newFiles(streams), newConvert(), convert.NewMigrate(), newDoors(streams), newDoctor(streams),
 		newPublish(streams), newInvoke(streams), newLogs(streams), newGet(streams), newDescribe(streams),
 		newFunctions(streams), newSubscriptions(streams), newPause(streams), newResume(streams), newRollback(streams),
 		newEvents(streams), newTrace(streams), newDeadLetters(streams), newSchedules(streams),
@@ -153,7 +153,7 @@ func helpTopicExitCodes() *cobra.Command {
 
   0  it worked
   1  it did not work, for a reason that has no code of its own; dev --once: something went wrong with an event or a Function;
-     diff: there are differences
+     diff: there are differences; doctor: there is a failure
   2  the command line is wrong, or a file or folder that it names; the message names the flag or argument
   3  what was asked for does not exist: a Function, an event, a dead letter
   4  there is nothing to talk to: no local mode runs, the cluster does not answer or lets you not in
@@ -229,6 +229,7 @@ and wake on the first event or request. A file that changes counts at once.
 Events that were not delivered are kept until the next start. Ctrl-C ends everything.`,
 		Example: `  rouse dev
   rouse dev samples/orders --publish samples/orders/events/order-received.json
+  rouse dev --once --expect expect.yaml
   rouse dev --debug pricing`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -254,7 +255,8 @@ Events that were not delivered are kept until the next start. Ctrl-C ends everyt
 	flags.IntVarP(&o.Port, "port", "p", o.Port, "port that events are published to; 8080 if it is free, when 0")
 	flags.IntVar(&o.APIRulesPort, "apirules-port", o.APIRulesPort, "port that APIRules are served at; 8070 if it is free, when 0")
 	flags.StringArrayVar(&o.Publish, "publish", o.Publish, "file with an event or an array of them (CloudEvents JSON) to publish when everything is up; may be repeated")
-	flags.BoolVar(&o.Once, "once", o.Once, "end when the events of --publish are settled and all Functions asleep; keeps nothing")
+	flags.BoolVar(&o.Once, "once", o.Once, "end when the events of --publish or --expect are settled and all Functions asleep; keeps nothing")
+	flags.StringVar(&o.Expect, "expect", o.Expect, "YAML `file` with events to publish and what they have to cause: emitted events, replies, dead letters; with --once")
 	flags.StringSliceVar(&o.Debug, "debug", o.Debug, "Functions that a debugger may attach to, by name or namespace/name; they stay awake")
 	flags.BoolVar(&o.Plain, "plain", o.Plain, "print lines instead of a live view; always so when the output is no terminal")
 	flags.DurationVar(&o.Cooldown, "cooldown", o.Cooldown, "how long a Function stays awake without work")

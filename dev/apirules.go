@@ -2,7 +2,6 @@ package dev
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -92,7 +91,7 @@ func (a *APIRules) Apply(set manifest.Set, problems []manifest.Problem) {
 func (a *APIRules) Run(ctx context.Context) error {
 	defer a.exposed.Close()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return a.entrance.Run(ctx, a.exposed) })
+	group.Go(func() error { return a.entrance.Run(ctx, a.withLocalHosts(a.exposed)) })
 	group.Go(func() error {
 		a.keys.Run(ctx)
 		return nil
@@ -284,8 +283,10 @@ type state struct {
 	rules   []apiRuleStatus
 	urls    map[types.NamespacedName][]string // by Function
 	decided []manifest.Problem
-	closed  map[part]bool      // the hosts and rules that they close
-	loaded  []manifest.Problem // those that show only while they are served
+	// localHosts has the hosts of other domains by their names below localhost.
+	localHosts map[string]string
+	closed     map[part]bool      // the hosts and rules that they close
+	loaded     []manifest.Problem // those that show only while they are served
 }
 
 // part identifies a rule of an APIRule, or the APIRule.
@@ -295,7 +296,7 @@ type part struct {
 }
 
 func (w wantedAPIRules) state(exposures []apirule.Exposure, port int) state {
-	s := state{urls: map[types.NamespacedName][]string{}, closed: map[part]bool{}}
+	s := state{urls: map[types.NamespacedName][]string{}, closed: map[part]bool{}, localHosts: localHosts(exposures)}
 	hosts := map[types.NamespacedName]*apirule.Exposure{}
 	for i := range exposures {
 		e := &exposures[i]
@@ -306,7 +307,7 @@ func (w wantedAPIRules) state(exposures []apirule.Exposure, port int) state {
 		rule := w.rules[e.APIRule]
 		status := apiRuleStatus{Namespace: e.APIRule.Namespace, Name: e.APIRule.Name, At: rule.At}
 		if e.Host != "" {
-			status.URL = fmt.Sprintf("http://%s:%d", e.Host, port)
+			status.URL = localURL(e.Host, port)
 		}
 		s.rules = append(s.rules, status)
 		s.decided = append(s.decided, problemsOf(rule, e.Problems)...)
@@ -336,7 +337,7 @@ func (s *state) addDoor(d manifest.Door, host *apirule.Exposure, taken map[types
 			s.decided = append(s.decided, d.Problem("spec.host", host.Problems.String(), "choose another host"))
 		}
 	default:
-		status.URL = fmt.Sprintf("http://%s:%d%s", host.Host, port, door.Paths(d.Door)[0])
+		status.URL = localURL(host.Host, port) + door.Paths(d.Door)[0]
 	}
 	s.rules = append(s.rules, status)
 }

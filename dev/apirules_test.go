@@ -282,8 +282,11 @@ func TestAPIRulesOfAFolderAreServedAtTheirHosts(t *testing.T) {
 	require.Equal(t, "shop/price price.localhost", body)
 	status, _ = f.get("price.localhost", "/other")
 	require.Equal(t, http.StatusNotFound, status)
-	status, body = f.get("price.example.com:8070", "/any")
-	require.Equal(t, http.StatusOK, status, body)
+	for _, host := range []string{"price.example.com:8070", "Price.example.com.localhost:8070"} {
+		status, body = f.get(host, "/any")
+		require.Equal(t, http.StatusOK, status, host)
+		require.Equal(t, "shop/price price.example.com:8070", body, host)
+	}
 
 	urls := map[string]string{}
 	for _, each := range f.Status() {
@@ -291,10 +294,10 @@ func TestAPIRulesOfAFolderAreServedAtTheirHosts(t *testing.T) {
 		require.Equal(t, 1, each.At.Line)
 	}
 	require.Equal(t, map[string]string{
-		"short": "http://price.localhost", "full": "http://price.example.com", "foreign": "http://foreign.localhost",
+		"short": "http://price.localhost", "full": "http://price.example.com.localhost", "foreign": "http://foreign.localhost",
 	}, urls)
 	require.Equal(t, []string{
-		"http://foreign.localhost" + f.at() + "/", "http://price.example.com" + f.at() + "/",
+		"http://foreign.localhost" + f.at() + "/", "http://price.example.com.localhost" + f.at() + "/",
 		"http://price.localhost" + f.at() + "/prices/{*}", "http://price.localhost" + f.at() + "/prices",
 	}, f.URLs(price))
 }
@@ -304,7 +307,7 @@ func TestOnlyHostsOfAPIRulesAreServed(t *testing.T) {
 	t.Parallel()
 	f := runAPIRules(t, map[string]string{"fn.yaml": function("price"), "rule.yaml": apiRule("price", "price", open)})
 	for _, host := range []string{
-		"evil.example", "localhost" + f.at(), "127.0.0.1" + f.at(), "price", "price.localhost.evil.example", "price.evil.example", "other.localhost",
+		"evil.example", "localhost" + f.at(), "127.0.0.1" + f.at(), "price", "price.localhost.evil.example", "price.localhost.localhost", "price.evil.example", "other.localhost",
 	} {
 		status, body := f.get(host, "/")
 		require.Equal(t, http.StatusNotFound, status, host)

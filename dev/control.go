@@ -16,6 +16,7 @@ import (
 
 	"github.com/rouse-run/rouse/dev/process"
 	"github.com/rouse-run/rouse/dev/runner"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/kedarules"
 )
@@ -81,6 +82,12 @@ type Lines interface {
 	Follow(ctx context.Context, fn types.NamespacedName, tail int, handle func(process.Line))
 }
 
+// Recent returns events that were published.
+type Recent interface {
+	// Find returns those with one of the ids, or all without ids, that have the type, whose end may be a *.
+	Find(ids []string, eventType string) []cloudevent.Event
+}
+
 // ControlDeps holds the dependencies of the control API.
 type ControlDeps struct {
 	Functions     Functions
@@ -88,6 +95,7 @@ type ControlDeps struct {
 	Subscriptions SubscriptionList
 	Scaling       Scaling
 	Lines         Lines
+	Recent        Recent
 	// Token is the bearer token that requests have to carry.
 	Token string
 }
@@ -103,6 +111,7 @@ func NewControl(deps ControlDeps) *ControlHandler {
 	h := &ControlHandler{deps: deps, mux: http.NewServeMux()}
 	h.mux.HandleFunc("GET /v1/functions", h.functions)
 	h.mux.HandleFunc("GET /v1/subscriptions", h.subscriptions)
+	h.mux.HandleFunc("GET /v1/events", h.events)
 	h.mux.HandleFunc("GET /v1/functions/{namespace}/{name}/log", h.log)
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		fail(w, http.StatusNotFound, "there is no such path, or not with this method")

@@ -55,7 +55,7 @@ func serveControl(t *testing.T) (*httptest.Server, *process.Feed, context.Cancel
 		},
 		Exposures:     exposures{"pricing": {"http://pricing.localhost:8070/"}},
 		Subscriptions: subscribed{{Namespace: "orders", Name: "pricing", State: Paused}},
-		Scaling:       backlogs{"pricing": 3}, Lines: lines, Token: token,
+		Scaling:       backlogs{"pricing": 3}, Lines: lines, Recent: &recentEvents{}, Token: token,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(handler.Until(ctx))

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,6 +18,7 @@ import (
 
 	rousev1alpha1 "github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	"github.com/rouse-run/rouse/dev/autoscale"
+	"github.com/rouse-run/rouse/dev/expect"
 	"github.com/rouse-run/rouse/dev/instance"
 	"github.com/rouse-run/rouse/dev/manifest"
 	"github.com/rouse-run/rouse/dev/process"
@@ -48,16 +47,19 @@ const (
 
 // mode is one local mode and its parts.
 type mode struct {
-	options Options
-	claim   *instance.Claim
-	state   string // folder
-	token   string
-	nats    string // URL
-	streams broker.StreamOptions
-	events  []cloudevent.Event
-	log     logr.Logger
-	started time.Time
-	kept    string // printed at the end
+	options   Options
+	claim     *instance.Claim
+	state     string // folder
+	token     string
+	nats      string // URL
+	streams   broker.StreamOptions
+	events    []cloudevent.Event
+	expected  *expect.File // nil without --expect
+	emissions *emissions   // with --once
+	recent    recentEvents
+	log       logr.Logger
+	started   time.Time
+	kept      string // printed at the end
 
 	feed        *process.Feed
 	journal     *journal.Journal
@@ -241,6 +243,7 @@ func (m *mode) work(ctx context.Context) error {
 		m.folder.watch,
 		m.serveControl,
 		m.deadLetters.run,
+		m.remember,
 		m.announce,
 		m.show,
 	)
@@ -266,7 +269,7 @@ func together(ctx context.Context, parts ...func(context.Context) error) error {
 
 func (m *mode) serveControl(ctx context.Context) error {
 	handler := NewControl(ControlDeps{
-		Functions: m.functions, Exposures: m.apiRules, Subscriptions: m.subs, Scaling: m.scaling, Lines: m.feed, Token: m.token,
+		Functions: m.functions, Exposures: m.apiRules, Subscriptions: m.subs, Scaling: m.scaling, Lines: m.feed, Recent: &m.recent, Token: m.token,
 	})
 	return daemon.Serve(ctx, daemon.Server{
 		Name: "control", Listener: m.control, Handler: handler.Until(ctx), DrainTimeout: stopTimeout,
@@ -361,73 +364,4 @@ func (m *mode) buildScaling() error {
 	options.Cooldown = m.options.Cooldown
 	m.scaling = autoscale.New(conn, m.functions.Scale, options, m.log.WithName("autoscale"))
 	return nil
-}
-
-const host = "127.0.0.1"
-
-// listen listens on a loopback port, 0 for any.
-func listen(ctx context.Context, port int) (net.Listener, error) {
-	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-}
-
-// listenAt listens on the port that a flag sets. When the flag is 0 it uses the usual port, or any other when that is taken; moved is
-// true then.
-func listenAt(ctx context.Context, flag string, wish, usual int) (listener net.Listener, moved bool, err error) {
-	port := wish
-	if wish == 0 {
-		port = usual
-	}
-	listener, err = listen(ctx, port)
-	if err == nil {
-		return listener, false, nil
-	}
-	if wish != 0 {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, false, fmt.Errorf("port %d is taken: choose another with %s, or leave the flag out for any", wish, flag)
-		}
-		return nil, false, fmt.Errorf("take the port of %s: %w", flag, err)
-	}
-	if listener, err = listen(ctx, 0); err != nil {
-		return nil, false, fmt.Errorf("take a port instead of %d: %w", usual, err)
-	}
-	return listener, true, nil
-}
-
-func portOf(listener net.Listener) int {
-	if address, ok := listener.Addr().(*net.TCPAddr); ok {
-		return address.Port
-	}
-	return 0
-}
-
-func urlOf(listener net.Listener) string { return "http://" + listener.Addr().String() }
-
-const (
-	mebibyte = 1 << 20
-	// leastFree is the free disk space that a start requires.
-	leastFree = 64 * mebibyte
-	// storeBytes is more than the streams ever reserve: their own limits bound them.
-	storeBytes = 4096 * mebibyte
-)
-
-// free returns the free bytes on the disk of a folder.
-func free(folder string) (int64, error) {
-	var stat syscall.Statfs_t
-	if err := syscall.Statfs(folder, &stat); err != nil {
-		return 0, fmt.Errorf("read the free space on the disk of %s: %w", folder, err)
-	}
-	return int64(stat.Bavail) * int64(stat.Bsize), nil //nolint:unconvert // it has another type on other systems
-}
-
-// streamsFor returns stream sizes that fit on the disk: those of a cluster, or smaller ones.
-func streamsFor(folder string, free int64) (broker.StreamOptions, error) {
-	o := broker.DefaultStreamOptions()
-	if free < leastFree {
-		return o, fmt.Errorf("the disk of %s has %d MiB left, and local mode needs %d: make room, or name another folder with --state",
-			folder, free/mebibyte, leastFree/mebibyte)
-	}
-	o.MaxBytes = min(o.MaxBytes, free/4)
-	o.RetryMaxBytes = min(o.RetryMaxBytes, free/16)
-	o.DeadLetterMaxBytes = min(o.DeadLetterMaxBytes, free/16)
-	return o, nil
 }

@@ -29,7 +29,11 @@ const (
 func (m *mode) once(ctx context.Context) error {
 	var missing string
 	var broken []string
+	m.emissions = newEmissions(m.events)
 	err := together(ctx,
+		func(ctx context.Context) error {
+			return m.conn.WatchPublished(ctx, m.emissions.start, m.emissions.add)
+		},
 		func(ctx context.Context) error { return view.Plain(ctx, m.source, m.options.Out) },
 		func(ctx context.Context) error {
 			missing = m.play(ctx)
@@ -48,6 +52,11 @@ func (m *mode) once(ctx context.Context) error {
 	if err := report.print(m.options.Out); err != nil {
 		return err
 	}
+	if m.expected != nil && len(broken) == 0 && missing == "" {
+		if report, missing, err = m.compare(report); err != nil {
+			return fmt.Errorf("print the differences: %w", err)
+		}
+	}
 	return report.conclude(m.options.Out, report.faults(broken, missing))
 }
 
@@ -63,6 +72,11 @@ func (m *mode) play(ctx context.Context) (missing string) {
 	}
 	if m.brokenAlready() {
 		return notLoaded
+	}
+	select {
+	case <-ctx.Done():
+		return "the published events cannot be watched"
+	case <-m.emissions.started:
 	}
 	if err := m.source.publisher.publish(ctx, m.events); err != nil {
 		return err.Error()
@@ -91,6 +105,9 @@ func (m *mode) missing(ctx context.Context) string {
 	report := reportOf(m.journal.Recent(journal.Query{}), nil, m.routesNow(ctx), nil)
 	if report.events < len(m.events) {
 		return fmt.Sprintf("%d of %d events are stored", report.events, len(m.events))
+	}
+	if read := m.emissions.count(); m.expected != nil && read < report.events {
+		return fmt.Sprintf("%d of %d events are read", read, report.events)
 	}
 	if report.lost > 0 {
 		return fmt.Sprintf("%d deliveries are not settled%s", report.lost, m.failures())

@@ -46,11 +46,28 @@ type Options struct {
 	Publish []string
 	// Once ends the run when the events of Publish are settled and all Functions asleep.
 	Once bool
+	// Expect names a file with events to publish and with what they have to cause; only with Once.
+	Expect string
 	// Programs are used in place of those in the PATH, by the name of the language.
 	Programs map[string]string
 	// In and Out are the terminal.
 	In  io.Reader
 	Out io.Writer
+}
+
+// UsualPort is a port that local mode takes when a flag names none.
+type UsualPort struct {
+	Number int
+	Use    string
+	Flag   string
+}
+
+// UsualPorts returns the ports that local mode takes when they are free.
+func UsualPorts() []UsualPort {
+	return []UsualPort{
+		{Number: defaultPort, Use: "the publish endpoint", Flag: flagPort},
+		{Number: defaultAPIRulesPort, Use: "APIRules", Flag: flagAPIRulesPort},
+	}
 }
 
 // DefaultOptions returns the options without flags.
@@ -69,11 +86,14 @@ func (o *Options) Validate() error {
 	if o.Cooldown <= 0 {
 		errs = append(errs, fmt.Errorf("--cooldown %s: use a time above 0, such as 5s", o.Cooldown))
 	}
-	if o.Once && len(o.Publish) == 0 {
-		errs = append(errs, errors.New("--once has no events to wait for: name files with events with --publish"))
+	if o.Expect != "" && !o.Once {
+		errs = append(errs, errors.New("--expect needs --once: what is expected is compared when everything is settled"))
 	}
 	_, err := instance.Folder(o.State, o.Directory)
 	errs = append(errs, err)
-	_, err = readEvents(o.Publish)
+	read, err := o.readInput()
+	if err == nil && o.Once && len(read.events) == 0 {
+		err = errors.New("--once has no events to wait for: name files with events with --publish, or list them in the file of --expect")
+	}
 	return errors.Join(append(errs, err)...)
 }

@@ -34,7 +34,8 @@ type report struct {
 	hops   []hop
 	wake   time.Duration // median of the cold starts
 
-	dead     []journal.Record // deliveries that ended as dead letters
+	ended    []journal.Record // deliveries that ended at a sink
+	dead     []journal.Record // those of them that ended as dead letters
 	unwanted []journal.Record // stored, for no Subscription
 }
 
@@ -70,7 +71,7 @@ func reportOf(records []journal.Record, lines []process.Line, routes []routing.R
 	for _, record := range stored {
 		r.follow(record, ends, lines, routes)
 	}
-	for _, records := range [][]journal.Record{r.dead, r.unwanted} {
+	for _, records := range [][]journal.Record{r.ended, r.dead, r.unwanted} {
 		slices.SortFunc(records, func(a, b journal.Record) int {
 			return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Subscription, b.Subscription))
 		})
@@ -98,6 +99,7 @@ func (r *report) follow(stored journal.Record, ends map[deliveryKey]journal.Reco
 		case end.Kind == journal.Filtered:
 		default:
 			r.hops = append(r.hops, hopOf(stored, end, lines))
+			r.ended = append(r.ended, end)
 			if end.Kind == journal.DeadLettered {
 				r.dead = append(r.dead, end)
 			}

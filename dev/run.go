@@ -21,7 +21,6 @@ import (
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/dev/view"
 	"github.com/rouse-run/rouse/eventbridge/admin"
-	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/daemon"
 )
 
@@ -40,7 +39,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	events, err := readEvents(o.Publish)
+	read, err := o.readInput()
 	if err != nil {
 		return err
 	}
@@ -64,7 +63,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Once {
 		defer func() { _ = os.RemoveAll(state) }() // the next --fresh deletes what is left
 	}
-	return serve(ctx, o, claim, state, events)
+	return serve(ctx, o, claim, state, read)
 }
 
 // complete sets the folders that the user did not name.
@@ -103,12 +102,12 @@ func stateFolder(claim *instance.Claim, once bool) (string, error) {
 }
 
 // serve starts the broker, runs the local mode on it, and stops both.
-func serve(ctx context.Context, o Options, claim *instance.Claim, state string, events []cloudevent.Event) (err error) {
+func serve(ctx context.Context, o Options, claim *instance.Claim, state string, read input) (err error) {
 	token := rand.Text()
 	if err := os.WriteFile(filepath.Join(state, tokenFile), []byte(token), ownerOnly); err != nil {
 		return fmt.Errorf("write the token: %w", err)
 	}
-	freeBytes, err := free(state)
+	freeBytes, err := Free(state)
 	if err != nil {
 		return err
 	}
@@ -116,7 +115,7 @@ func serve(ctx context.Context, o Options, claim *instance.Claim, state string, 
 	if err != nil {
 		return err
 	}
-	m := &mode{options: o, claim: claim, state: state, token: token, streams: streams, events: events}
+	m := &mode{options: o, claim: claim, state: state, token: token, streams: streams, events: read.events, expected: read.expected}
 	m.feed = newFeed()
 	log, file, err := openLog(state, m.logLine)
 	if err != nil {

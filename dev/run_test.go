@@ -324,13 +324,16 @@ func TestInvalidOptionsAndEventsAreReported(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"an invalid port":      {func(o *Options) { o.Port = 70000 }, "--port"},
-		"another port":         {func(o *Options) { o.APIRulesPort = -1 }, "--apirules-port"},
-		"no cooldown":          {func(o *Options) { o.Cooldown = 0 }, "--cooldown"},
-		"once without events":  {func(o *Options) { o.Once = true }, "--publish"},
-		"a folder that is not": {func(o *Options) { o.Directory = "no/such" }, "folder no/such does not exist"},
-		"a file that is not":   {func(o *Options) { o.Publish = []string{"no/such.json"} }, "no/such.json"},
-		"a malformed event":    {func(o *Options) { o.Publish = []string{file} }, file},
+		"an invalid port":           {func(o *Options) { o.Port = 70000 }, "--port"},
+		"another port":              {func(o *Options) { o.APIRulesPort = -1 }, "--apirules-port"},
+		"no cooldown":               {func(o *Options) { o.Cooldown = 0 }, "--cooldown"},
+		"once without events":       {func(o *Options) { o.Once = true }, "--publish"},
+		"expect without once":       {func(o *Options) { o.Expect = file }, "--expect needs --once"},
+		"expectations that are not": {func(o *Options) { o.Once, o.Expect = true, "no/such.yaml" }, "--expect: open no/such.yaml"},
+		"wrong expectations":        {func(o *Options) { o.Once, o.Expect = true, file }, "read the expectations in " + file},
+		"a folder that is not":      {func(o *Options) { o.Directory = "no/such" }, "folder no/such does not exist"},
+		"a file that is not":        {func(o *Options) { o.Publish = []string{"no/such.json"} }, "no/such.json"},
+		"a malformed event":         {func(o *Options) { o.Publish = []string{file} }, file},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

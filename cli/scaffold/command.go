@@ -196,6 +196,8 @@ func commonPurpose(name string, p page) string {
 		return "the handler"
 	case p.TestFile:
 		return "its test: " + p.TestCommand
+	case p.TestKit:
+		return "makes events for the test, and records what is emitted"
 	case functionFile:
 		return "the Function"
 	case subscriptionFile:

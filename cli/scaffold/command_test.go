@@ -40,6 +40,7 @@ func TestInitListsItsFilesAndTheNextSteps(t *testing.T) {
   function.yaml         the Function
   handler.py            the handler
   kustomization.yaml    puts the handler into the Function
+  rouse_testing.py      makes events for the test, and records what is emitted
   subscription.yaml     which events it gets
   test_handler.py       its test: python3 -m unittest
 

@@ -216,7 +216,7 @@ type page struct {
 	Sink                           string
 	HandlerFile, TestFile          string
 	DependenciesFile, LaunchConfig string
-	Style, TestCommand             string
+	Style, TestCommand, TestKit    string
 	// SourceFiles are the files of a source with types, others those that types bring.
 	SourceFiles, others []string
 }
@@ -244,6 +244,9 @@ func Files(f Function) ([]File, error) {
 	}
 	if p.Event {
 		sources[subscriptionFile] = subscriptionFile
+	}
+	if p.Event && p.TestKit != "" {
+		sources[p.TestKit] = p.TestKit
 	}
 	if p.Timed {
 		sources[scheduleFile] = scheduleFile
@@ -299,11 +302,11 @@ func newPage(f Function) (page, error) {
 	p := page{
 		Function: f, Event: f.Trigger != TriggerHTTP, Timed: f.Trigger == TriggerCron, ShortHost: !strings.Contains(f.Host, "."), Sink: f.sink(),
 		Style: known.Name + "-" + style, HandlerFile: known.Handler, DependenciesFile: known.Packages.Manifest,
-		TestFile: known.Scaffold.Test, TestCommand: known.Scaffold.TestCommand, LaunchConfig: known.Scaffold.LaunchConfig,
+		TestFile: known.Scaffold.Test, TestKit: known.Scaffold.TestKit, TestCommand: known.Scaffold.TestCommand, LaunchConfig: known.Scaffold.LaunchConfig,
 	}
 	if typed := known.Scaffold.Typed; f.Typed && typed != nil {
 		p.Style += "-typed"
-		p.HandlerFile, p.TestFile, p.TestCommand = typed.Handler, typed.Test, typed.TestCommand
+		p.HandlerFile, p.TestFile, p.TestKit, p.TestCommand = typed.Handler, typed.Test, "", typed.TestCommand
 		p.SourceFiles, p.others = slices.Concat([]string{typed.Handler}, typed.Files), slices.Concat(typed.Others, typed.Files)
 	}
 	return p, nil

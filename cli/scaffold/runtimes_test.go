@@ -74,7 +74,13 @@ type running struct {
 
 func start(t *testing.T, f Function, tools *toolchain.Toolchain, supervisor *process.Supervisor) *running {
 	t.Helper()
-	launch, err := tools.Launch(t.Context(), built(t, f), toolchain.Inputs{PublisherAddress: "http://127.0.0.1:1/publish", State: t.TempDir()})
+	return startAt(t, built(t, f), "http://127.0.0.1:1/publish", tools, supervisor)
+}
+
+// startAt starts a Function that emits its events to a publisher.
+func startAt(t *testing.T, fn manifest.Function, publisher string, tools *toolchain.Toolchain, supervisor *process.Supervisor) *running {
+	t.Helper()
+	launch, err := tools.Launch(t.Context(), fn, toolchain.Inputs{PublisherAddress: publisher, State: t.TempDir()})
 	require.NoError(t, err)
 	r := &running{}
 	server, err := supervisor.Start(process.Command{Path: launch.Path, Args: launch.Args, Env: launch.Env, Dir: launch.Dir}, r.add)

@@ -247,13 +247,21 @@ func (c *Client) Redrive(ctx context.Context, s Selection) (Outcome, error) {
 	return c.change(ctx, "/v1/deadletters/redrive", s)
 }
 
+// RedriveEdited redelivers one dead letter of a namespace, or of any for "", with other data, which are JSON.
+func (c *Client) RedriveEdited(ctx context.Context, namespace string, sequence uint64, data json.RawMessage) (Outcome, error) {
+	return c.change(ctx, "/v1/deadletters/"+strconv.FormatUint(sequence, 10)+"/redrive", struct {
+		Namespace string          `json:"namespace,omitempty"`
+		Data      json.RawMessage `json:"data"`
+	}{namespace, data})
+}
+
 // Purge deletes dead letters. The outcome is valid also when there is an error.
 func (c *Client) Purge(ctx context.Context, s Selection) (Outcome, error) {
 	return c.change(ctx, "/v1/deadletters/purge", s)
 }
 
-func (c *Client) change(ctx context.Context, path string, s Selection) (Outcome, error) {
-	response, err := c.ask(ctx, http.MethodPost, path, nil, s)
+func (c *Client) change(ctx context.Context, path string, body any) (Outcome, error) {
+	response, err := c.ask(ctx, http.MethodPost, path, nil, body)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -121,6 +121,32 @@ func (l *local) Namespaces(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
+// maxPublished exceeds the events that a local mode remembers, as JSON.
+const maxPublished = 64 << 20
+
+// Published returns an array of events that were published, in structured JSON: those with one of the ids, or all without ids, of a type
+// whose end may be a *. Only a local mode remembers events that were delivered.
+func (c *Connection) Published(ctx context.Context, ids []string, eventType string) ([]byte, error) {
+	l, ok := c.Target.(*local)
+	if !ok {
+		return nil, exit.Errorf(exit.Usage, "%s keeps no events that were delivered: name a file with --from, or give a dead letter back with rouse dlq redrive", c.Name)
+	}
+	query := url.Values{"id": ids}
+	if eventType != "" {
+		query.Set("type", eventType)
+	}
+	body, err := l.get(ctx, "/v1/events", query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	content, err := io.ReadAll(io.LimitReader(body, maxPublished))
+	if err != nil {
+		return nil, fmt.Errorf("read the events of %s: %w", c.Name, err)
+	}
+	return content, nil
+}
+
 // read gets a JSON object from the control API.
 func (l *local) read(ctx context.Context, path string, into any) error {
 	body, err := l.get(ctx, path, nil)

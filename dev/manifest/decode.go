@@ -205,6 +205,7 @@ func (d *decoder) addFunction(o *object, fn *serverlessv1alpha2.Function) {
 	made := Function{Function: fn, At: o.position()}
 	if fn.Spec.Source.Inline != nil {
 		made.Source = o.source("spec.source.inline.source", fn.Spec.Source.Inline.Source)
+		made.Dependencies = o.source("spec.source.inline.dependencies", fn.Spec.Source.Inline.Dependencies)
 	}
 	d.set.Functions, d.functions = append(d.set.Functions, made), append(d.functions, *o)
 }

@@ -3,7 +3,10 @@ package manifest
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -195,12 +198,16 @@ func (o *object) source(path, text string) Position {
 	if at := o.doc.lines(o.within(path), text); at.File != "" {
 		return at
 	}
-	for file, content := range o.files {
-		if text != "" && string(content) == text {
-			return Position{File: file, Line: 1}
+	var found Position
+	for _, file := range slices.Sorted(maps.Keys(o.files)) {
+		if text == "" || string(o.files[file]) != text {
+			continue
+		}
+		if beside := filepath.Dir(file) == filepath.Dir(o.doc.file); beside || found.File == "" {
+			found = Position{File: file, Line: 1} // of several, the one beside the object
 		}
 	}
-	return Position{}
+	return found
 }
 
 // describe returns the name of an object: "Function orders/pricing".

@@ -40,6 +40,8 @@ type Function struct {
 	Source Position
 	// Files are the files of its source; nil when the spec has all of it, or a repository.
 	Files *Files
+	// Dependencies is the position of the inline dependencies, which Kustomize may have taken from a file; zero like Source.
+	Dependencies Position
 }
 
 // Subscription is a Subscription with the CRD's defaults, and its route.

@@ -403,6 +403,35 @@ func TestUnreadableFilesAreReported(t *testing.T) {
 	require.ErrorContains(t, err, "a.yaml")
 }
 
+func TestDependenciesAreAtTheFileThatTheUserEdits(t *testing.T) {
+	t.Parallel()
+	const packages = "{\"dependencies\": {\"left-pad\": \"1.3.0\"}}\n"
+	dir := write(t, map[string]string{
+		"kustomization.yaml": `resources: [fn.yaml]
+configMapGenerator:
+- name: code
+  files: [package.json]
+  options: {annotations: {config.kubernetes.io/local-config: "true"}}
+generatorOptions: {disableNameSuffixHash: true}
+replacements:
+- source: {kind: ConfigMap, name: code, fieldPath: "data.[package.json]"}
+  targets:
+  - select: {kind: Function}
+    fieldPaths: [spec.source.inline.dependencies]
+    options: {create: true}
+`, "fn.yaml": price, "package.json": packages, "a/package.json": packages,
+	})
+	set, problems := read(t, dir)
+	require.Empty(t, problems)
+	require.Equal(t, packages, set.Functions[0].Spec.Source.Inline.Dependencies)
+	require.Equal(t, Position{File: filepath.Join(dir, "package.json"), Line: 1}, set.Functions[0].Dependencies)
+
+	dir = write(t, map[string]string{"fn.yaml": strings.Replace(price, "inline:\n", "inline:\n      dependencies: |\n        {}\n", 1)})
+	set, problems = read(t, dir)
+	require.Empty(t, problems)
+	require.Equal(t, Position{File: filepath.Join(dir, "fn.yaml"), Line: 10}, set.Functions[0].Dependencies)
+}
+
 func TestAKustomizationIsBuilt(t *testing.T) {
 	t.Parallel()
 	const handler = "module.exports = { main: () => 1 }\n"

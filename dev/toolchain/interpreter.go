@@ -16,6 +16,7 @@ import (
 	"github.com/rouse-run/rouse/internal/dependencies"
 	"github.com/rouse-run/rouse/runtimes"
 	"github.com/rouse-run/rouse/runtimes/language"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // interpreter is the interpreter or compiler of a language on this machine.
@@ -38,6 +39,26 @@ func find(ctx context.Context, l *language.Language, runtime, named string) (int
 		}
 	}
 	return look(ctx, l, l.Local.Program, named, l.Local.Probe)
+}
+
+// Program is the interpreter or compiler of a runtime on this machine.
+type Program struct{ Title, Path, Version string }
+
+// Find returns the program that runs Functions of a runtime: the one that is named, or one of the PATH. Its title is there also with an
+// error, a Failure that names the remedy.
+func Find(ctx context.Context, runtime, named string) (Program, error) {
+	known, err := languages.Of(runtime)
+	if err != nil {
+		return Program{}, err
+	}
+	found, err := find(ctx, known, runtime, named)
+	if err == nil {
+		_, err = found.manager()
+	}
+	if err != nil {
+		return Program{Title: known.Title}, err
+	}
+	return Program{Title: known.Title, Path: found.path, Version: found.version}, nil
 }
 
 // look probes a program, or the one in the options.

@@ -118,7 +118,7 @@ func (l *launching) fetched(ctx context.Context) (dir, manifest string, err erro
 		}
 		return nil
 	})
-	return dir, "spec.source.inline.dependencies", err
+	return dir, nameOf(l.fn.Dependencies), err
 }
 
 // check searches for the handler in the paths that the runtime searches.

@@ -244,6 +244,19 @@ func (t *Toolchain) resolve(question, commit string) {
 	t.commits[question] = commit
 }
 
+// nameOf returns the name of inline dependencies in messages: the file that the user edits, as far as it is known.
+func nameOf(at manifest.Position) string {
+	const field = "spec.source.inline.dependencies"
+	switch {
+	case at.File == "":
+		return field
+	case at.Line == 1: // a file of its own, which Kustomize has put into the Function
+		return at.File
+	default:
+		return field + " (" + at.String() + ")"
+	}
+}
+
 func (l *launching) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: l.fn.Namespace, Name: l.fn.Name}
 }

@@ -23,6 +23,8 @@ type Store interface {
 	Get(ctx context.Context, sequence uint64) (DeadLetterDetail, error)
 	// Redrive delivers dead letters again. The result is valid also with an error.
 	Redrive(ctx context.Context, selection Selection) (Redriven, error)
+	// RedriveEdited delivers one dead letter again, with other data.
+	RedriveEdited(ctx context.Context, selection Selection, data []byte) (Redriven, error)
 	// Purge deletes dead letters. The count is valid also with an error.
 	Purge(ctx context.Context, selection Selection) (uint64, error)
 	// Subscriptions returns the backlog of each Subscription.
@@ -191,15 +193,32 @@ func (h *Handler) redrive(w http.ResponseWriter, r *http.Request) (action, error
 		ctx, cancel := context.WithTimeout(r.Context(), runTimeout)
 		defer cancel()
 		done, err := h.store.Redrive(ctx, selection)
-		h.audit("dead letters redriven", user, selection,
-			"redriven", done.Redriven, "failed", done.Failed, "remaining", done.Remaining)
-		result := redrivenBody{
-			Redriven: &done.Redriven, Failed: &done.Failed, Remaining: &done.Remaining, Problems: done.Problems,
-		}
-		h.finish(w, &result.Error, turnError(ctx, err), &result)
+		h.redriven(w, "dead letters redriven", user, selection, done, turnError(ctx, err))
 		return nil
 	}
 	return action{identity.Redrive(selection.Namespace), do}, err
+}
+
+// redriveEdited delivers one dead letter again, with the data of the request.
+func (h *Handler) redriveEdited(w http.ResponseWriter, r *http.Request) (action, error) {
+	selection, data, err := editOf(w, r)
+	do := func(w http.ResponseWriter, r *http.Request, user identity.User) error {
+		ctx, cancel := context.WithTimeout(r.Context(), runTimeout)
+		defer cancel()
+		done, err := h.store.RedriveEdited(ctx, selection, data)
+		h.redriven(w, "dead letter redriven with other data", user, selection, done, turnError(ctx, err))
+		return nil
+	}
+	return action{identity.Redrive(selection.Namespace), do}, err
+}
+
+// redriven logs and responds with the result of a redrive.
+func (h *Handler) redriven(w http.ResponseWriter, what string, user identity.User, s Selection, done Redriven, err error) {
+	h.audit(what, user, s, "redriven", done.Redriven, "failed", done.Failed, "remaining", done.Remaining)
+	result := redrivenBody{
+		Redriven: &done.Redriven, Failed: &done.Failed, Remaining: &done.Remaining, Problems: done.Problems,
+	}
+	h.finish(w, &result.Error, err, &result)
 }
 
 // purge deletes dead letters.

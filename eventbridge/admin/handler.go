@@ -61,17 +61,18 @@ func New(deps Deps) *Handler {
 	}
 	reading, changing, following := newSlots(readersAtATime, slotTurn), newSlots(changersAtATime, slotTurn), newSlots(followersAtATime, 0)
 	for path, e := range map[string]endpoint{
-		"/v1/events":                 {http.MethodGet, h.events, following},
-		"/v1/subscriptions":          {http.MethodGet, h.subscriptions, reading},
-		"/v1/wakes":                  {http.MethodGet, h.lastWakes, reading},
-		"/v1/deadletters":            {http.MethodGet, h.list, reading},
-		"/v1/deadletters/{sequence}": {http.MethodGet, h.get, reading},
-		"/v1/deadletters/redrive":    {http.MethodPost, h.redrive, changing},
-		"/v1/deadletters/purge":      {http.MethodPost, h.purge, changing},
-		"/v1/delayed":                {http.MethodGet, h.delayed, reading},
-		"/v1/delayed/cancel":         {http.MethodPost, h.cancelDelayed, changing},
-		"/v1/schedules":              {http.MethodGet, h.schedules, reading},
-		"/v1/schedules/run":          {http.MethodPost, h.runSchedule, changing},
+		"/v1/events":                         {http.MethodGet, h.events, following},
+		"/v1/subscriptions":                  {http.MethodGet, h.subscriptions, reading},
+		"/v1/wakes":                          {http.MethodGet, h.lastWakes, reading},
+		"/v1/deadletters":                    {http.MethodGet, h.list, reading},
+		"/v1/deadletters/{sequence}":         {http.MethodGet, h.get, reading},
+		"/v1/deadletters/{sequence}/redrive": {http.MethodPost, h.redriveEdited, changing},
+		"/v1/deadletters/redrive":            {http.MethodPost, h.redrive, changing},
+		"/v1/deadletters/purge":              {http.MethodPost, h.purge, changing},
+		"/v1/delayed":                        {http.MethodGet, h.delayed, reading},
+		"/v1/delayed/cancel":                 {http.MethodPost, h.cancelDelayed, changing},
+		"/v1/schedules":                      {http.MethodGet, h.schedules, reading},
+		"/v1/schedules/run":                  {http.MethodPost, h.runSchedule, changing},
 	} {
 		h.mux.HandleFunc(path, h.serve(e))
 	}

@@ -36,6 +36,7 @@ const token = "correct-horse"
 type fakeStore struct {
 	query      Query
 	selection  *Selection
+	data       string
 	deadLetter DeadLetterDetail
 	err        error
 	wait       bool // until the context ends
@@ -57,6 +58,11 @@ func (s *fakeStore) Redrive(ctx context.Context, selection Selection) (Redriven,
 		return Redriven{Redriven: 1}, ctx.Err()
 	}
 	return Redriven{Redriven: 3, Failed: 1, Remaining: 2, Problems: []string{"p"}}, s.err
+}
+
+func (s *fakeStore) RedriveEdited(_ context.Context, selection Selection, data []byte) (Redriven, error) {
+	s.selection, s.data = &selection, string(data)
+	return Redriven{Redriven: 1}, s.err
 }
 
 func (s *fakeStore) Purge(_ context.Context, selection Selection) (uint64, error) {
@@ -165,6 +171,16 @@ func TestSelectionFollowsTheRequestBody(t *testing.T) {
 	}
 }
 
+func TestADeadLetterIsRedrivenWithOtherData(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{}
+	answered := ask(newHandler(t, store, logr.Discard()), "POST", "/v1/deadletters/17/redrive", `{"namespace":"shop","data":{"total": 1.50}}`)
+	require.Equal(t, 200, answered.Code, answered.Body)
+	require.JSONEq(t, `{"redriven":1,"failed":0,"remaining":0}`, answered.Body.String())
+	require.Equal(t, &Selection{Namespace: "shop", Sequence: 17}, store.selection)
+	require.Equal(t, `{"total": 1.50}`, store.data, "to the byte")
+}
+
 func TestBadRequestsAreRefusedAndDoNothing(t *testing.T) {
 	t.Parallel()
 	const redrive = "/v1/deadletters/redrive"
@@ -187,6 +203,11 @@ func TestBadRequestsAreRefusedAndDoNothing(t *testing.T) {
 		"a misspelt name":                {"POST", redrive, `{"namespce":"shop"}`, 400, "namespce"},
 		"two objects":                    {"POST", redrive, `{"all":true}{}`, 400, "more than one object"},
 		"a body that is too large":       {"POST", redrive, `{"reason":"` + strings.Repeat("x", maxBody) + `"}`, 413, "must not be larger"},
+		"no other data":                  {"POST", "/v1/deadletters/17/redrive", `{"namespace":"shop"}`, 400, "data: it is missing"},
+		"other data of none":             {"POST", "/v1/deadletters/0/redrive", `{"data":1}`, 400, "sequence:"},
+		"other data of no number":        {"POST", "/v1/deadletters/x/redrive", `{"data":1}`, 400, "sequence:"},
+		"other data of a wildcard":       {"POST", "/v1/deadletters/1/redrive", `{"namespace":">","data":1}`, 400, "namespace:"},
+		"other data that are too large":  {"POST", "/v1/deadletters/1/redrive", `{"data":"` + strings.Repeat("x", maxEdited) + `"}`, 413, "must not be larger"},
 		"a limit of nothing":             {"GET", "/v1/deadletters?limit=0", "", 400, "limit:"},
 		"a limit that is no number":      {"GET", "/v1/deadletters?limit=x", "", 400, "limit:"},
 		"a position that is no number":   {"GET", "/v1/deadletters?after=-1", "", 400, "after:"},
@@ -213,6 +234,7 @@ func TestStoreErrorsMapToHTTPStatuses(t *testing.T) {
 	log := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
 	for err, want := range map[error]int{
 		failure.ErrDeadLetterNotFound: 404,
+		failure.ErrDataNotEditable:    409,
 		failure.ErrConsumerNotFound:   409,
 		failure.ErrNotConnected:       503,
 		failure.ErrNoStream:           503,
@@ -460,6 +482,11 @@ func (s *busyStore) Get(context.Context, uint64) (DeadLetterDetail, error) {
 }
 
 func (s *busyStore) Redrive(context.Context, Selection) (Redriven, error) {
+	s.work()
+	return Redriven{}, nil
+}
+
+func (s *busyStore) RedriveEdited(context.Context, Selection, []byte) (Redriven, error) {
 	s.work()
 	return Redriven{}, nil
 }

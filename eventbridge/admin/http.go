@@ -18,6 +18,7 @@ import (
 
 const (
 	maxBody      = 16 << 10
+	maxEdited    = 1 << 20 // of a body with the data of an event
 	defaultLimit = 100
 	maxLimit     = 1000
 )
@@ -34,19 +35,40 @@ type selectionBody struct {
 // selectionOf decodes the body of a request that changes something.
 func selectionOf(w http.ResponseWriter, r *http.Request) (Selection, error) {
 	var s selectionBody
-	if err := decodeBody(w, r, &s, "namespace, subscription, reason, sequence and all"); err != nil {
+	if err := decodeBody(w, r, &s, maxBody, "namespace, subscription, reason, sequence and all"); err != nil {
 		return Selection{}, err
 	}
 	return s.check()
 }
 
-// decodeBody decodes a JSON object with some of the fields.
-func decodeBody(w http.ResponseWriter, r *http.Request, into any, fields string) error {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+// editOf decodes the sequence and the body of a request that redrives a dead letter with other data.
+func editOf(w http.ResponseWriter, r *http.Request) (selected Selection, data []byte, err error) {
+	if selected.Sequence, err = number("sequence", r.PathValue("sequence")); err != nil {
+		return Selection{}, nil, err
+	}
+	var body struct {
+		Namespace string          `json:"namespace"`
+		Data      json.RawMessage `json:"data"`
+	}
+	if err := decodeBody(w, r, &body, maxEdited, "namespace and data"); err != nil {
+		return Selection{}, nil, err
+	}
+	switch selected.Namespace = body.Namespace; {
+	case selected.Sequence == 0:
+		return Selection{}, nil, problem("sequence", "it must be at least 1")
+	case len(body.Data) == 0:
+		return Selection{}, nil, problem("data", "it is missing: redrive as it is without it")
+	}
+	return selected, body.Data, invalid(selected.Validate())
+}
+
+// decodeBody decodes a JSON object with some of the fields, of a bounded number of bytes.
+func decodeBody(w http.ResponseWriter, r *http.Request, into any, most int64, fields string) error {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			return httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf("body: it must not be larger than %d bytes", maxBody)}
+			return httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf("body: it must not be larger than %d bytes", most)}
 		}
 		return httpError{http.StatusBadRequest, "body: it must be a JSON object with some of " + fields + ": " + err.Error()}
 	}
@@ -183,6 +205,8 @@ func (h *Handler) responseFor(err error) (status int, text string) {
 		return refused, err.Error()
 	case is(failure.ErrDeadLetterNotFound):
 		return http.StatusNotFound, failure.ErrDeadLetterNotFound.Error()
+	case is(failure.ErrDataNotEditable):
+		return http.StatusConflict, failure.ErrDataNotEditable.Error()
 	case is(failure.ErrNoDelayed):
 		return http.StatusNotFound, failure.ErrNoDelayed.Error()
 	case is(failure.ErrConsumerNotFound):

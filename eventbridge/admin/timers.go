@@ -170,7 +170,7 @@ type namedBody struct {
 // cancelDelayed deletes an event that is due later. One of another namespace is not found.
 func (h *Handler) cancelDelayed(w http.ResponseWriter, r *http.Request) (action, error) {
 	var body namedBody
-	err := decodeBody(w, r, &body, "namespace and id")
+	err := decodeBody(w, r, &body, maxBody, "namespace and id")
 	switch {
 	case err != nil:
 	case h.timers == nil:
@@ -194,7 +194,7 @@ func (h *Handler) cancelDelayed(w http.ResponseWriter, r *http.Request) (action,
 // runSchedule publishes the event of a Schedule.
 func (h *Handler) runSchedule(w http.ResponseWriter, r *http.Request) (action, error) {
 	var body namedBody
-	err := decodeBody(w, r, &body, "namespace and name")
+	err := decodeBody(w, r, &body, maxBody, "namespace and name")
 	switch {
 	case err != nil:
 	case h.timers == nil:

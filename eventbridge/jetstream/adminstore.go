@@ -95,6 +95,12 @@ func (a *AdminStore) Redrive(ctx context.Context, selection admin.Selection) (ad
 	return admin.Redriven(done), err
 }
 
+// RedriveEdited implements admin.Store.
+func (a *AdminStore) RedriveEdited(ctx context.Context, selection admin.Selection, data []byte) (admin.Redriven, error) {
+	done, err := a.conn.RedriveEdited(ctx, a.stream, broker.DeadLetterSelection(selection), data, a.remember)
+	return admin.Redriven(done), err
+}
+
 // remember adds a record of a redriven event to the journal.
 func (a *AdminStore) remember(at time.Time, subscription types.NamespacedName, ev *cloudevent.Event) {
 	a.journal.Add(journal.Record{

@@ -66,7 +66,12 @@ func (c *Conn) Redrive(ctx context.Context, stream string, s DeadLetterSelection
 func (c *Conn) RedriveFunc(
 	ctx context.Context, stream string, s DeadLetterSelection, onRedriven func(time.Time, types.NamespacedName, *cloudevent.Event),
 ) (Redriven, error) {
-	r := redrive{conn: c, onRedriven: onRedriven, events: stream, blocked: map[types.NamespacedName]error{}, problems: map[string]bool{}}
+	return c.redrive(ctx, s, redrive{events: stream, onRedriven: onRedriven})
+}
+
+// redrive runs a redrive and counts what remains.
+func (c *Conn) redrive(ctx context.Context, s DeadLetterSelection, r redrive) (Redriven, error) {
+	r.conn, r.blocked, r.problems = c, map[types.NamespacedName]error{}, map[string]bool{}
 	err := r.run(ctx, s)
 	r.done.Problems = slices.Sorted(maps.Keys(r.problems))
 	// The count is worth a request also when ctx is over.
@@ -88,6 +93,7 @@ func (c *Conn) RedriveFunc(
 type redrive struct {
 	conn        *Conn
 	onRedriven  func(time.Time, types.NamespacedName, *cloudevent.Event)
+	edit        func(event *nats.Msg) error // changes an event before it goes back; nil for none
 	deadLetters jetstream.Stream
 	events      string
 	done        Redriven
@@ -121,6 +127,9 @@ func (r *redrive) run(ctx context.Context, s DeadLetterSelection) error {
 			break
 		}
 		found = true
+		if err := r.change(batch); err != nil {
+			return err
+		}
 		if err := r.finish(ctx, batch); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
@@ -80,6 +81,33 @@ func TestOnlyWhatIsSelectedIsRedriven(t *testing.T) {
 
 	_, err := conn.Redrive(t.Context(), testStream, DeadLetterSelection{Sequence: 2})
 	require.ErrorIs(t, err, ErrDeadLetterNotFound)
+}
+
+func TestADeadLetterIsRedrivenWithOtherData(t *testing.T) {
+	t.Parallel()
+	_, conn := startWithConsumers(t, orders)
+	body := []byte(`{"specversion":"1.0","id":"e","source":"shop","type":"order.v1","tenant":"a","data":{"n":1}}`)
+	for i, stored := range [][]byte{body, {0, 1, 2}, []byte(`{"specversion":"1.0","id":"e","source":"shop","type":"order.v1","data_base64":"AAE="}`)} {
+		require.NoError(t, conn.AddDeadLetter(t.Context(), DeadLetter{Subscription: orders, Reason: reasonRefused}, given(conn, uint64(i+1), stored)))
+	}
+	for sequence := range uint64(2) {
+		_, err := conn.RedriveEdited(t.Context(), testStream, DeadLetterSelection{Namespace: "shop", Sequence: sequence + 2}, []byte(`{"n":2}`), nil)
+		require.ErrorIs(t, err, failure.ErrDataNotEditable)
+	}
+	_, err := conn.RedriveEdited(t.Context(), testStream, DeadLetterSelection{Sequence: 1}, []byte(`{`), nil)
+	require.ErrorIs(t, err, failure.ErrDataNotEditable)
+	require.Empty(t, takeAll(t, conn, orders), "what cannot be edited stays a dead letter")
+
+	done, err := conn.RedriveEdited(t.Context(), testStream, DeadLetterSelection{Namespace: orders.Namespace, Sequence: 1}, []byte(`{"n":2.50}`), nil)
+	require.NoError(t, err)
+	require.Equal(t, Redriven{Redriven: 1, Remaining: 2}, done)
+	events := takeAll(t, conn, orders)
+	require.Len(t, events, 1)
+	ev, err := decode(events[0].Headers(), events[0].Data())
+	require.NoError(t, err)
+	require.Equal(t, `{"n":2.50}`, string(ev.Data))
+	require.Equal(t, "a", ev.Extension("tenant"))
+	require.Equal(t, "e", ev.ID)
 }
 
 func TestRedriveWithoutAConsumerLosesNothing(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/testing/natstest"
 )
 
@@ -276,4 +277,25 @@ func TestAnnouncedReplicasAreReported(t *testing.T) {
 	require.Error(t, conn.AnnounceWanted(types.NamespacedName{Namespace: "shop", Name: ">"}, 1))
 	cancel()
 	require.NoError(t, await(t, ended))
+}
+
+func TestPublishedEventsAreWatchedUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	_, conn := start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	started, ids, ended := make(chan struct{}), make(chan string, 10), make(chan error, 1)
+	go func() {
+		ended <- conn.WatchPublished(ctx, func() { close(started) }, func(ev cloudevent.Event) { ids <- ev.ID })
+	}()
+	await(t, started)
+	publishRaw(t, conn, "kyma.shop.order.v1", 1) // which is no event
+	publisher := NewPublisher(conn, publisherOptions())
+	for _, id := range []string{"1", "2"} {
+		require.NoError(t, publisher.Publish(t.Context(), eventWithID(id)))
+	}
+	require.Equal(t, "1", <-ids)
+	require.Equal(t, "2", <-ids)
+	cancel()
+	require.NoError(t, <-ended)
+	require.Empty(t, ids)
 }

@@ -29,6 +29,8 @@ var (
 	ErrConsumerNotFound = errors.New("consumer not found")
 	// ErrDeadLetterNotFound means that there is no dead letter with that sequence.
 	ErrDeadLetterNotFound = errors.New("there is no such dead letter")
+	// ErrDataNotEditable means that a dead letter is no event, or that its data are not JSON.
+	ErrDataNotEditable = errors.New("the data of this dead letter are not JSON, so they cannot be replaced")
 	// ErrOvertaken means that another process has stored a later cursor of a Schedule.
 	ErrOvertaken = errors.New("another process has stored a later cursor of the Schedule")
 	// ErrDelayedOtherwise means that the same event waits already, for another time.

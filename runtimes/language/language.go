@@ -104,6 +104,7 @@ type Kyma struct {
 // Scaffold holds the templates of `rouse init`.
 type Scaffold struct {
 	Test         string // file of the handler's test
+	TestKit      string // file that makes events for the test; empty where the language brings what a test needs
 	TestCommand  string
 	LaunchConfig string // template of the debugger's configuration; empty for none
 	// Typed is the variant with types; nil for none.

@@ -45,7 +45,9 @@ func Language() *language.Language {
 			},
 			Server: "npm start runs in /usr/src/app",
 		},
-		Scaffold: language.Scaffold{Test: "handler.test.js", TestCommand: "node --test", LaunchConfig: "launch-nodejs.json", Typed: typed()},
+		Scaffold: language.Scaffold{
+			Test: "handler.test.js", TestKit: "rouse-testing.js", TestCommand: "node --test", LaunchConfig: "launch-nodejs.json", Typed: typed(),
+		},
 	}
 }
 
