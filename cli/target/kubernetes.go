@@ -82,22 +82,22 @@ func (k Kubernetes) May(ctx context.Context, right authorizationv1.ResourceAttri
 	return allowed, err
 }
 
-// Version is the version of an API server, and its time when it answered.
-type Version struct {
+// ServerVersion is the version of an API server, and its time when it answered.
+type ServerVersion struct {
 	Version string
 	Time    time.Time // zero when the server does not say
 }
 
 // Version returns the version of the API server.
-func (k Kubernetes) Version(ctx context.Context) (Version, error) {
+func (k Kubernetes) Version(ctx context.Context) (ServerVersion, error) {
 	var found struct {
 		GitVersion string `json:"gitVersion"`
 	}
 	if err := k.c.discover(ctx, "/version", &found); err != nil {
-		return Version{}, err
+		return ServerVersion{}, err
 	}
 	at, err := k.clock(ctx)
-	return Version{Version: found.GitVersion, Time: at}, err
+	return ServerVersion{Version: found.GitVersion, Time: at}, err
 }
 
 // clock returns the time in the header of an answer, which has whole seconds.

@@ -51,9 +51,13 @@ func FileMaps(functions []Function) (made []FileMap, problems []Problem) {
 	return made, problems
 }
 
-// addFileMaps adds the ConfigMaps of folders to what a cluster gets.
+// addFileMaps adds the ConfigMaps of folders to what a cluster gets, and tells Functions of one content of their files from
+// those of another.
 func (d *decoder) addFileMaps(read *Objects) error {
 	d.addFiles()
+	if err := addDigests(read.Deployed, d.set.Functions); err != nil {
+		return err
+	}
 	made, problems := FileMaps(d.set.Functions)
 	for _, problem := range problems {
 		d.note(problem)
@@ -64,6 +68,27 @@ func (d *decoder) addFileMaps(read *Objects) error {
 			return fmt.Errorf("write ConfigMap %s/%s: %w", each.Namespace, each.Name, err)
 		}
 		read.Deployed = append(read.Deployed, Object{Unstructured: &unstructured.Unstructured{Object: content}, At: each.At})
+	}
+	return nil
+}
+
+// addDigests writes the digest of their files into Functions. A ConfigMap that changes under its name would otherwise leave the
+// Function's generation, for which a deploy waits, as it was.
+func addDigests(objects []Object, functions []Function) error {
+	digests := map[types.NamespacedName]string{}
+	for _, fn := range functions {
+		if fn.Files != nil && fn.Spec.Annotations[serverlessv1alpha2.AnnotationFiles] != "" {
+			digests[types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}] = fn.Files.Content.Digest()
+		}
+	}
+	for _, object := range objects {
+		digest, ok := digests[types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}]
+		if !ok || object.GetKind() != kindFunction {
+			continue
+		}
+		if err := unstructured.SetNestedField(object.Object, digest, "spec", "annotations", serverlessv1alpha2.AnnotationFilesDigest); err != nil {
+			return fmt.Errorf("write Function %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+		}
 	}
 	return nil
 }

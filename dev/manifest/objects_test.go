@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -60,6 +61,17 @@ func TestAClusterGetsTheConfigMapWithTheFilesOfAFolder(t *testing.T) {
 		"handler.js": "module.exports = require('./lib/rates')\n", "lib..rates.js": "exports.main = () => 1\n",
 	}, data)
 	require.Equal(t, read.Deployed[0].At, read.Deployed[2].At)
+
+	digest := func(read Objects, function int) string {
+		digest, _, err := unstructured.NestedString(read.Deployed[function].Object, "spec", "annotations", "rouse.run/files-digest")
+		require.NoError(t, err)
+		return digest
+	}
+	require.NotEmpty(t, digest(read, 0))
+	require.Equal(t, digest(read, 0), digest(read, 1))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "lib", "rates.js"), []byte("exports.main = () => 2\n"), 0o600))
+	changed, _, _ := objects(t, dir)
+	require.NotEqual(t, digest(read, 0), digest(changed, 0), "another content is another generation")
 }
 
 func TestNothingThatIsOnlyForThisMachineGetsIntoACluster(t *testing.T) {

@@ -30,18 +30,14 @@ metadata: {name: hello}
 spec: {source: deploy, types: [hello.v1], sink: "http://hello.NAMESPACE.svc.cluster.local"}
 `
 
-// A folder is deployed, changed, compared, described, called, rolled back and deleted by the verbs alone.
-func TestTheVerbsOfTheCommandLineBringAFolderIntoAClusterAndOutOfIt(t *testing.T) {
-	t.Parallel()
-	_, namespace := connect(t)
-	folder := t.TempDir()
-	write := func(name, content string) {
-		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(strings.ReplaceAll(content, "NAMESPACE", namespace)), 0o600))
-	}
+// cliIn returns a function that runs the command line in a namespace, with an expected exit code, and returns its standard output.
+func cliIn(t *testing.T, namespace string) func(want int, args ...string) string {
+	t.Helper()
 	program, err := verbs.Build(t.Context(), filepath.Join("..", ".."), t.TempDir())
 	require.NoError(t, err)
 	command := verbs.Rouse{Program: program, Where: []string{"--kubeconfig", os.Getenv("KUBECONFIG"), "-n", namespace}}
-	rouse := func(want int, args ...string) string {
+	return func(want int, args ...string) string {
+		t.Helper()
 		var out, errs strings.Builder
 		cmd := command.Command(t.Context(), args...)
 		cmd.Stdout, cmd.Stderr = &out, &errs
@@ -50,6 +46,17 @@ func TestTheVerbsOfTheCommandLineBringAFolderIntoAClusterAndOutOfIt(t *testing.T
 		require.Equal(t, want, cmd.ProcessState.ExitCode())
 		return out.String()
 	}
+}
+
+// A folder is deployed, changed, compared, described, called, rolled back and deleted by the verbs alone.
+func TestTheVerbsOfTheCommandLineBringAFolderIntoAClusterAndOutOfIt(t *testing.T) {
+	t.Parallel()
+	_, namespace := connect(t)
+	folder := t.TempDir()
+	write := func(name, content string) {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(strings.ReplaceAll(content, "NAMESPACE", namespace)), 0o600))
+	}
+	rouse := cliIn(t, namespace)
 	write("hello.yaml", deployedFolder)
 	write("greeting.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: greeting}\ndata: {text: hello}\n")
 	require.Regexp(t, `function/hello +created +ready +http://hello\.`, rouse(0, "deploy", folder))
@@ -78,4 +85,36 @@ func TestTheVerbsOfTheCommandLineBringAFolderIntoAClusterAndOutOfIt(t *testing.T
 
 	require.Contains(t, rouse(0, "delete", folder, "--prune", "-o", "name"), "function/hello\n")
 	require.NotContains(t, rouse(0, "get", "functions", "-o", "name"), "hello")
+}
+
+const typedFolder = `
+apiVersion: serverless.kyma-project.io/v1alpha2
+kind: Function
+metadata: {name: price}
+spec:
+  annotations: {rouse.run/files: price-files}
+  runtime: nodejs22
+  source: {inline: {source: "// handler.ts"}}
+`
+
+func TestAFolderInTypeScriptIsDeployedWithAllItsFiles(t *testing.T) {
+	t.Parallel()
+	_, namespace := connect(t)
+	folder := t.TempDir()
+	write := func(name, content string) {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	}
+	rouse := cliIn(t, namespace)
+	write("function.yaml", typedFolder)
+	write("handler.ts", "import { rate } from './lib/rates'\nenum Unit { Euro = 'EUR' }\nexport const main = (): string => rate() + ' ' + Unit.Euro\n")
+	write("lib/rates.ts", "export const rate = (): number => 7\n")
+	write(".env", "PASSWORD=hush\n")
+	require.Regexp(t, `configmap/price-files +created`, rouse(0, "deploy", folder))
+	require.Equal(t, "7 EUR", rouse(0, "invoke", "price"))
+
+	write("lib/rates.ts", "export const rate = (): number => 8\n")
+	require.Regexp(t, `configmap/price-files +configured`, rouse(0, "deploy", folder))
+	require.Equal(t, "8 EUR", rouse(0, "invoke", "price"))
 }

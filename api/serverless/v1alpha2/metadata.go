@@ -62,6 +62,9 @@ const (
 	// source: one key for each, in which ".." stands for "/". They take precedence over the inline source. It is in the
 	// spec, so that another ConfigMap is another generation.
 	AnnotationFiles = "rouse.run/files"
+	// AnnotationFilesDigest, in spec.annotations, identifies the content of these files, so that another content is another generation of
+	// the Function. It is for whoever waits for a generation; the controller reads the files themselves.
+	AnnotationFilesDigest = "rouse.run/files-digest"
 	// RuntimeContractRouse is the contract of an image that is made from one of Rouse's runtimes and keeps its entry
 	// point. It is the base of builds, too.
 	RuntimeContractRouse = "rouse"

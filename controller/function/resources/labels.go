@@ -97,6 +97,7 @@ func podAnnotations(fn *v1alpha2.Function, workload Workload) (map[string]string
 		},
 	)
 	delete(annotations, v1alpha2.AnnotationFiles) // other files are another image, or pods that need no change
+	delete(annotations, v1alpha2.AnnotationFilesDigest)
 	if workload.Configuration != "" {
 		annotations[AnnotationConfiguration] = workload.Configuration
 	}
