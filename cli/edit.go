@@ -83,7 +83,8 @@ func (c *change) edited(ctx context.Context, data json.RawMessage) (json.RawMess
 	case err != nil:
 		return nil, fmt.Errorf("read the edited data: %w", err)
 	case !json.Valid(after):
-		return nil, exit.Errorf(exit.Failed, "the edited data are malformed JSON, and nothing was done: correct %s, and redrive with --data @%s", file.Name(), file.Name())
+		return nil, exit.Errorf(exit.Failed, "the edited data are malformed JSON, and nothing was done: correct %s, and redrive with --data @%s",
+			file.Name(), file.Name())
 	}
 	_ = os.Remove(file.Name()) // the data are read
 	if bytes.Equal(before, after) {

@@ -32,7 +32,8 @@ func newRedrive(streams Streams) *cobra.Command {
 		`Give dead letters back to their Subscriptions, which deliver them again with all their attempts. Correct first what made
 them fail: what fails again is a dead letter again. With --edit one goes back with other data; its attributes stay.`)
 	cmd.Flags().BoolVar(&c.edit, "edit", false, "edit the data of one dead letter first, with $VISUAL or $EDITOR")
-	cmd.Flags().StringVarP(&c.data, "data", "d", "", "the data instead of those of one dead letter, as JSON; @FILE reads them from a file, @- from the input")
+	cmd.Flags().StringVarP(&c.data, "data", "d", "",
+		"the data instead of those of one dead letter, as JSON; @FILE reads them from a file, @- from the input")
 	cmd.Example += "\n  rouse dlq redrive 17 --edit"
 	return cmd
 }

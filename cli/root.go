@@ -256,7 +256,8 @@ Events that were not delivered are kept until the next start. Ctrl-C ends everyt
 	flags.IntVar(&o.APIRulesPort, "apirules-port", o.APIRulesPort, "port that APIRules are served at; 8070 if it is free, when 0")
 	flags.StringArrayVar(&o.Publish, "publish", o.Publish, "file with an event or an array of them (CloudEvents JSON) to publish when everything is up; may be repeated")
 	flags.BoolVar(&o.Once, "once", o.Once, "end when the events of --publish or --expect are settled and all Functions asleep; keeps nothing")
-	flags.StringVar(&o.Expect, "expect", o.Expect, "YAML `file` with events to publish and what they have to cause: emitted events, replies, dead letters; with --once")
+	flags.StringVar(&o.Expect, "expect", o.Expect,
+		"YAML `file` with events to publish and what they have to cause: emitted events, replies, dead letters; with --once")
 	flags.StringSliceVar(&o.Debug, "debug", o.Debug, "Functions that a debugger may attach to, by name or namespace/name; they stay awake")
 	flags.BoolVar(&o.Plain, "plain", o.Plain, "print lines instead of a live view; always so when the output is no terminal")
 	flags.DurationVar(&o.Cooldown, "cooldown", o.Cooldown, "how long a Function stays awake without work")

@@ -172,7 +172,8 @@ func (c Cluster) examineComponents(e *examination) {
 		return
 	}
 	if len(c.Components.Value) == 0 {
-		e.fail(checkComponents, "name the namespace that Rouse is installed in with --rouse-namespace", "there is no part of Rouse in namespace %s", c.RouseNamespace)
+		e.fail(checkComponents, "name the namespace that Rouse is installed in with --rouse-namespace",
+			"there is no part of Rouse in namespace %s", c.RouseNamespace)
 		return
 	}
 	versions := map[string]bool{}
@@ -206,7 +207,8 @@ func (c Cluster) examineKEDA(e *examination) {
 		e.ok(checkKEDA, "KEDA is not installed, and the scaler serves external metrics instead")
 		return
 	case !served[scaledObjects]:
-		e.fail(checkKEDA, "install KEDA, or set scaler.externalMetrics.enabled of the chart to true", "KEDA is not installed: Functions neither sleep nor scale")
+		e.fail(checkKEDA, "install KEDA, or set scaler.externalMetrics.enabled of the chart to true",
+			"KEDA is not installed: Functions neither sleep nor scale")
 		return
 	case c.KEDA.Err != nil:
 		e.unknown(checkKEDA, c.KEDA.Err)

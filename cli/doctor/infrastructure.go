@@ -61,7 +61,8 @@ func (c Cluster) examineCertificates(e *examination) {
 		case left <= 0:
 			e.fail(checkCertificates, remedy, "%s expired on %s", certificate.Name, day(certificate.Expires))
 		case left < expiresSoon:
-			e.warn(checkCertificates, remedy, "%s expires in %s, on %s", certificate.Name, counted(int(left.Hours()/24), "day", "days"), day(certificate.Expires))
+			e.warn(checkCertificates, remedy, "%s expires in %s, on %s",
+				certificate.Name, counted(int(left.Hours()/24), "day", "days"), day(certificate.Expires))
 		default:
 			e.ok(checkCertificates, "%s is valid until %s", certificate.Name, day(certificate.Expires))
 		}

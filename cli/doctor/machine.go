@@ -93,7 +93,8 @@ func (p Port) examine(e *examination, running int) {
 	case running != 0:
 		e.ok("ports", "port %d is taken, and local mode runs (PID %d)", p.Number, running)
 	default:
-		e.warn("ports", "end that program, or choose another port with "+p.Flag, "port %d is taken by another program, so %s gets any other port", p.Number, p.Use)
+		e.warn("ports", "end that program, or choose another port with "+p.Flag,
+			"port %d is taken by another program, so %s gets any other port", p.Number, p.Use)
 	}
 }
 
@@ -101,7 +102,8 @@ func (d Disk) examine(e *examination) {
 	remedy := fmt.Sprintf("make room on the disk of %s, or set %s to a folder on another", d.Folder, d.Variable)
 	switch free := d.Free / mebibyte; {
 	case d.Problem != "":
-		e.fail("disk", fmt.Sprintf("correct the permissions of %s, or set %s to another folder", d.Folder, d.Variable), "%s cannot be used for %s: %s", d.Folder, d.Use, d.Problem)
+		e.fail("disk", fmt.Sprintf("correct the permissions of %s, or set %s to another folder", d.Folder, d.Variable),
+			"%s cannot be used for %s: %s", d.Folder, d.Use, d.Problem)
 	case d.Free < leastFree:
 		e.fail("disk", remedy, "%s has %d MiB left for %s, and local mode needs %d", d.Folder, free, d.Use, leastFree/mebibyte)
 	case d.Free < plentyFree:

@@ -64,7 +64,8 @@ func examinePod(e *examination, pod *corev1.Pod) {
 		waiting := status.State.Waiting
 		switch {
 		case waiting != nil && slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}, waiting.Reason):
-			e.fail(checkImages, "see that the registry answers the nodes, and that the pod has its pull secret", "pod %s cannot pull %s: %s", name, status.Image, oneLine(waiting.Message))
+			e.fail(checkImages, "see that the registry answers the nodes, and that the pod has its pull secret",
+				"pod %s cannot pull %s: %s", name, status.Image, oneLine(waiting.Message))
 		case waiting != nil && waiting.Reason == "CrashLoopBackOff":
 			e.fail(checkPods, logs, "container %s of pod %s ends again and again", status.Name, name)
 		case waiting != nil && waiting.Reason == "CreateContainerConfigError":
@@ -95,7 +96,8 @@ func (c Cluster) examineFunctions(e *examination) {
 		}
 	}
 	if len(installing) > 0 {
-		e.warn(checkRegistry, "name a registry, as docs/operations.md says", "there is no registry, so the pods of %s install their packages at each start", listed(installing))
+		e.warn(checkRegistry, "name a registry, as docs/operations.md says",
+			"there is no registry, so the pods of %s install their packages at each start", listed(installing))
 	}
 	for _, text := range bounded(broken) {
 		e.fail(checkFunctions, "docs/troubleshooting.md says what each reason means", "%s", text)
@@ -121,7 +123,8 @@ func (c Cluster) examineWork(e *examination) {
 		case !work.Consumer || work.Paused || work.Waiting == 0:
 		case work.Running == 0 && work.Waiting >= work.Earlier && work.Earlier > 0:
 			stuck++
-			e.warn(checkConsumers, "rouse functions of its Function says why it does not wake", "%d events wait for Subscription %s, and none is delivered", work.Waiting, name)
+			e.warn(checkConsumers, "rouse functions of its Function says why it does not wake",
+				"%d events wait for Subscription %s, and none is delivered", work.Waiting, name)
 		}
 	}
 	if stuck == 0 {

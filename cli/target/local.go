@@ -129,7 +129,8 @@ const maxPublished = 64 << 20
 func (c *Connection) Published(ctx context.Context, ids []string, eventType string) ([]byte, error) {
 	l, ok := c.Target.(*local)
 	if !ok {
-		return nil, exit.Errorf(exit.Usage, "%s keeps no events that were delivered: name a file with --from, or give a dead letter back with rouse dlq redrive", c.Name)
+		return nil, exit.Errorf(exit.Usage,
+			"%s keeps no events that were delivered: name a file with --from, or give a dead letter back with rouse dlq redrive", c.Name)
 	}
 	query := url.Values{"id": ids}
 	if eventType != "" {

@@ -51,7 +51,9 @@ func Language() *language.Language {
 		Kyma: &language.Kyma{
 			Script: kymaScript, Environment: kymaEnvironment, WritableDir: "/.local", Server: "is /server.py or /kubeless.py",
 		},
-		Scaffold: language.Scaffold{Test: "test_handler.py", TestKit: "rouse_testing.py", TestCommand: "python3 -m unittest", LaunchConfig: "launch-python.json"},
+		Scaffold: language.Scaffold{
+			Test: "test_handler.py", TestKit: "rouse_testing.py", TestCommand: "python3 -m unittest", LaunchConfig: "launch-python.json",
+		},
 	}
 }
 
