@@ -13,5 +13,9 @@ func exceptions() map[string]exception {
 			licences: []string{"CC-BY-SA-4.0"},
 			reason:   "the licence of its documentation, which is in no binary",
 		},
+		"sigs.k8s.io/cli-utils": {
+			unrecognized: []string{"LICENSE_TEMPLATE", "LICENSE_TEMPLATE_GO"},
+			reason:       "the headers of its source files, which name Apache-2.0",
+		},
 	}
 }
