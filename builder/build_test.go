@@ -254,9 +254,10 @@ func answering(status int) func(*testing.T, *job, *registrytest.Registry, *build
 
 // withoutBlobs makes a registry refuse the image, as when its layers are gone.
 func withoutBlobs(_ *testing.T, _ *job, server *registrytest.Registry, plan *buildplan.Plan) {
-	image, _, _ := strings.Cut(plan.Target[strings.Index(plan.Target, "/"):], ":")
+	_, name, _ := strings.Cut(plan.Target, "/")
+	image, _, _ := strings.Cut(name, ":")
 	server.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
-		if request.Method != http.MethodPut || !strings.HasPrefix(request.URL.Path, "/v2"+image+"/manifests/") {
+		if request.Method != http.MethodPut || !strings.HasPrefix(request.URL.Path, "/v2/"+image+"/manifests/") {
 			return false
 		}
 		w.WriteHeader(http.StatusBadRequest)

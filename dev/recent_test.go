@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,13 +50,16 @@ func TestLocalModeRemembersWhatWasPublished(t *testing.T) {
 func TestRememberedEventsNeedTheTokenAndFewIDs(t *testing.T) {
 	t.Parallel()
 	server, _, _ := serveControl(t)
-	require.Equal(t, http.StatusUnauthorized, get(t, server, "/v1/events", func(r *http.Request) { r.Header.Del("Authorization") }).StatusCode)
-	query := "?"
-	for range maxWanted + 1 {
-		query += "id=1&"
-	}
-	require.Equal(t, http.StatusBadRequest, get(t, server, "/v1/events"+query).StatusCode)
+	refused := get(t, server, "/v1/events", func(r *http.Request) { r.Header.Del("Authorization") })
+	require.NoError(t, refused.Body.Close())
+	require.Equal(t, http.StatusUnauthorized, refused.StatusCode)
+	query := "?" + strings.Repeat("id=1&", maxWanted+1)
+	tooMany := get(t, server, "/v1/events"+query)
+	require.NoError(t, tooMany.Body.Close())
+	require.Equal(t, http.StatusBadRequest, tooMany.StatusCode)
 	var found []any
-	require.NoError(t, json.NewDecoder(get(t, server, "/v1/events?id=1").Body).Decode(&found))
+	none := get(t, server, "/v1/events?id=1")
+	require.NoError(t, json.NewDecoder(none.Body).Decode(&found))
+	require.NoError(t, none.Body.Close())
 	require.Empty(t, found)
 }

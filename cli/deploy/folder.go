@@ -14,7 +14,7 @@ import (
 	"github.com/rouse-run/rouse/dev/manifest"
 )
 
-// Label, on an object, identifies the folder that it was deployed from.
+// Label identifies, on an object, the folder that it was deployed from.
 const Label = "rouse.run/deployed-from"
 
 // Folder is the content of a folder for a cluster.

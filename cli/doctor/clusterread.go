@@ -92,8 +92,13 @@ func list[T any](ctx context.Context, r reading, resource schema.GroupVersionRes
 	return target.ListOf[T](ctx, r.kubernetes, resource, namespace, labels, maxObjects)
 }
 
+const (
+	resourcePods = "pods"
+	verbList     = "list"
+)
+
 func pods() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	return schema.GroupVersionResource{Version: "v1", Resource: resourcePods}
 }
 
 func (r reading) resources(ctx context.Context) []Resource {
@@ -163,16 +168,16 @@ func (r reading) rights(ctx context.Context) Known[[]Right] {
 	for _, each := range []struct {
 		verb, group, resource, sub, namespace, command string
 	}{
-		{"list", "serverless.kyma-project.io", "functions", "", own, "rouse functions"},
+		{verbList, "serverless.kyma-project.io", "functions", "", own, "rouse functions"},
 		{"patch", "serverless.kyma-project.io", "functions", "", own, "kubectl apply"},
-		{"list", "eventing.kyma-project.io", "subscriptions", "", own, "rouse subscriptions"},
+		{verbList, "eventing.kyma-project.io", "subscriptions", "", own, "rouse subscriptions"},
 		{"patch", "eventing.kyma-project.io", "subscriptions", "", own, "kubectl apply"},
-		{"list", "", "pods", "", own, "rouse logs"},
-		{"get", "", "pods", "log", own, "rouse logs"},
-		{"list", "", "pods", "", rouse, "rouse events"},
-		{"create", "", "pods", "portforward", rouse, "rouse events"},
-		{"list", "rouse.run", "events", "", own, "rouse events"},
-		{"list", "rouse.run", "deadletters", "", own, "rouse dlq list"},
+		{verbList, "", resourcePods, "", own, "rouse logs"},
+		{"get", "", resourcePods, "log", own, "rouse logs"},
+		{verbList, "", resourcePods, "", rouse, "rouse events"},
+		{"create", "", resourcePods, "portforward", rouse, "rouse events"},
+		{verbList, "rouse.run", "events", "", own, "rouse events"},
+		{verbList, "rouse.run", "deadletters", "", own, "rouse dlq list"},
 		{"create", "rouse.run", "deadletters", "redrive", own, "rouse dlq redrive"},
 	} {
 		allowed, err := r.kubernetes.May(ctx, authorizationv1.ResourceAttributes{

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -160,10 +161,8 @@ func selects(selector *metav1.LabelSelector, of map[string]string) bool {
 
 // isType reports whether a policy restricts a direction; without types it restricts ingress, and egress where it has rules for it.
 func isType(spec *networkingv1.NetworkPolicySpec, direction networkingv1.PolicyType) bool {
-	for _, each := range spec.PolicyTypes {
-		if each == direction {
-			return true
-		}
+	if slices.Contains(spec.PolicyTypes, direction) {
+		return true
 	}
 	return len(spec.PolicyTypes) == 0 && (direction == networkingv1.PolicyTypeIngress || len(spec.Egress) > 0)
 }

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -106,7 +105,7 @@ func readDisk(use, folder, variable string) Disk {
 	d := Disk{Use: use, Folder: folder, Variable: variable}
 	at := existing(folder)
 	if err := syscall.Access(at, writable); err != nil {
-		d.Problem = fmt.Sprintf("you may not write into %s", at)
+		d.Problem = "you may not write into " + at
 		return d
 	}
 	free, err := dev.Free(at)

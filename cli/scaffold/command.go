@@ -191,32 +191,23 @@ func purpose(name string, p page) string {
 }
 
 func commonPurpose(name string, p page) string {
-	switch name {
-	case p.HandlerFile:
-		return "the handler"
-	case p.TestFile:
-		return "its test: " + p.TestCommand
-	case p.TestKit:
-		return "makes events for the test, and records what is emitted"
-	case functionFile:
-		return "the Function"
-	case subscriptionFile:
-		return "which events it gets"
-	case scheduleFile:
-		return "when its events are due"
-	case apiRuleFile:
-		return "the host at which it is exposed"
-	case kustomizationFile:
-		return "puts the handler into the Function"
-	case p.DependenciesFile:
-		return "the packages that it needs"
-	case gitignoreFile:
-		return "keeps .env and *.local.yaml out of Git"
-	case "README.md":
-		return "how to go on"
-	default:
+	purpose, known := map[string]string{
+		p.HandlerFile:      "the handler",
+		p.TestFile:         "its test: " + p.TestCommand,
+		p.TestKit:          "makes events for the test, and records what is emitted",
+		functionFile:       "the Function",
+		subscriptionFile:   "which events it gets",
+		scheduleFile:       "when its events are due",
+		apiRuleFile:        "the host at which it is exposed",
+		kustomizationFile:  "puts the handler into the Function",
+		p.DependenciesFile: "the packages that it needs",
+		gitignoreFile:      "keeps .env and *.local.yaml out of Git",
+		"README.md":        "how to go on",
+	}[name]
+	if !known {
 		return "for the debugger of VS Code"
 	}
+	return purpose
 }
 
 // ErrExists is returned when a file or folder exists. Nothing was changed.

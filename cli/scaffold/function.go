@@ -230,6 +230,21 @@ func Files(f Function) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
+	sources := p.sources()
+	files := make([]File, 0, len(sources))
+	for name, source := range sources {
+		content, err := render(source, p)
+		if err != nil {
+			return nil, fmt.Errorf("write %s: %w", name, err)
+		}
+		files = append(files, File{Name: name, Content: content})
+	}
+	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	return files, nil
+}
+
+// sources returns the template of each file.
+func (p page) sources() map[string]string {
 	sources := map[string]string{
 		p.HandlerFile:     p.Style + "/" + p.HandlerFile,
 		p.TestFile:        p.Style + "/" + p.TestFile,
@@ -251,22 +266,13 @@ func Files(f Function) ([]File, error) {
 	if p.Timed {
 		sources[scheduleFile] = scheduleFile
 	}
-	if f.Host != "" {
+	if p.Host != "" {
 		sources[apiRuleFile] = apiRuleFile
 	}
-	if f.Dependencies && !f.Typed {
+	if p.Dependencies && !p.Typed {
 		sources[p.DependenciesFile] = p.DependenciesFile
 	}
-	files := make([]File, 0, len(sources))
-	for name, source := range sources {
-		content, err := render(source, p)
-		if err != nil {
-			return nil, fmt.Errorf("write %s: %w", name, err)
-		}
-		files = append(files, File{Name: name, Content: content})
-	}
-	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
-	return files, nil
+	return sources
 }
 
 // addTypes adds the templates of a Function with types.

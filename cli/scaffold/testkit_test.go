@@ -106,7 +106,7 @@ func TestTestKitsGiveHandlersWhatTheRuntimesGive(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(folder, kit.scriptFile), []byte(kit.script), 0o600))
 			require.NoError(t, os.WriteFile(filepath.Join(folder, pageOf(t, f).HandlerFile), []byte(kit.handler), 0o600))
 			fn := built(t, f)
-			fn.Function.Spec.Source.Inline.Source = kit.handler
+			fn.Spec.Source.Inline.Source = kit.handler
 			publisher := loopback.StartSink(t, nil)
 			running := startAt(t, fn, "http://"+publisher.Address()+"/publish", tools, supervisor)
 			for _, data := range []string{`{"id":"1","lines":[{"n":1}]}`, `"text"`, `[1,2.5,null]`} {
@@ -140,7 +140,7 @@ type outcome struct {
 
 func byKit(t *testing.T, kit testKit, folder, data string) (found outcome) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), kit.program, kit.scriptFile, "["+data+"]") //nolint:gosec // of this test
+	command := exec.CommandContext(t.Context(), kit.program, kit.scriptFile, "["+data+"]")
 	command.Dir, command.Env = folder, append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	var problems strings.Builder
 	command.Stderr = &problems

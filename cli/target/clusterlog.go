@@ -177,10 +177,12 @@ func readLines(ctx context.Context, pod string, log io.Reader, handle func(text 
 		if text != "" {
 			handle(strings.TrimSuffix(text, "\n"))
 		}
-		if errors.Is(err, io.EOF) || err != nil && ctx.Err() != nil {
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		case err != nil && ctx.Err() != nil:
+			return nil //nolint:nilerr // nobody reads on
+		case err != nil:
 			return exit.Errorf(exit.Unreachable, "read the log of pod %s: %w", pod, err)
 		}
 	}

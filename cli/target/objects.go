@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,10 +45,8 @@ func (o *Objects) Served(ctx context.Context, resource schema.GroupVersionResour
 	if err != nil {
 		return err
 	}
-	for _, version := range served {
-		if version == resource.Version {
-			return nil
-		}
+	if slices.Contains(served, resource.Version) {
+		return nil
 	}
 	return o.cluster.notServed(ctx, kind+"s", resource)
 }

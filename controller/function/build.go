@@ -24,7 +24,7 @@ import (
 // image. Only a digest that a build of this Function reported counts: a tag in the registry proves nothing.
 func (r *Reconciler) buildImage(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.fn)
-	if s.plan == nil || awaitsCommit(s) || awaitsFiles(s) {
+	if s.plan == nil || awaitsSource(s) {
 		r.slots.Leave(key)
 		if s.plan != nil {
 			return nil

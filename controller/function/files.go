@@ -23,6 +23,9 @@ func awaitsFiles(s *scope) bool {
 	return s.plan != nil && filesOf(s.fn) != "" && s.plan.FilesDigest == ""
 }
 
+// awaitsSource reports whether it is unknown what the source is.
+func awaitsSource(s *scope) bool { return awaitsCommit(s) || awaitsFiles(s) }
+
 // fileDigests remembers what was read from ConfigMaps, so that each is read once for each of its versions.
 type fileDigests struct {
 	mu    sync.Mutex

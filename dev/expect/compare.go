@@ -106,7 +106,7 @@ func nearest(entry Entry, seen []observation, used map[int]bool) (at int, found 
 }
 
 func sameKind(wanted map[string]any, seen observation) bool {
-	for _, name := range []string{"type", "id", memberFunction} {
+	for _, name := range []string{memberType, memberID, memberFunction} {
 		if value, has := wanted[name]; has && len(differ(name, value, seen[name])) > 0 {
 			return false
 		}
@@ -194,9 +194,9 @@ func named(members map[string]any) string {
 			text.WriteString(before + value)
 		}
 	}
-	add("", "type")
-	add("", "id")
-	add("from ", "source")
+	add("", memberType)
+	add("", memberID)
+	add("from ", memberSource)
 	add("at ", memberFunction)
 	if text.Len() == 0 {
 		return shown(members)

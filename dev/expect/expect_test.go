@@ -31,7 +31,8 @@ func TestARunIsComparedWithWhatIsExpected(t *testing.T) {
 		"nothing is expected of events": {"publish: [{type: a, source: b}]", Observed{Emitted: []cloudevent.Event{priced("1", "{}")}}, nil},
 		"as expected": {
 			"emitted: [{type: order.priced, data: {total: 42}}]",
-			Observed{Emitted: []cloudevent.Event{priced("1", `{"total": 42.0, "tax": 8}`)}}, nil,
+			Observed{Emitted: []cloudevent.Event{priced("1", `{"total": 42.0, "tax": 8}`)}},
+			nil,
 		},
 		"another value": {
 			"emitted:\n- type: order.priced\n  data: {total: 42, items: [{sku: A}]}",
@@ -44,17 +45,20 @@ func TestARunIsComparedWithWhatIsExpected(t *testing.T) {
 			[]string{"emitted order.priced:1", "data.a.b: expected 1, and it is missing", `subject: expected "x", and it is missing`},
 		},
 		"a list of another length": {
-			"emitted: [{data: [1, 2]}]", Observed{Emitted: []cloudevent.Event{priced("1", "[1]")}},
+			"emitted: [{data: [1, 2]}]",
+			Observed{Emitted: []cloudevent.Event{priced("1", "[1]")}},
 			[]string{`emitted {"data":[1,2]}:1`, "data: expected [1,2], got [1]"},
 		},
 		"an event that is missing": {"emitted: [{type: order.priced}]", Observed{}, []string{"emitted order.priced:1", "expected, and there is none"}},
 		"none is expected": {
-			"emitted: []", Observed{Emitted: []cloudevent.Event{priced("1", `"x"`)}},
+			"emitted: []",
+			Observed{Emitted: []cloudevent.Event{priced("1", `"x"`)}},
 			[]string{"emitted order.priced 1 from pricing:0", `not expected, with data "x"`},
 		},
 		"a broad entry leaves the event that a narrow one needs": {
 			"emitted: [{type: order.priced}, {type: order.priced, id: '1'}]",
-			Observed{Emitted: []cloudevent.Event{priced("1", "{}"), priced("2", "{}")}}, nil,
+			Observed{Emitted: []cloudevent.Event{priced("1", "{}"), priced("2", "{}")}},
+			nil,
 		},
 		"an answer": {
 			"replies: [{type: order.received, function: pricing, status: 204, attempts: 1}]",
@@ -62,15 +66,18 @@ func TestARunIsComparedWithWhatIsExpected(t *testing.T) {
 			[]string{"reply order.received at pricing:1", "status: expected 204, got 200"},
 		},
 		"a dead letter that nobody expects": {
-			"emitted: []", Observed{Settled: []journal.Record{ended(journal.DeadLettered, "7", 400)}},
+			"emitted: []",
+			Observed{Settled: []journal.Record{ended(journal.DeadLettered, "7", 400)}},
 			[]string{"dead letter order.received 7 from shop at orders/pricing:0", "not expected, with status 400"},
 		},
 		"a dead letter as expected": {
 			"deadLetters: [{id: '7', subscription: pricing, reason: SinkRefused, status: 400}]",
-			Observed{Settled: []journal.Record{ended(journal.DeadLettered, "7", 400)}}, nil,
+			Observed{Settled: []journal.Record{ended(journal.DeadLettered, "7", 400)}},
+			nil,
 		},
 		"numbers beyond those of a float": {
-			"emitted: [{data: 9007199254740993}]", Observed{Emitted: []cloudevent.Event{priced("1", "9007199254740992")}},
+			"emitted: [{data: 9007199254740993}]",
+			Observed{Emitted: []cloudevent.Event{priced("1", "9007199254740992")}},
 			[]string{`emitted {"data":9007199254740993}:1`, "data: expected 9007199254740993, got 9007199254740992"},
 		},
 		"data that are a text": {"emitted: [{data: hello}]", Observed{Emitted: []cloudevent.Event{priced("1", "hello")}}, nil},
@@ -106,7 +113,7 @@ func TestAFileThatIsWrongIsRefusedWithItsLine(t *testing.T) {
 	for name, tc := range map[string]struct{ file, want string }{
 		"no YAML":            {"emitted: [", "it is not YAML: line 1"},
 		"empty":              {"", "it is empty"},
-		"another part":       {"emited: []", `there is no part "emited": use publish, emitted, replies or deadLetters`},
+		"another part":       {"outputs: []", `there is no part "outputs": use publish, emitted, replies or deadLetters`},
 		"a part twice":       {"emitted: []\nemitted: []", `"emitted" already`},
 		"no list":            {"emitted: {type: a}", "it is not YAML of lists"},
 		"no object":          {"emitted:\n- order.priced", "line 2: emitted: an entry is an object"},

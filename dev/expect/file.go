@@ -29,16 +29,19 @@ const (
 	partDeadLetters = "deadLetters"
 )
 
-// The members whose values may lack the namespace.
+// Members of entries. The values of the last two may lack the namespace.
 const (
+	memberType         = "type"
+	memberSource       = "source"
+	memberID           = "id"
 	memberFunction     = "function"
 	memberSubscription = "subscription"
 )
 
 // members are the members that an entry of a part may have. An emitted event may have any: the attributes that it has, and extensions.
 var members = map[string][]string{
-	partReplies:     {"type", "source", "id", memberFunction, "status", "attempts"},
-	partDeadLetters: {"type", "source", "id", memberFunction, memberSubscription, "status", "reason", "attempts"},
+	partReplies:     {memberType, memberSource, memberID, memberFunction, "status", "attempts"},
+	partDeadLetters: {memberType, memberSource, memberID, memberFunction, memberSubscription, "status", "reason", "attempts"},
 }
 
 // File is a file of expectations.
@@ -158,7 +161,7 @@ func (f *File) publish(i int, text json.RawMessage) error {
 		}
 	}
 	setMissing("specversion", "1.0")
-	setMissing("id", fmt.Sprintf("expect-%d", i+1))
+	setMissing(memberID, fmt.Sprintf("expect-%d", i+1))
 	if _, has := event["data"]; has {
 		setMissing("datacontenttype", "application/json")
 	}

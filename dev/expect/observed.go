@@ -26,7 +26,7 @@ func emitted(events []cloudevent.Event) []observation {
 	found := make([]observation, 0, len(events))
 	for i := range events {
 		ev := &events[i]
-		seen := observation{"type": ev.Type, "source": ev.Source, "id": ev.ID}
+		seen := observation{memberType: ev.Type, memberSource: ev.Source, memberID: ev.ID}
 		for name, value := range map[string]string{
 			"subject": ev.Subject, "time": ev.Time, "datacontenttype": ev.DataContentType, "dataschema": ev.DataSchema,
 		} {
@@ -84,7 +84,7 @@ func deadLetters(settled []journal.Record) []observation {
 }
 
 func delivery(record *journal.Record) observation {
-	seen := observation{"type": record.Type, "source": record.Source, "id": record.ID, memberFunction: record.Sink}
+	seen := observation{memberType: record.Type, memberSource: record.Source, memberID: record.ID, memberFunction: record.Sink}
 	seen["attempts"] = json.Number(strconv.Itoa(record.Attempt))
 	if record.Status > 0 {
 		seen["status"] = json.Number(strconv.Itoa(record.Status))

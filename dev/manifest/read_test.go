@@ -423,7 +423,7 @@ replacements:
 	})
 	set, problems := read(t, dir)
 	require.Empty(t, problems)
-	require.Equal(t, packages, set.Functions[0].Spec.Source.Inline.Dependencies)
+	require.JSONEq(t, packages, set.Functions[0].Spec.Source.Inline.Dependencies)
 	require.Equal(t, Position{File: filepath.Join(dir, "package.json"), Line: 1}, set.Functions[0].Dependencies)
 
 	dir = write(t, map[string]string{"fn.yaml": strings.Replace(price, "inline:\n", "inline:\n      dependencies: |\n        {}\n", 1)})

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -138,7 +139,7 @@ func TestFilesOfASourceAreWrittenBelowItsFolder(t *testing.T) {
 func failsToLoad(t *testing.T, launch Launch) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), launch.Path, launch.Args...)
-	command.Dir, command.Env = launch.Dir, append(launch.Env, "FUNC_PORT=0")
+	command.Dir, command.Env = launch.Dir, slices.Concat(launch.Env, []string{"FUNC_PORT=0"})
 	out, err := command.CombinedOutput()
 	require.Error(t, err, "%s", out)
 	return string(out)

@@ -203,12 +203,10 @@ func (h *Handler) responseFor(err error) (status int, text string) {
 		return known.status, known.text
 	case refused != 0:
 		return refused, err.Error()
-	case is(failure.ErrDeadLetterNotFound):
-		return http.StatusNotFound, failure.ErrDeadLetterNotFound.Error()
 	case is(failure.ErrDataNotEditable):
 		return http.StatusConflict, failure.ErrDataNotEditable.Error()
-	case is(failure.ErrNoDelayed):
-		return http.StatusNotFound, failure.ErrNoDelayed.Error()
+	case is(failure.ErrDeadLetterNotFound, failure.ErrNoDelayed):
+		return http.StatusNotFound, notFound(err).Error()
 	case is(failure.ErrConsumerNotFound):
 		return http.StatusConflict, "the Subscription has no consumer that takes events back: " +
 			"create the Subscription or wait until it is active; its dead letters are kept"
@@ -222,6 +220,14 @@ func (h *Handler) responseFor(err error) (status int, text string) {
 		h.log.Error(err, "admin API request failed")
 		return http.StatusInternalServerError, "internal error, see the log of the eventbridge"
 	}
+}
+
+// notFound returns what is said of what does not exist, without what the error wraps.
+func notFound(err error) error {
+	if errors.Is(err, failure.ErrNoDelayed) {
+		return failure.ErrNoDelayed
+	}
+	return failure.ErrDeadLetterNotFound
 }
 
 // refusalOf returns the status for a user who is not authorized, or whose authorization failed; 0 for other errors.

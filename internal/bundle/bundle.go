@@ -167,10 +167,15 @@ func confine(dir string) api.Plugin {
 			if err != nil {
 				return api.OnLoadResult{}, err
 			}
-			if name, err := filepath.Rel(dir, resolved); err != nil || !filepath.IsLocal(name) {
+			if !within(dir, resolved) {
 				return api.OnLoadResult{Errors: []api.Message{{Text: "an import leads out of the Function's directory: copy the file into it"}}}, nil
 			}
 			return api.OnLoadResult{}, nil
 		})
 	}}
+}
+
+func within(dir, path string) bool {
+	name, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(name)
 }
