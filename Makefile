@@ -139,11 +139,12 @@ verify: ## Fail when generated files are stale
 	  then echo "verify: generated files are up to date"; \
 	  else echo "verify: generated files are stale: run 'make generate' and commit what it writes"; exit 1; fi
 
-# Many tests wait for servers, so more than cores go at once. The lint has go vet's checks.
+# Many tests wait for servers, so more than cores go at once. The lint has go vet's checks. A package may take longer
+# than the ten minutes that go gives it, on a busy machine.
 .PHONY: test-unit
 test-unit: packages ## Unit and integration tests with the race detector (real kube-apiserver, etcd and nats-server; PACKAGES, RUN, SHUFFLE)
 	@$(ASSETS); failed=0; \
-	  $(GO) test -vet=off -race -shuffle=$(or $(SHUFFLE),on) -parallel 4 $(if $(RUN),-run '$(RUN)') $(or $(PACKAGES),./...) || failed=1; \
+	  $(GO) test -vet=off -race -shuffle=$(or $(SHUFFLE),on) -parallel 4 -timeout 20m $(if $(RUN),-run '$(RUN)') $(or $(PACKAGES),./...) || failed=1; \
 	  $(if $(PACKAGES),,for module in $(TESTED); do $(GO) test -C $$module ./... || failed=1; done;) exit $$failed
 
 .PHONY: test-release
