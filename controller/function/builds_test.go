@@ -328,7 +328,8 @@ func triesAgain(w *fixture, _ *fakeRepositories) {
 	w.useRegistry(registrytest.Start(t))
 	fn := w.create(withDependencies("nodejs22", leftPad))
 	first := w.awaitJob(fn)
-	w.end(first, buildplan.Result{Reason: language.PackagesUnreachable, Message: "no answer"}, time.Now().Add(-firstRetry+2*time.Second))
+	// The condition is there until the next Job, which has to be long enough for a busy machine to see it.
+	w.end(first, buildplan.Result{Reason: language.PackagesUnreachable, Message: "no answer"}, time.Now().Add(-firstRetry+10*time.Second))
 	condition := w.awaitCondition(fn, v1alpha2.ConditionBuildReady, metav1.ConditionFalse, v1alpha2.ReasonJobFailed)
 	require.Contains(t, condition.Message, "It is retried at")
 	second := w.awaitJob(fn, first)
