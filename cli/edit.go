@@ -75,7 +75,7 @@ func (c *change) edited(ctx context.Context, data json.RawMessage) (json.RawMess
 		return nil, fmt.Errorf("edit the data: %w", err)
 	}
 	if err := c.runEditor(ctx, file.Name()); err != nil {
-		_ = os.Remove(file.Name()) // it has what the dead letter has
+		_ = os.Remove(file.Name()) // the dead letter has the same data
 		return nil, err
 	}
 	after, err := os.ReadFile(file.Name())

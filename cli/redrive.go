@@ -163,7 +163,7 @@ func (c *change) applyAll(
 		total.Redriven += done.Redriven
 		total.Purged += done.Purged
 		total.Failed += done.Failed
-		total.Remaining = done.Remaining // each response has what remains after it
+		total.Remaining = done.Remaining // each response counts what remains
 		total.Problems = append(total.Problems, done.Problems...)
 		if failed = missing(done, selected, err); failed != nil {
 			break

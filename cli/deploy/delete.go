@@ -25,7 +25,7 @@ func (d *Deployment) Delete(ctx context.Context, refs []Ref, dry bool) ([]Result
 	var results []Result
 	for _, ref := range refs {
 		d.Progress("deleting " + ref.String())
-		existed, err := d.Cluster.Delete(ctx, kinds()[rank(ref.Kind)].gvr(), ref.Namespace, ref.Name, dry)
+		existed, err := d.Cluster.Delete(ctx, ref.resource(), ref.Namespace, ref.Name, dry)
 		if err != nil {
 			return results, exit.Errorf(exit.CodeOf(err), "delete %s: %w", ref, err)
 		}
@@ -40,7 +40,7 @@ func (d *Deployment) Delete(ctx context.Context, refs []Ref, dry bool) ([]Result
 func (d *Deployment) AwaitGone(ctx context.Context, deleted []Result) error {
 	for _, each := range deleted {
 		for {
-			found, err := d.Cluster.Get(ctx, kinds()[rank(each.Kind)].gvr(), each.Namespace, each.Name)
+			found, err := d.Cluster.Get(ctx, each.resource(), each.Namespace, each.Name)
 			if err == nil && (found == nil || found.GetDeletionTimestamp() == nil) { // gone, or made again
 				break
 			}

@@ -76,7 +76,7 @@ func (d *Deployment) DiffLeftovers(ctx context.Context) ([]string, error) {
 	}
 	var texts []string
 	for _, ref := range left {
-		live, err := d.Cluster.Get(ctx, kinds()[rank(ref.Kind)].gvr(), ref.Namespace, ref.Name)
+		live, err := d.Cluster.Get(ctx, ref.resource(), ref.Namespace, ref.Name)
 		if err != nil {
 			return nil, err
 		}

@@ -41,11 +41,7 @@ func rank(name string) int {
 
 // resourceOf returns the resource of an object, in the version that the object is written in.
 func resourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
-	resource := strings.ToLower(gvk.Kind) + "s"
-	if at := rank(gvk.Kind); at >= 0 {
-		resource = kinds()[at].resource
-	}
-	return gvk.GroupVersion().WithResource(resource)
+	return gvk.GroupVersion().WithResource(kinds()[rank(gvk.Kind)].resource)
 }
 
 // Ref names an object.
@@ -54,6 +50,9 @@ type Ref struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }
+
+// resource returns the resource in the version that a deploy reads.
+func (r Ref) resource() schema.GroupVersionResource { return kinds()[rank(r.Kind)].gvr() }
 
 // String returns the name as kubectl prints it: function/price.
 func (r Ref) String() string { return strings.ToLower(r.Kind) + "/" + r.Name }

@@ -153,7 +153,7 @@ func (p Policies) allow(function string) (reachable, resolves bool) {
 	return reachable || !in, resolves || !out
 }
 
-// selects reports whether a selector has what has the labels.
+// selects reports whether a selector matches the labels.
 func selects(selector *metav1.LabelSelector, of map[string]string) bool {
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
 	return err == nil && parsed.Matches(labels.Set(of))

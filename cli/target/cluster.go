@@ -170,6 +170,19 @@ func into[T any](content map[string]any) (T, error) {
 	return object, nil
 }
 
+// intoAll converts the objects of a list.
+func intoAll[T any](items []unstructured.Unstructured) ([]T, error) {
+	objects := make([]T, 0, len(items))
+	for _, item := range items {
+		object, err := into[T](item.Object)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
 // notServed returns the reason that a resource is not found: Rouse is not installed, or its release serves another version.
 func (c *cluster) notServed(ctx context.Context, people string, resource schema.GroupVersionResource) error {
 	served, err := c.served(ctx, resource)

@@ -109,15 +109,7 @@ func (c *cluster) pods(ctx context.Context, namespace, selector string) ([]corev
 	if err != nil {
 		return nil, c.explain(err, "list", "pods", namespace)
 	}
-	pods := make([]corev1.Pod, 0, len(list.Items))
-	for _, item := range list.Items {
-		pod, err := into[corev1.Pod](item.Object)
-		if err != nil {
-			return nil, err
-		}
-		pods = append(pods, pod)
-	}
-	return pods, nil
+	return intoAll[corev1.Pod](list.Items)
 }
 
 func isReady(pod *corev1.Pod) bool {

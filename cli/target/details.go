@@ -70,15 +70,8 @@ func (o *Objects) Versions(ctx context.Context, namespace, name string) ([]Versi
 	if err != nil {
 		return nil, err
 	}
-	sets := make([]appsv1.ReplicaSet, 0, len(items))
-	for _, item := range items {
-		set, err := into[appsv1.ReplicaSet](item.Object)
-		if err != nil {
-			return nil, err
-		}
-		sets = append(sets, set)
-	}
-	return versionsOf(sets), nil
+	sets, err := intoAll[appsv1.ReplicaSet](items)
+	return versionsOf(sets), err
 }
 
 // versionsOf lists the versions of ReplicaSets, each once and the newest first.
@@ -112,13 +105,13 @@ func (o *Objects) Happenings(ctx context.Context, namespace, name string) ([]Hap
 	if err != nil {
 		return nil, o.cluster.explain(err, "list", eventsResource().Resource, namespace)
 	}
+	events, err := intoAll[corev1.Event](list.Items)
+	if err != nil {
+		return nil, err
+	}
 	var all []Happening
-	for _, item := range list.Items {
-		event, err := into[corev1.Event](item.Object)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, happening(&event))
+	for i := range events {
+		all = append(all, happening(&events[i]))
 	}
 	slices.SortStableFunc(all, func(a, b Happening) int { return b.Last.Compare(a.Last) })
 	return all, nil

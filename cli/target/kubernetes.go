@@ -34,15 +34,7 @@ func ListOf[T any](ctx context.Context, k Kubernetes, resource schema.GroupVersi
 	if err != nil {
 		return nil, k.c.explain(err, "list", resource.Resource, namespace)
 	}
-	objects := make([]T, 0, len(list.Items))
-	for _, item := range list.Items {
-		object, err := into[T](item.Object)
-		if err != nil {
-			return nil, err
-		}
-		objects = append(objects, object)
-	}
-	return objects, nil
+	return intoAll[T](list.Items)
 }
 
 // Served returns the versions of a resource that the cluster serves.
