@@ -183,17 +183,8 @@ func newDeadLetterList(streams Streams) *cobra.Command {
 }
 
 func (s *session) printDeadLetters(deadLetters []target.DeadLetter) error {
-	switch s.format.Chosen {
-	case output.JSON, output.YAML:
-		return output.Write(s.Out, s.format.Chosen, orEmpty(deadLetters))
-	case output.Name:
-		for _, l := range deadLetters {
-			if _, err := fmt.Fprintln(s.Out, l.Sequence); err != nil {
-				return err
-			}
-		}
-		return nil
-	case output.Text:
+	if written, err := writeList(s, deadLetters, func(each target.DeadLetter) any { return each.Sequence }); written {
+		return err
 	}
 	if len(deadLetters) == 0 {
 		return nil

@@ -202,17 +202,8 @@ func (v *folderVerb) pruneLeftovers(ctx context.Context, d *deploy.Deployment) (
 
 // writeResults writes a line for each object.
 func (v *folderVerb) writeResults(results []deploy.Result) error {
-	switch v.format.Chosen {
-	case output.JSON, output.YAML:
-		return output.Write(v.Out, v.format.Chosen, orEmpty(results))
-	case output.Name:
-		for _, each := range results {
-			if _, err := fmt.Fprintln(v.Out, each.Ref); err != nil {
-				return err
-			}
-		}
-		return nil
-	case output.Text:
+	if written, err := writeList(v.session, results, func(each deploy.Result) any { return each.Ref }); written {
+		return err
 	}
 	if len(results) == 0 {
 		return nil

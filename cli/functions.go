@@ -63,17 +63,8 @@ func (s *session) listFunctions(ctx context.Context, conn *target.Connection, al
 		functions[i].Exposed = exposed[types.NamespacedName{Namespace: functions[i].Namespace, Name: functions[i].Name}]
 	}
 	s.endProgress()
-	switch s.format.Chosen {
-	case output.JSON, output.YAML:
-		return output.Write(s.Out, s.format.Chosen, orEmpty(functions))
-	case output.Name:
-		for _, f := range functions {
-			if _, err := fmt.Fprintf(s.Out, "%s/%s\n", f.Namespace, f.Name); err != nil {
-				return err
-			}
-		}
-		return nil
-	case output.Text:
+	if written, err := writeList(s, functions, func(each target.Function) any { return each.Namespace + "/" + each.Name }); written {
+		return err
 	}
 	if len(functions) == 0 {
 		s.note("there are no Functions in %s", cmp.Or(namespace, conn.Name))
@@ -119,6 +110,23 @@ func (s *session) phase(phase string) output.Styled {
 		return s.style.Dim(phase)
 	}
 	return s.style.Busy(phase)
+}
+
+// writeList writes a list as data, or one name a line. It reports whether that is all, as the format is not text.
+func writeList[T any](s *session, all []T, name func(T) any) (written bool, err error) {
+	switch s.format.Chosen {
+	case output.JSON, output.YAML:
+		return true, output.Write(s.Out, s.format.Chosen, orEmpty(all))
+	case output.Name:
+		for _, each := range all {
+			if _, err := fmt.Fprintln(s.Out, name(each)); err != nil {
+				return true, err
+			}
+		}
+		return true, nil
+	case output.Text:
+	}
+	return false, nil
 }
 
 // orEmpty returns an empty list for nil, so that JSON has a list.
@@ -220,17 +228,8 @@ func fillBacklogs(ctx context.Context, conn *target.Connection, namespace string
 }
 
 func (s *session) writeSubscriptions(listed []subscription, where string) error {
-	switch s.format.Chosen {
-	case output.JSON, output.YAML:
-		return output.Write(s.Out, s.format.Chosen, listed)
-	case output.Name:
-		for _, sub := range listed {
-			if _, err := fmt.Fprintf(s.Out, "%s/%s\n", sub.Namespace, sub.Name); err != nil {
-				return err
-			}
-		}
-		return nil
-	case output.Text:
+	if written, err := writeList(s, listed, func(each subscription) any { return each.Namespace + "/" + each.Name }); written {
+		return err
 	}
 	if len(listed) == 0 {
 		s.note("there are no Subscriptions in %s", where)

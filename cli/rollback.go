@@ -118,17 +118,8 @@ func chooseVersion(now target.Details, versions []target.Version, named string) 
 }
 
 func (r *rollback) writeVersions(now target.Details, versions []target.Version) error {
-	switch r.format.Chosen {
-	case output.JSON, output.YAML:
-		return output.Write(r.Out, r.format.Chosen, orEmpty(versions))
-	case output.Name:
-		for _, version := range versions {
-			if _, err := fmt.Fprintln(r.Out, version.Name); err != nil {
-				return err
-			}
-		}
-		return nil
-	case output.Text:
+	if written, err := writeList(r.session, versions, func(each target.Version) any { return each.Name }); written {
+		return err
 	}
 	return versionTable(now, versions).Flush(r.Out)
 }

@@ -77,17 +77,8 @@ func (s *session) withBridge(ctx context.Context, everywhere bool, progress stri
 }
 
 func (s *session) printSchedules(all []target.Schedule) error {
-	switch s.format.Chosen {
-	case output.JSON, output.YAML:
-		return output.Write(s.Out, s.format.Chosen, orEmpty(all))
-	case output.Name:
-		for _, each := range all {
-			if _, err := fmt.Fprintf(s.Out, "%s/%s\n", each.Namespace, each.Name); err != nil {
-				return err
-			}
-		}
-		return nil
-	case output.Text:
+	if written, err := writeList(s, all, func(each target.Schedule) any { return each.Namespace + "/" + each.Name }); written {
+		return err
 	}
 	if len(all) == 0 {
 		s.note("there are no Schedules")
@@ -251,17 +242,8 @@ func newDelayedList(streams Streams) *cobra.Command {
 }
 
 func (s *session) printDelayed(next []target.Delayed) error {
-	switch s.format.Chosen {
-	case output.JSON, output.YAML:
-		return output.Write(s.Out, s.format.Chosen, orEmpty(next))
-	case output.Name:
-		for _, each := range next {
-			if _, err := fmt.Fprintln(s.Out, each.ID); err != nil {
-				return err
-			}
-		}
-		return nil
-	case output.Text:
+	if written, err := writeList(s, next, func(each target.Delayed) any { return each.ID }); written {
+		return err
 	}
 	if len(next) == 0 {
 		s.note("no event waits for its time")
