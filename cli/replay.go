@@ -12,6 +12,7 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // replayRetry is how long a replayed event is sent again that cannot be stored yet.
@@ -60,7 +61,7 @@ func (r *replay) run(ctx context.Context, ids []string) error {
 	if len(ids) == 0 && r.eventType == "" && r.file == "" {
 		return exit.Errorf(exit.Usage, "nothing is selected: name ids, --type or --from; rouse events tail --since 5m shows what there was")
 	}
-	if strings.Contains(strings.TrimSuffix(r.eventType, "*"), "*") {
+	if !cloudevent.IsTypePattern(r.eventType) {
 		return exit.Errorf(exit.Usage, "--type %s: a * may stand at its end only, as in order.*", r.eventType)
 	}
 	var results []event.Result
@@ -123,8 +124,7 @@ func (r *replay) content(ctx context.Context, conn *target.Connection, ids []str
 }
 
 func (r *replay) wants(id, eventType string, ids []string) bool {
-	prefix, open := strings.CutSuffix(r.eventType, "*")
-	typed := r.eventType == "" || eventType == r.eventType || open && strings.HasPrefix(eventType, prefix)
+	typed := r.eventType == "" || cloudevent.MatchesType(r.eventType, eventType)
 	return typed && (len(ids) == 0 || slices.Contains(ids, id))
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/rouse-run/rouse/internal/cloudevent"
@@ -46,16 +45,11 @@ func (r *recentEvents) Find(ids []string, eventType string) []cloudevent.Event {
 	defer r.mu.Unlock()
 	var found []cloudevent.Event
 	for _, ev := range r.events {
-		if (len(ids) == 0 || slices.Contains(ids, ev.ID)) && isOfType(ev.Type, eventType) {
+		if (len(ids) == 0 || slices.Contains(ids, ev.ID)) && (eventType == "" || cloudevent.MatchesType(eventType, ev.Type)) {
 			found = append(found, ev)
 		}
 	}
 	return found
-}
-
-func isOfType(found, wanted string) bool {
-	prefix, open := strings.CutSuffix(wanted, "*")
-	return wanted == "" || found == wanted || open && strings.HasPrefix(found, prefix)
 }
 
 // remember keeps the last published events for a replay.

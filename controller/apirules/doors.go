@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +14,7 @@ import (
 
 	rousev1alpha1 "github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	"github.com/rouse-run/rouse/internal/apirule"
+	"github.com/rouse-run/rouse/internal/door"
 )
 
 // DoorHost is what has become of the host of Doors.
@@ -126,9 +126,7 @@ func (r *Reconciler) oldestDoor(ctx context.Context, name types.NamespacedName) 
 	if len(all) == 0 {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	oldest := slices.MinFunc(all, func(a, b rousev1alpha1.Door) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
-	})
+	oldest := slices.MinFunc(all, func(a, b rousev1alpha1.Door) int { return door.ByAge(&a, &b) })
 	return &routeOwner{&oldest, rousev1alpha1.GroupVersion, kindDoor, doorRoutePrefix + oldest.Name}, nil
 }
 

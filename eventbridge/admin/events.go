@@ -15,6 +15,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // slowest bounds how long a client may take to read a record.
@@ -151,7 +152,7 @@ func checkEvents(query *journal.Query) error {
 	if query.Trace != "" && (len(query.Trace) != digits || strings.Trim(query.Trace, "0123456789abcdef") != "") {
 		return problem("trace", "it must be the 32 hexadecimal digits of a trace id")
 	}
-	if strings.Contains(strings.TrimSuffix(query.Type, "*"), "*") {
+	if !cloudevent.IsTypePattern(query.Type) {
 		return problem("type", "a * may stand at its end only, as in order.*")
 	}
 	selected := Selection{Namespace: query.Namespace}

@@ -3,8 +3,9 @@ package journal
 import (
 	"container/heap"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // Query selects records. Empty fields match all.
@@ -35,8 +36,7 @@ func (q *Query) matches(r *Record) bool {
 }
 
 func (q *Query) matchesType(name string) bool {
-	prefix, wild := strings.CutSuffix(q.Type, "*")
-	return is(q.Type, name) || wild && strings.HasPrefix(name, prefix)
+	return is(q.Type, name) || cloudevent.MatchesType(q.Type, name)
 }
 
 // is compares a value with the stored, possibly truncated text.

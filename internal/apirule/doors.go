@@ -1,7 +1,6 @@
 package apirule
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
@@ -35,9 +34,7 @@ type DoorRules struct {
 // ExposeDoors returns the rules for all Doors of the cluster, whose requests a Service takes.
 func ExposeDoors(all []*v1alpha1.Door, takes Target) DoorRules {
 	all = slices.DeleteFunc(slices.Clone(all), func(d *v1alpha1.Door) bool { return d.DeletionTimestamp != nil })
-	slices.SortFunc(all, func(a, b *v1alpha1.Door) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(all, door.ByAge)
 	exposed := DoorRules{Of: map[types.NamespacedName][]*v1alpha1.Door{}, Taken: map[types.NamespacedName]string{}}
 	rules, paths := map[types.NamespacedName]*v2.APIRule{}, map[types.NamespacedName]map[string]string{}
 	for _, each := range all {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/api/rouse/v1alpha1"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 )
 
 // Headers by which a gateway passes on what it alone knows of a request. A gateway takes them out of requests from outside.
@@ -213,12 +214,7 @@ func (c *Door) Takes(eventType string) bool {
 	if len(c.types) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(c.types, func(each string) bool {
-		if beginning, open := strings.CutSuffix(each, "*"); open {
-			return strings.HasPrefix(eventType, beginning)
-		}
-		return each == eventType
-	})
+	return slices.ContainsFunc(c.types, func(each string) bool { return cloudevent.MatchesType(each, eventType) })
 }
 
 // mostPath bounds the path of a Door.
@@ -234,7 +230,7 @@ func checkHead(d *v1alpha1.Door) error {
 		}
 	}
 	for i, each := range d.Spec.Types {
-		if strings.Contains(strings.TrimSuffix(each, "*"), "*") {
+		if !cloudevent.IsTypePattern(each) {
 			return fmt.Errorf("spec.types[%d]: %.64q may have a * at its end alone", i, each)
 		}
 	}

@@ -34,7 +34,7 @@ func (s *Share) Flags(fs *flags.Set) {
 // Over returns why Doors exceed the share of their namespace, by their UIDs. The oldest have precedence. All are of one namespace.
 func (s Share) Over(all []*v1alpha1.Door) map[string]string {
 	all = slices.DeleteFunc(slices.Clone(all), func(d *v1alpha1.Door) bool { return d.DeletionTimestamp != nil })
-	slices.SortFunc(all, byAge)
+	slices.SortFunc(all, ByAge)
 	over := map[string]string{}
 	for _, each := range all[min(s.Doors, len(all)):] {
 		over[string(each.UID)] = fmt.Sprintf("the namespace has %d older Doors, and may have %d: delete others", s.Doors, s.Doors)
@@ -42,7 +42,8 @@ func (s Share) Over(all []*v1alpha1.Door) map[string]string {
 	return over
 }
 
-func byAge(a, b *v1alpha1.Door) int {
+// ByAge orders Doors: of two that want the same, the first has it.
+func ByAge(a, b *v1alpha1.Door) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
