@@ -94,16 +94,11 @@ func (s *session) completeTyped(kind string, names lookup) cobra.CompletionFunc 
 }
 
 func (s *session) describe(ctx context.Context, conn *target.Connection, text string) error {
-	namespace, name, err := s.function(conn, text)
+	function, err := s.findFunction(ctx, conn, text)
 	if err != nil {
 		return err
 	}
-	s.reportProgress("looking for the Function in " + conn.Name)
-	fn, err := conn.Find(ctx, namespace, name)
-	if err != nil {
-		return err
-	}
-	found := description{explained: explained{Function: fn, Subscriptions: []subscription{}}}
+	found := description{explained: function}
 	if err := s.explain(ctx, conn, &found.explained); err != nil {
 		return err
 	}

@@ -25,17 +25,22 @@ type explained struct {
 	Subscriptions []subscription          `json:"subscriptions"`
 }
 
-func (s *session) explainFunction(ctx context.Context, conn *target.Connection, text string) error {
+// findFunction finds the Function that an argument names, to be explained.
+func (s *session) findFunction(ctx context.Context, conn *target.Connection, text string) (explained, error) {
 	namespace, name, err := s.function(conn, text)
 	if err != nil {
-		return err
+		return explained{}, err
 	}
 	s.reportProgress("looking for the Function in " + conn.Name)
 	fn, err := conn.Find(ctx, namespace, name)
+	return explained{Function: fn, Subscriptions: []subscription{}}, err
+}
+
+func (s *session) explainFunction(ctx context.Context, conn *target.Connection, text string) error {
+	found, err := s.findFunction(ctx, conn, text)
 	if err != nil {
 		return err
 	}
-	found := explained{Function: fn, Subscriptions: []subscription{}}
 	if s.format.Chosen != output.Name {
 		if err := s.explain(ctx, conn, &found); err != nil {
 			return err
@@ -46,7 +51,7 @@ func (s *session) explainFunction(ctx context.Context, conn *target.Connection, 
 	case output.JSON, output.YAML:
 		return output.Write(s.Out, s.format.Chosen, found)
 	case output.Name:
-		_, err := fmt.Fprintf(s.Out, "%s/%s\n", fn.Namespace, fn.Name)
+		_, err := fmt.Fprintf(s.Out, "%s/%s\n", found.Namespace, found.Name)
 		return err
 	case output.Text:
 	}

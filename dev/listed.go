@@ -2,8 +2,6 @@ package dev
 
 import (
 	"context"
-	"encoding/json"
-	"hash/fnv"
 	"sync"
 )
 
@@ -41,12 +39,4 @@ func (l *listed[T]) Watch(ctx context.Context, apply func([]T)) error {
 		case <-changed:
 		}
 	}
-}
-
-// generationOf differs for different specs, and is the same after a restart.
-func generationOf(spec any) int64 {
-	content, _ := json.Marshal(spec) // it was read from JSON
-	hash := fnv.New32a()
-	_, _ = hash.Write(content)
-	return int64(hash.Sum32()) + 2 // the first generation of a Schedule counts from its creation
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,10 +45,7 @@ func (d *Doors) Watch(ctx context.Context, apply func([]door.Known)) error {
 	})
 	if meta.IsNoMatchError(err) {
 		apply(nil)
-		select {
-		case <-ctx.Done():
-		case <-time.After(retry):
-		}
+		awaitKind(ctx)
 		return nil
 	}
 	if err != nil {

@@ -30,10 +30,7 @@ func (s *Schedules) Watch(ctx context.Context, apply func([]*rousev1alpha1.Sched
 		}
 	})
 	if meta.IsNoMatchError(err) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(retry):
-		}
+		awaitKind(ctx)
 		return nil
 	}
 	if err != nil {
@@ -44,6 +41,14 @@ func (s *Schedules) Watch(ctx context.Context, apply func([]*rousev1alpha1.Sched
 		return err
 	}
 	return follow(ctx, changed, s.read, apply)
+}
+
+// awaitKind waits until a kind that the cluster does not know is looked up again.
+func awaitKind(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(retry):
+	}
 }
 
 // mayReschedule ignores updates of the status.
