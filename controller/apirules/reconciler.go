@@ -20,9 +20,6 @@ import (
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
-// maxEventNote is the maximum length of an event's note.
-const maxEventNote = 1024
-
 // Reconciler writes the status of APIRules, their HTTPRoutes and the grants.
 type Reconciler struct {
 	client   client.Client // reads from the cache and writes
@@ -98,7 +95,7 @@ func (r *Reconciler) announce(before, after *v2.APIRule, update statusUpdate) {
 	if update.state == v2.StateReady {
 		kind = corev1.EventTypeNormal
 	}
-	r.recorder.Eventf(after, nil, kind, string(update.state), "Reconcile", "%s", kube.Truncate(after.Status.Description, maxEventNote))
+	r.recorder.Eventf(after, nil, kind, string(update.state), "Reconcile", "%s", kube.Truncate(after.Status.Description, kube.MaxEventNote))
 }
 
 // maxNamed bounds the gateways that a description names.

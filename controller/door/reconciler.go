@@ -3,13 +3,9 @@ package door
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -34,8 +30,6 @@ const (
 	retryInterval = 15 * time.Second
 	// lookInterval is between looks at a Secret.
 	lookInterval = time.Minute
-	// maxNote is the longest note of an Event.
-	maxNote = 1024
 )
 
 // Reconciler writes the status of Doors and the keys of bridges.
@@ -66,13 +60,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	before := found.DeepCopy()
 	setStatus(found, &state, r.clock.Now())
-	r.record(found, before)
-	if !reflect.DeepEqual(before.Status, found.Status) {
-		err := r.client.Status().Patch(ctx, found, client.MergeFrom(before))
-		if err != nil && !apierrors.IsNotFound(err) {
-			return ctrl.Result{}, fmt.Errorf("write the status of Door %s: %w", request, err)
-		}
+	if err := kube.PatchStatus(ctx, r.client, before, found); err != nil {
+		r.keep(found.UID, state.report)
+		return kube.Result(err)
 	}
+	kube.RecordTransitions(r.recorder, found, "Door", before.Status.Conditions, found.Status.Conditions)
 	return ctrl.Result{RequeueAfter: interval(&state)}, nil
 }
 
@@ -124,6 +116,15 @@ func (r *Reconciler) Hear(data []byte) {
 	}
 }
 
+// keep puts back what could not be written into a status.
+func (r *Reconciler) keep(uid types.UID, report door.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if report != (door.Report{}) {
+		r.reports[uid] = r.reports[uid].Join(report)
+	}
+}
+
 // mostReports bounds the Doors whose reports wait to be written.
 const mostReports = 10_000
 
@@ -134,17 +135,6 @@ func (r *Reconciler) take(uid types.UID) door.Report {
 	report := r.reports[uid]
 	delete(r.reports, uid)
 	return report
-}
-
-// record records an Event when Ready changes.
-func (r *Reconciler) record(now, before *v1alpha1.Door) {
-	for _, changed := range kube.Transitions(before.Status.Conditions, now.Status.Conditions) {
-		kind := corev1.EventTypeNormal
-		if changed.Status == metav1.ConditionFalse {
-			kind = corev1.EventTypeWarning
-		}
-		r.recorder.Eventf(now, nil, kind, changed.Reason, "Door", "%s", kube.Truncate(changed.Message, maxNote))
-	}
 }
 
 // interval is until the status is computed again: Secrets of others are not watched, and reports come without an event.

@@ -178,9 +178,6 @@ func failedCondition(s *scope, failed *failure) conditionUpdate {
 	return v
 }
 
-// maxEventNote is the maximum length of an event's note.
-const maxEventNote = 1024
-
 // announce emits an event for each condition that changed.
 func (r *Reconciler) announce(fn *v1alpha2.Function, before []metav1.Condition) {
 	for _, condition := range kube.Transitions(before, fn.Status.Conditions) {
@@ -191,6 +188,6 @@ func (r *Reconciler) announce(fn *v1alpha2.Function, before []metav1.Condition) 
 		if condition.Status == metav1.ConditionFalse || strings.HasPrefix(condition.Message, "Warning") {
 			kind = corev1.EventTypeWarning
 		}
-		r.recorder.Eventf(fn, nil, kind, condition.Reason, "Reconcile", "%s", kube.Truncate(condition.Message, maxEventNote))
+		r.recorder.Eventf(fn, nil, kind, condition.Reason, "Reconcile", "%s", kube.Truncate(condition.Message, kube.MaxEventNote))
 	}
 }

@@ -3,12 +3,8 @@ package schedule
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -65,13 +61,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	before := found.DeepCopy()
 	now := r.clock.Now()
 	setStatus(found, state, now)
-	r.record(found, before)
-	if !reflect.DeepEqual(before.Status, found.Status) {
-		err := r.client.Status().Patch(ctx, found, client.MergeFrom(before))
-		if err != nil && !apierrors.IsNotFound(err) {
-			return ctrl.Result{}, fmt.Errorf("write the status of Schedule %s: %w", request, err)
-		}
+	if err := kube.PatchStatus(ctx, r.client, before, found); err != nil {
+		return kube.Result(err)
 	}
+	kube.RecordTransitions(r.recorder, found, "Schedule", before.Status.Conditions, found.Status.Conditions, v1alpha1.ReasonPaused, v1alpha1.ReasonFinished)
 	return ctrl.Result{RequeueAfter: interval(found, state, now)}, nil
 }
 
@@ -95,20 +88,6 @@ func (r *Reconciler) observe(ctx context.Context, s *v1alpha1.Schedule) (state, 
 	found.cursor, found.unread = r.cursors.Cursor(ctx, string(s.UID))
 	return found, nil
 }
-
-// record records an Event when Ready changes.
-func (r *Reconciler) record(now, before *v1alpha1.Schedule) {
-	for _, changed := range kube.Transitions(before.Status.Conditions, now.Status.Conditions) {
-		kind := corev1.EventTypeNormal
-		if changed.Status == metav1.ConditionFalse && changed.Reason != v1alpha1.ReasonPaused && changed.Reason != v1alpha1.ReasonFinished {
-			kind = corev1.EventTypeWarning
-		}
-		r.recorder.Eventf(now, nil, kind, changed.Reason, "Schedule", "%s", kube.Truncate(changed.Message, maxNote))
-	}
-}
-
-// maxNote is the longest note of an Event.
-const maxNote = 1024
 
 // interval is until the status is computed again.
 func interval(s *v1alpha1.Schedule, found state, now time.Time) time.Duration {

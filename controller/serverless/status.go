@@ -166,9 +166,6 @@ func desirable(conditions []metav1.Condition) []metav1.Condition {
 	return turned
 }
 
-// maxEventNote is the maximum length of an event's note.
-const maxEventNote = 1024
-
 type notice struct{ kind, reason, note string }
 
 // notices returns the events for a change of the status.
@@ -222,7 +219,7 @@ func kindOf(condition *metav1.Condition) string {
 // announce emits the events.
 func (r *Reconciler) announce(before, after *operatorv1alpha1.Serverless) {
 	for _, n := range notices(&before.Status, &after.Status) {
-		r.recorder.Eventf(after, nil, n.kind, n.reason, action(n.note), "%s", kube.Truncate(n.note, maxEventNote))
+		r.recorder.Eventf(after, nil, n.kind, n.reason, action(n.note), "%s", kube.Truncate(n.note, kube.MaxEventNote))
 	}
 }
 

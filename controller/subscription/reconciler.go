@@ -32,9 +32,6 @@ import (
 	"github.com/rouse-run/rouse/internal/routing"
 )
 
-// maxEventNote is the maximum length of an event's note.
-const maxEventNote = 1024
-
 // Reconciler maintains the consumer of each Subscription.
 type Reconciler struct {
 	client    client.Client
@@ -178,7 +175,7 @@ func (r *Reconciler) announce(before, after *eventingv1alpha2.Subscription) {
 		return
 	}
 	r.recorder.Eventf(after, nil, corev1.EventTypeWarning, "NotReady", "Reconcile", "%s",
-		kube.Truncate(obstacle(after.Status.Conditions), maxEventNote))
+		kube.Truncate(obstacle(after.Status.Conditions), kube.MaxEventNote))
 }
 
 // obstacle returns the message of the first False condition; Ready comes after those that it repeats.

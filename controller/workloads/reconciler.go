@@ -166,7 +166,7 @@ func (r *Reconciler) say(service *corev1.Service, kind, reason, text string) tim
 		return time.Since(last.since)
 	}
 	r.said[key] = notice{text, time.Now()}
-	r.recorder.Eventf(service, nil, kind, reason, "Scale", "%s", kube.Truncate(text, maxNote))
+	r.recorder.Eventf(service, nil, kind, reason, "Scale", "%s", kube.Truncate(text, kube.MaxEventNote))
 	return 0
 }
 
@@ -176,9 +176,6 @@ func (r *Reconciler) hasSaid(service types.NamespacedName) bool {
 	_, has := r.said[service]
 	return has
 }
-
-// maxNote is the longest note of an Event.
-const maxNote = 1024
 
 func (r *Reconciler) forget(service types.NamespacedName) {
 	r.applier.Forget(service)

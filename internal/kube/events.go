@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,21 @@ const (
 	writeEventTries = 12
 	writeEventPause = 10 * time.Second
 )
+
+// MaxEventNote is the longest note of an Event that the API server accepts.
+const MaxEventNote = 1024
+
+// RecordTransitions records an Event for each condition of an object that is new, or whose status or reason has changed: a warning
+// where it is False, but for calm reasons.
+func RecordTransitions(recorder events.EventRecorder, object runtime.Object, action string, before, after []metav1.Condition, calm ...string) {
+	for _, changed := range Transitions(before, after) {
+		kind := corev1.EventTypeNormal
+		if changed.Status == metav1.ConditionFalse && !slices.Contains(calm, changed.Reason) {
+			kind = corev1.EventTypeWarning
+		}
+		recorder.Eventf(object, nil, kind, changed.Reason, action, "%s", Truncate(changed.Message, MaxEventNote))
+	}
+}
 
 // BoundEvents bounds the recorders of a manager: at most a thousand Events are queued, namespaces take turns, Events
 // are written one at a time, and an object that has had 25 gets another one every five minutes. client-go's package
