@@ -21,7 +21,7 @@ const replayRetry = 30 * time.Second
 // replaySuffix is the time format of new ids.
 const replaySuffix = "-150405.000"
 
-// tracing are the extensions that lead to the events and calls before. A replay begins anew.
+// tracing are the extensions that lead to the events and calls before. A replay begins a trace of its own.
 var tracing = []string{"traceparent", "tracestate", "rousecause", "rousehops"}
 
 type replay struct {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
+
+	"github.com/rouse-run/rouse/internal/sourcefiles"
 )
 
 const (
@@ -103,11 +105,7 @@ func (w *walker) addPatterns(folder string) {
 		}
 		return
 	}
-	for line := range strings.Lines(string(content)) {
-		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
-			w.patterns = append(w.patterns, gitignore.ParsePattern(line, w.segments(folder)))
-		}
-	}
+	w.patterns = append(w.patterns, sourcefiles.Patterns(string(content), w.segments(folder))...)
 }
 
 // segments returns the names on the way from the folder to a path below it.

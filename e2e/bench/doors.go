@@ -23,7 +23,6 @@ import (
 	"github.com/rouse-run/rouse/e2e/rig"
 	"github.com/rouse-run/rouse/gateway"
 	"github.com/rouse-run/rouse/gateway/activator"
-	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -202,7 +201,7 @@ func doorGateway(ctx context.Context, ready func(string), args []string) error {
 	options.LoadAddress, options.MetricsAddress, options.Entrance.HTTPAddress, options.Entrance.TLSAddress = at(0), at(1), at(2), at(3)
 	options.Entrance.TLSDir = folder
 	g := gateway.New(gateway.Deps{
-		Listings: noListings{}, Endpoints: rig.FixedEndpoints{doorService.Service.String(): {strings.TrimPrefix(args[0], "http://")}}, Functions: noFunctions{},
+		Listings: rig.NoListings{}, Endpoints: rig.FixedEndpoints{doorService.Service.String(): {strings.TrimPrefix(args[0], "http://")}}, Functions: noFunctions{},
 		Exposures: exposedDoors(measuredDoors(certificates)), DoorToken: func() (string, error) { return rig.Gateways.String(), nil },
 		Registry: daemon.NewRegistry(), Log: logr.Discard(),
 	}, options)
@@ -238,15 +237,6 @@ func exposedDoors(known []door.Known) gateway.WatchExposures {
 		<-ctx.Done()
 		return nil
 	}
-}
-
-type noListings struct{}
-
-// Watch implements gateway.Listings.
-func (noListings) Watch(ctx context.Context, apply func([]activation.Listing)) error {
-	apply(nil)
-	<-ctx.Done()
-	return nil
 }
 
 type noFunctions struct{}

@@ -21,6 +21,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/chain"
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/replica"
+	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/door"
@@ -290,6 +291,16 @@ type FixedDoors []door.Known
 // Watch implements doors.Watch.
 func (f FixedDoors) Watch(ctx context.Context, apply func([]door.Known)) error {
 	apply(f)
+	<-ctx.Done()
+	return nil
+}
+
+// NoListings are those of gateways for which HTTP wakes no Function.
+type NoListings struct{}
+
+// Watch implements gateway.Listings.
+func (NoListings) Watch(ctx context.Context, apply func([]activation.Listing)) error {
+	apply(nil)
 	<-ctx.Done()
 	return nil
 }

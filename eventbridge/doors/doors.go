@@ -17,6 +17,7 @@ import (
 	"github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	"github.com/rouse-run/rouse/eventbridge/ingress"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/door"
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/flags"
@@ -137,17 +138,9 @@ func (d *Doors) Run(ctx context.Context) error {
 	return nil
 }
 
-// persist runs follow until ctx ends, and again after an error.
+// persist runs follow until ctx ends, and again when it returns.
 func (d *Doors) persist(ctx context.Context, what string, follow func(context.Context) error) {
-	for ctx.Err() == nil {
-		if err := follow(ctx); err != nil && ctx.Err() == nil {
-			d.deps.Log.V(1).Info("cannot "+what+" yet", "reason", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryInterval):
-		}
-	}
+	daemon.Persist(ctx, d.deps.Log.V(1), what, retryInterval, follow)
 }
 
 // set compiles what changed. A Door that is not valid, or exceeds its namespace's share, is as if it were missing; the controller

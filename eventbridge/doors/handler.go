@@ -233,7 +233,7 @@ func (v *visit) application(w http.ResponseWriter, r *http.Request) {
 
 // publish hands a request to the ingress as one of the Door's namespace.
 func (v *visit) publish(w http.ResponseWriter, r *http.Request, path string) {
-	if chain := r.Header.Get(door.HeaderCertificates); !v.recall(chain) {
+	if chain := r.Header.Get(door.HeaderCertificates); !v.isVerified(chain) {
 		if !v.compute(w, r) {
 			return
 		}
@@ -272,14 +272,14 @@ func (v *visit) identify(r *http.Request, chain string) error {
 	return err
 }
 
-// recall reports whether a chain of certificates was verified before by this version of the Door, and has not ended.
-func (v *visit) recall(chain string) bool {
+// isVerified reports whether a chain of certificates was verified before by this version of the Door, and has not ended.
+func (v *visit) isVerified(chain string) bool {
 	if chain == "" {
 		return false
 	}
 	known, ok := v.at.chains.Get(sha256.Sum256([]byte(chain)))
-	verified, isVerified := known.(door.Verified)
-	if !ok || !isVerified || !v.now.Before(verified.Until) {
+	verified, isKnown := known.(door.Verified)
+	if !ok || !isKnown || !v.now.Before(verified.Until) {
 		return false
 	}
 	v.verified = verified

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// alarms go off at times of the server, later by the patience of this bridge.
+// alarms fire at times of the server, later by the time that this bridge leaves to the bridges before it.
 type alarms struct {
 	now      func() time.Time
 	patience func(key string) time.Duration

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/rouse/v1alpha1"
 	"github.com/rouse-run/rouse/internal/cloudevent"
+	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/schedule"
 )
@@ -147,17 +148,9 @@ func (t *Timers) awaitTime(ctx context.Context) bool {
 	}
 }
 
-// persist runs follow until ctx ends, and again after an error.
+// persist runs follow until ctx ends, and again when it returns.
 func (t *Timers) persist(ctx context.Context, what string, follow func(context.Context) error) {
-	for ctx.Err() == nil {
-		if err := follow(ctx); err != nil && ctx.Err() == nil {
-			t.deps.Log.Info("cannot "+what+", trying again", "reason", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryInterval):
-		}
-	}
+	daemon.Persist(ctx, t.deps.Log, what, retryInterval, follow)
 }
 
 // hear follows the beats of other bridges.

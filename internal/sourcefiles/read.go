@@ -223,13 +223,21 @@ func (r *reader) addPatterns(folder string) error {
 		if err != nil {
 			return err
 		}
-		for line := range strings.Lines(content) {
-			if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
-				r.patterns = append(r.patterns, gitignore.ParsePattern(line, domain))
-			}
-		}
+		r.patterns = append(r.patterns, Patterns(content, domain)...)
 	}
 	return nil
+}
+
+// Patterns parses a file in the syntax of .gitignore. Its patterns are about what is below the domain, the names on the way to
+// its folder.
+func Patterns(content string, domain []string) []gitignore.Pattern {
+	var patterns []gitignore.Pattern
+	for line := range strings.Lines(content) {
+		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
+			patterns = append(patterns, gitignore.ParsePattern(line, domain))
+		}
+	}
+	return patterns
 }
 
 func (r *reader) patternsIn(name string) (string, error) {

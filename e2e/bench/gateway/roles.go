@@ -18,7 +18,6 @@ import (
 	"github.com/rouse-run/rouse/e2e/rig"
 	"github.com/rouse-run/rouse/gateway"
 	"github.com/rouse-run/rouse/gateway/activator"
-	"github.com/rouse-run/rouse/internal/activation"
 	"github.com/rouse-run/rouse/internal/apirule"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -78,7 +77,7 @@ func gatewayRole(ctx context.Context, ready func(string), args []string) error {
 		}
 	}
 	g := gateway.New(gateway.Deps{
-		Listings: noListings{}, Endpoints: awake(to.Host), Functions: nothingKnown{}, Exposures: exposed(args[0] + keysPath),
+		Listings: rig.NoListings{}, Endpoints: awake(to.Host), Functions: nothingKnown{}, Exposures: exposed(args[0] + keysPath),
 		Registry: daemon.NewRegistry(), Log: logr.Discard(),
 	}, options)
 	stopProfile, err := rig.Profile(ctx)
@@ -134,15 +133,6 @@ func exposed(keys string) gateway.WatchExposures {
 		<-ctx.Done()
 		return nil
 	}
-}
-
-type noListings struct{}
-
-// Watch implements gateway.Listings.
-func (noListings) Watch(ctx context.Context, apply func([]activation.Listing)) error {
-	apply(nil)
-	<-ctx.Done()
-	return nil
 }
 
 // awake is the address of a Function's pod.
