@@ -2,7 +2,6 @@ package door
 
 import (
 	"crypto/ed25519"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -66,9 +65,7 @@ func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) 
 			signatures[i] = "v1a," + base64.StdEncoding.EncodeToString(ed25519.Sign(each.private, message))
 			continue
 		}
-		mac := hmac.New(sha256.New, each.key)
-		_, _ = mac.Write(message)
-		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(macOf(sha256.New, each.key, message))
 	}
 	header.Set("Webhook-Id", id)
 	header.Set("Webhook-Timestamp", sent)
