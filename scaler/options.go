@@ -59,8 +59,9 @@ type RefreshOptions struct {
 
 // PushOptions paces what is sent on KEDA's streams.
 type PushOptions struct {
-	// Repeat is the pause between two activations until the Function has a
-	// ready endpoint, because KEDA does not retry a failed one.
+	// Repeat is the first pause between two activations until the Function has a
+	// ready endpoint, because KEDA does not retry a failed one. Each next pause is
+	// twice as long, up to Heartbeat.
 	Repeat time.Duration
 	// RepeatFor ends that: a Function that cannot start must not cost KEDA a
 	// status patch per second for ever.
@@ -126,8 +127,8 @@ func (o *RefreshOptions) Flags(fs *flags.Set) {
 
 // Flags implements flags.Options.
 func (o *PushOptions) Flags(fs *flags.Set) {
-	fs.Duration(&o.Repeat, "push-repeat", "pause between activations until the Function has a ready endpoint").MoreThan(0)
-	fs.Duration(&o.RepeatFor, "push-repeat-for", "how long to repeat at that pace").MoreThan(0)
+	fs.Duration(&o.Repeat, "push-repeat", "first pause between activations until the Function has a ready endpoint; it doubles up to --push-heartbeat").MoreThan(0)
+	fs.Duration(&o.RepeatFor, "push-repeat-for", "how long to repeat at those pauses").MoreThan(0)
 	fs.Duration(&o.Heartbeat, "push-heartbeat", "pause between activations after that").MoreThan(0)
 	fs.Duration(&o.Lifetime, "push-lifetime", "shortest life of a stream; the longest is twice that").MoreThan(0)
 }

@@ -287,7 +287,9 @@ type view struct {
 // pacer decides when true is sent on one stream. KEDA acts on true only, does
 // not retry an activation that failed, and pays a status patch for each. So true
 // goes out at once when the Function turns active or loses its endpoint, is
-// repeated until it has an endpoint, and then keeps the cooldown from running.
+// repeated at pauses that double until it has an endpoint, and then keeps the
+// cooldown from running. At a fixed pause, a burst of Functions that take long
+// to start would fill KEDA's queue with what it has done.
 type pacer struct {
 	options PushOptions
 	last    time.Time // when true was last sent; zero before the first
@@ -308,7 +310,7 @@ func (p *pacer) next(now time.Time, v view) (due bool, wait time.Duration) {
 	if v.edge.number != p.edge {
 		p.owed = true
 	}
-	period := p.options.Repeat
+	period := min(max(p.options.Repeat, p.last.Sub(v.restless)), p.options.Heartbeat)
 	if v.ready || now.Sub(v.restless) >= p.options.RepeatFor {
 		period = p.options.Heartbeat
 	}

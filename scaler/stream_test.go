@@ -245,12 +245,20 @@ func TestPacerDecidesWhenTrueIsSent(t *testing.T) {
 		"true is sent at open when active, also with an endpoint": {
 			view: view{active: true, ready: true, restless: at(0), edge: first}, now: 50, wantDue: true,
 		},
-		"true is repeated each second until there is an endpoint": {
-			pacer: sentAt(3, 1), view: view{active: true, restless: at(0), edge: first}, now: 3,
+		"true is repeated after a second without an endpoint": {
+			pacer: sentAt(0, 1), view: view{active: true, restless: at(0), edge: first}, now: 0,
 			wantWait: time.Second,
 		},
 		"the repetition is due after that second": {
-			pacer: sentAt(3, 1), view: view{active: true, restless: at(0), edge: first}, now: 4, wantDue: true,
+			pacer: sentAt(0, 1), view: view{active: true, restless: at(0), edge: first}, now: 1, wantDue: true,
+		},
+		"the pause doubles": {
+			pacer: sentAt(4, 1), view: view{active: true, restless: at(0), edge: first}, now: 5,
+			wantWait: 3 * time.Second,
+		},
+		"no pause is longer than the heartbeat": {
+			pacer: sentAt(20, 1), view: view{active: true, restless: at(0), edge: first}, now: 30,
+			wantWait: 2 * time.Second,
 		},
 		"a function that does not start is repeated at the pace of the heartbeat": {
 			pacer: sentAt(60, 1), view: view{active: true, restless: at(0), edge: first}, now: 61,

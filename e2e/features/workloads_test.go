@@ -79,7 +79,8 @@ func TestAWorkloadThatIsNoFunctionSleepsAndWakesOnItsEvents(t *testing.T) {
 		highest = max(highest, move.Replicas)
 	}
 	require.Equal(t, int32(3), highest, "the backlog did not scale the workload out to its most replicas: %v", moves)
-	require.Equal(t, 3, framework.DirectionChanges(moves), "one wake for each backlog: %v", moves)
+	// Within a wake KEDA may set the first replica again: it decides by a cache, and its write waits when its client is at its limit.
+	require.Equal(t, 2, framework.Wakes(moves), "one wake for each backlog: %v", moves)
 }
 
 func TestAModelServerInAStatefulSetScalesOnTheDepthOfItsQueue(t *testing.T) {

@@ -31,16 +31,18 @@ status: {addresses: [{type: IPAddress, value: 10.0.0.1}]}`)
 	}
 }
 
-func TestDirectionChangesOfReplicasAreCounted(t *testing.T) {
+func TestDirectionChangesAndWakesOfReplicasAreCounted(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		replicas []int32
 		want     int
+		wakes    int
 	}{
 		"no change":                  {replicas: []int32{0}, want: 0},
-		"up":                         {replicas: []int32{0, 1, 3}, want: 0},
-		"up and down":                {replicas: []int32{0, 1, 3, 2, 0}, want: 1},
-		"up, down and up: it flaps":  {replicas: []int32{0, 1, 3, 1, 3, 0}, want: 3},
+		"up":                         {replicas: []int32{0, 1, 3}, want: 0, wakes: 1},
+		"up and down":                {replicas: []int32{0, 1, 3, 2, 0}, want: 1, wakes: 1},
+		"up, down and up: it flaps":  {replicas: []int32{0, 1, 3, 1, 3, 0}, want: 3, wakes: 1},
+		"two wakes":                  {replicas: []int32{0, 1, 0, 2}, want: 2, wakes: 2},
 		"down from where it started": {replicas: []int32{1, 0}, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,6 +52,7 @@ func TestDirectionChangesOfReplicasAreCounted(t *testing.T) {
 				moves = append(moves, Move{Replicas: n})
 			}
 			require.Equal(t, tc.want, DirectionChanges(moves))
+			require.Equal(t, tc.wakes, Wakes(moves))
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -168,6 +169,12 @@ func zeros(moves []Move) int {
 type Move struct {
 	At       time.Time
 	Replicas int32
+	By       string // the field manager: KEDA, the HPA's controller or Rouse's
+}
+
+// String makes lists of moves short enough for a message.
+func (m Move) String() string {
+	return fmt.Sprintf("%s %d by %s", m.At.Format("15:04:05.000"), m.Replicas, m.By)
 }
 
 // Replicas records the desired replicas of a Deployment.
@@ -181,18 +188,28 @@ func (c *Cluster) RecordReplicas(ctx context.Context, namespace, name string) (*
 	record := &Replicas{}
 	err := c.watchEach(ctx, &appsv1.DeploymentList{}, func(_ watch.EventType, object runtime.Object) {
 		if deployment, ok := object.(*appsv1.Deployment); ok {
-			record.add(ptr.Deref(deployment.Spec.Replicas, 1))
+			record.add(ptr.Deref(deployment.Spec.Replicas, 1), lastToScale(deployment))
 		}
 	}, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", name)})
 	return record, err
 }
 
-func (r *Replicas) add(replicas int32) {
+func (r *Replicas) add(replicas int32, by string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := len(r.moves); n == 0 || r.moves[n-1].Replicas != replicas {
-		r.moves = append(r.moves, Move{At: time.Now(), Replicas: replicas})
+		r.moves = append(r.moves, Move{At: time.Now(), Replicas: replicas, By: by})
 	}
+}
+
+// lastToScale returns the manager of the replicas: who has written them last.
+func lastToScale(deployment *appsv1.Deployment) string {
+	for _, entry := range deployment.ManagedFields {
+		if entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.Raw), `"f:replicas"`) && entry.Subresource != "status" {
+			return entry.Manager
+		}
+	}
+	return "nobody"
 }
 
 // Moves returns the recorded moves.
@@ -200,6 +217,17 @@ func (r *Replicas) Moves() []Move {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]Move(nil), r.moves...)
+}
+
+// Wakes counts how often replicas were added to none.
+func Wakes(moves []Move) int {
+	wakes := 0
+	for i := 1; i < len(moves); i++ {
+		if moves[i-1].Replicas == 0 {
+			wakes++
+		}
+	}
+	return wakes
 }
 
 // DirectionChanges counts the changes of direction: 0 -> N -> 0 has one, flapping has more.

@@ -28,6 +28,7 @@ type bareTwin struct {
 	cluster   *framework.Cluster
 	namespace string
 	name      string
+	cpu       *cpuRecord // nil where nobody asks for it
 }
 
 func (b bareTwin) labels() client.MatchingLabels {
@@ -66,6 +67,7 @@ func (b bareTwin) run(ctx context.Context, accepted func(began time.Time, addres
 	if err != nil {
 		return stages{}, err
 	}
+	addCPU := b.cpu.watch(ctx, addressed)
 	began := time.Now()
 	if err := b.scale(ctx, 1); err != nil {
 		return stages{}, err
@@ -76,6 +78,7 @@ func (b bareTwin) run(ctx context.Context, accepted func(began time.Time, addres
 	case <-ctx.Done():
 		return stages{}, fmt.Errorf("the bare pod of %s has no address: %w", b.namespace, ctx.Err())
 	}
+	addCPU()
 	address := net.JoinHostPort(seen().address, podPort)
 	if err := awaitAccept(ctx, address); err != nil {
 		return stages{}, err

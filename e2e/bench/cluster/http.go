@@ -39,7 +39,7 @@ func runHTTP(ctx context.Context, r *rig.Rig, rounds, warmRounds int) error {
 	}
 	defer end()
 
-	b := &httpBench{bareTwin: bareTwin{cluster, namespace, bareName}}
+	b := &httpBench{bareTwin: bareTwin{cluster: cluster, namespace: namespace, name: bareName}}
 	fmt.Println("preparing a Function that sleeps, the same pod without Rouse, and a Function that is warm ...")
 	if err := b.prepare(ctx); err != nil {
 		return err

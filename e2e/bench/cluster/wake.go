@@ -37,6 +37,7 @@ func benchWake(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("wake", flag.ExitOnError)
 	rounds := flags.Int("rounds", 20, "how many wakes of each runtime, and as many bare scale-ups")
 	names := flags.String("languages", "node,python,go,standin,standin_python", "languages to measure, and languages with a stand-in")
+	cpu := flags.Bool("cpu", false, "print the CPU time that the machine's processes take until a pod has its address")
 	_ = flags.Parse(args)
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
@@ -50,7 +51,7 @@ func benchWake(ctx context.Context, args []string) error {
 		if i < 0 {
 			return fmt.Errorf("-languages %q: %q is unknown, use node, python, go, standin or standin_python", *names, name)
 		}
-		wakes, bares, err := wakesOf(ctx, cluster, languages[i], *rounds)
+		wakes, bares, err := wakesOf(ctx, cluster, languages[i], *rounds, *cpu)
 		if err != nil {
 			return err
 		}
@@ -72,13 +73,16 @@ func percentile(wakes []stages, of float64) time.Duration {
 }
 
 // wakesOf measures one language, and prints where its time goes.
-func wakesOf(ctx context.Context, cluster *framework.Cluster, l language, rounds int) (wakes, bares []stages, err error) {
+func wakesOf(ctx context.Context, cluster *framework.Cluster, l language, rounds int, cpu bool) (wakes, bares []stages, err error) {
 	namespace, err := cluster.CreateNamespace(ctx, "bench")
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { _ = cluster.DeleteNamespace(context.WithoutCancel(ctx), namespace) }()
-	b := &wakeBench{bareTwin: bareTwin{cluster, namespace, bareName}, language: l}
+	b := &wakeBench{bareTwin: bareTwin{cluster: cluster, namespace: namespace, name: bareName}, language: l}
+	if cpu {
+		b.cpu, b.cpuOfWakes = &cpuRecord{sum: cpuTimes{}}, &cpuRecord{sum: cpuTimes{}}
+	}
 	fmt.Println("preparing a Function of " + l.runtime + ", the same pod without Rouse, and a ledger ...")
 	if err := b.prepare(ctx); err != nil {
 		return nil, nil, err
@@ -97,6 +101,9 @@ func wakesOf(ctx context.Context, cluster *framework.Cluster, l language, rounds
 			round+1, rounds, l.name, wake.answered.Milliseconds(), bare.answered.Milliseconds(), bare.ready.Milliseconds())
 	}
 	printStages(l.runtime, wakes, bares)
+	if cpu {
+		printCPU(b.cpuOfWakes, b.cpu)
+	}
 	return wakes, bares, nil
 }
 
@@ -107,8 +114,9 @@ const (
 
 type wakeBench struct {
 	bareTwin
-	language language
-	replicas *framework.Replicas
+	language   language
+	replicas   *framework.Replicas
+	cpuOfWakes *cpuRecord // nil without -cpu
 }
 
 // prepare makes the Function and a Deployment with the very same pod, both at zero.
@@ -163,6 +171,7 @@ func (b *wakeBench) wake(ctx context.Context, key string) (stages, error) {
 	if err != nil {
 		return stages{}, err
 	}
+	addCPU := b.cpuOfWakes.watch(watching, addressed)
 	published := time.Now()
 	err = b.cluster.Publish(ctx, framework.Event{ID: key, Type: wakeType, Data: map[string]string{"key": key}})
 	if err != nil {
@@ -177,6 +186,7 @@ func (b *wakeBench) wake(ctx context.Context, key string) (stages, error) {
 	case <-ctx.Done():
 		return stages{}, ctx.Err()
 	}
+	addCPU()
 	if b.language.standIn && len(served.Names()) == 0 {
 		return stages{}, errors.New("no stand-in served in the wake of " + key)
 	}
