@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
@@ -78,7 +79,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		Named("function").
 		// Its own status too: what was computed from a stale cache is computed again.
 		For(&v1alpha2.Function{}).
-		Owns(&appsv1.Deployment{}).
+		Watches(&appsv1.Deployment{}, kube.Settled(ownersOf(mgr), settle)).
 		Owns(&corev1.Service{}).
 		Owns(&autoscalingv2.HorizontalPodAutoscaler{}, builder.WithPredicates(kube.ChangedOrDiffers(scalingActiveDiffers))).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(functionOfHPA),
@@ -105,6 +106,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		return fmt.Errorf("set up the event sources of the Function controller: %w", err)
 	}
 	return nil
+}
+
+// settle is the pause after which a Function's status follows its Deployment. A wake is over by then.
+const settle = 500 * time.Millisecond
+
+// ownersOf finds the Function that controls an object.
+func ownersOf(mgr ctrl.Manager) handler.EventHandler {
+	return handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha2.Function{}, handler.OnlyControllerOwner())
 }
 
 func newReconciler(mgr ctrl.Manager, parts Parts, live *Live, watch *kedaWatch) *Reconciler {
