@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/cli/output"
 	"github.com/rouse-run/rouse/cli/target"
 	"github.com/rouse-run/rouse/internal/migration"
 )
@@ -68,7 +69,7 @@ func (m *Mover) move(ctx context.Context, decide func(*Survey) Plan, direction m
 		}
 		plan := decide(s)
 		if len(plan.Refused) > 0 {
-			return Result{}, exit.Errorf(exit.Refused, "nothing more is changed before this is done:\n  %s", strings.Join(plan.Refused, "\n  "))
+			return Result{}, exit.Errorf(exit.Refused, "nothing more is changed before this is done:\n  %s", listed(plan.Refused))
 		}
 		if plan.Counts.Changes > 0 && (s.Order.Began.IsZero() || s.Order.Ended != nil) {
 			if err := m.begin(ctx, s); err != nil {
@@ -85,7 +86,7 @@ func (m *Mover) move(ctx context.Context, decide func(*Survey) Plan, direction m
 		case len(waits)+len(needs) == 0:
 			return m.end(ctx, s, direction)
 		case blocked:
-			return Result{}, exit.Errorf(exit.Refused, "everything else is done. Do this, and start the command again:\n  %s", strings.Join(needs, "\n  "))
+			return Result{}, exit.Errorf(exit.Refused, "everything else is done. Do this, and start the command again:\n  %s", listed(needs))
 		default:
 			if err := m.wait(ctx, waits); err != nil {
 				return Result{}, err
@@ -125,8 +126,7 @@ func (m *Mover) wait(ctx context.Context, waits []string) error {
 	m.Waiting(fmt.Sprintf("%s (%d of these)", waits[0], len(waits)))
 	select {
 	case <-ctx.Done():
-		left := strings.Join(waits[:min(len(waits), maxNamed)], "\n  ")
-		return exit.Errorf(exit.Failed, "%w, and this is not done, start the command again:\n  %s", context.Cause(ctx), left)
+		return exit.Errorf(exit.Failed, "%w, and this is not done, start the command again:\n  %s", context.Cause(ctx), listed(waits))
 	case <-time.After(pause):
 		return nil
 	}
@@ -134,6 +134,18 @@ func (m *Mover) wait(ctx context.Context, waits []string) error {
 
 // maxNamed bounds how many objects an error names.
 const maxNamed = 20
+
+// listed has a line for each text. Tenants write what conditions of their objects say.
+func listed(texts []string) string {
+	var lines []string
+	for _, text := range texts[:min(len(texts), maxNamed)] {
+		lines = append(lines, output.Clean(text))
+	}
+	if more := len(texts) - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n  ")
+}
 
 // end notes that everything is done.
 func (m *Mover) end(ctx context.Context, s *Survey, direction migration.Direction) (Result, error) {

@@ -25,8 +25,11 @@ func backRefusals(s *Survey) []string {
 	if unread := cmp.Or(s.Unread, s.Uncounted); unread != "" {
 		refused = append(refused, "no eventbridge says what is in NATS: "+unread)
 	}
-	for _, object := range s.OnlyOurs {
-		refused = append(refused, object.String()+" is of Rouse alone: delete it")
+	for _, used := range s.OnlyOurs {
+		refused = append(refused, used.String())
+	}
+	if s.Delayed > 0 {
+		refused = append(refused, fmt.Sprintf("%d events are due later: wait until they are published, or cancel them with rouse schedules", s.Delayed))
 	}
 	for i := range s.Functions {
 		for _, field := range s.Functions[i].OnlyOurs {

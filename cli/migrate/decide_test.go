@@ -224,7 +224,10 @@ func TestAMoveIsRefusedWhereItWouldBeUndone(t *testing.T) {
 func TestTheWayBackIsRefusedWhileSomethingOfRouseIsInUse(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Survey){
-		"Schedule shop/daily is of Rouse alone": func(s *Survey) { s.OnlyOurs = []Object{named("Schedule", "daily")} },
+		"Schedule shop/daily is of Rouse alone": func(s *Survey) {
+			s.OnlyOurs = []Difference{{named("Schedule", "daily"), "is of Rouse alone: delete it"}}
+		},
+		"7 events are due later": func(s *Survey) { s.Delayed = 7 },
 		"Function shop/price has what Kyma does not know: take out scaleConfig.minReplicas 0": func(s *Survey) {
 			s.Functions = []Function{{Object: named("Function", "price"), OnlyOurs: []string{"scaleConfig.minReplicas 0"}}}
 		},

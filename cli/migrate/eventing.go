@@ -150,7 +150,8 @@ func publisherPart(s *Survey) Part {
 		after = "Rouse to be listed among its endpoints"
 	}
 	if p.Selects {
-		part.patch(*p.Service, "leads to Rouse alone", after, `{"spec":{"selector":null}}`)
+		// It would go with the Eventing that eventing-manager made it for.
+		part.patch(*p.Service, "leads to Rouse alone", after, `{"metadata":{"ownerReferences":null},"spec":{"selector":null}}`)
 		after = "the Service to lead to Rouse alone"
 	}
 	for _, stale := range p.Stale {

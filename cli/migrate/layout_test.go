@@ -320,8 +320,10 @@ func (l *layout) publisher() {
 	selector := map[string]string{"app.kubernetes.io/name": name}
 	l.create(deploymentOf(kymaSystem, name, selector),
 		&corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Namespace: kymaSystem, Name: name},
-			Spec:       corev1.ServiceSpec{Selector: selector, Ports: []corev1.ServicePort{{Name: "http-client", Port: 80}}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: kymaSystem, Name: name, OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "operator.kyma-project.io/v1alpha1", Kind: "Eventing", Name: "eventing", UID: "4f4ee3b1-8f73-4f9c-8a9c-0c1f2a4b7d11"},
+			}},
+			Spec: corev1.ServiceSpec{Selector: selector, Ports: []corev1.ServicePort{{Name: "http-client", Port: 80}}},
 		})
 	for slice, by := range map[string]string{name + "-abcde": "endpointslice-controller.k8s.io", name + "-ipv4": "alias.rouse.run"} {
 		object := envtest.Object(l.t, `{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, addressType: IPv4, endpoints: [{addresses: [10.1.2.3], conditions: {ready: true}}]}`)

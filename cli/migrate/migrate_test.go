@@ -220,6 +220,11 @@ func TestAMoveThatIsKilledAfterEachChangeLosesNothing(t *testing.T) {
 	}
 	require.True(t, l.exists("{apiVersion: apps/v1, kind: Deployment}", shop, "price"))
 	require.True(t, l.exists("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice}", kymaSystem, "eventing-publisher-proxy-ipv4"))
+	service := &corev1.Service{}
+	require.NoError(t, l.Client.Get(t.Context(), types.NamespacedName{Namespace: kymaSystem, Name: "eventing-publisher-proxy"}, service))
+	require.Empty(t, service.Spec.Selector)
+	require.Empty(t, service.OwnerReferences, "it does not go with Kyma's Eventing")
+	require.Equal(t, "rouse", service.Annotations["meta.helm.sh/release-name"])
 	for name, want := range map[string]int{"orders": published, "audit": (published+1)/2 - settledEvents} {
 		backlog, err := l.conn.Backlog(t.Context(), broker.DefaultStream, routing.ConsumerName(shop, name))
 		require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/target"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/migration"
@@ -209,15 +210,26 @@ func (r reading) nats(ctx context.Context, s *Survey) error {
 		if s.NATS, err = client.Kyma(ctx); err != nil {
 			continue
 		}
-		s.Work, err = client.Work(ctx, "")
-		if err != nil { // its streams do not exist before the controller has taken over
-			s.Uncounted, err = err.Error(), nil
+		if err := r.waiting(ctx, client, s); err != nil { // its streams do not exist before the controller has taken over
+			s.Uncounted = err.Error()
 		}
 		return ctx.Err()
 	}
 	if ctx.Err() == nil && err != nil {
 		s.Unread = err.Error() // a plan says the rest
 		return nil
+	}
+	return err
+}
+
+// waiting counts what waits for Subscriptions, and what is due later.
+func (r reading) waiting(ctx context.Context, client *target.Client, s *Survey) (err error) {
+	if s.Work, err = client.Work(ctx, ""); err != nil {
+		return err
+	}
+	_, s.Delayed, err = client.Delayed(ctx, "", 1)
+	if exit.CodeOf(err) == exit.NotFound {
+		return nil // this bridge delays nothing
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
@@ -152,12 +153,22 @@ func (r reading) onlyOurs(ctx context.Context, s *Survey) error {
 	for _, resource := range []string{"schedules", "doors"} {
 		gvr := schema.GroupVersionResource{Group: "rouse.run", Version: "v1alpha1", Resource: resource}
 		err := r.objects.Each(ctx, gvr, "", "", maxObjects, func(found *unstructured.Unstructured) error {
-			s.OnlyOurs = append(s.OnlyOurs, objectOf(gvr, found))
+			s.OnlyOurs = append(s.OnlyOurs, Difference{objectOf(gvr, found), "is of Rouse alone: delete it"})
 			return nil
 		})
 		if err != nil {
 			return err
 		}
+	}
+	err := r.objects.Each(ctx, services(), "", "", maxObjects, func(found *unstructured.Unstructured) error {
+		if _, scaled := found.GetAnnotations()[v1alpha2.AnnotationScaleTarget]; scaled {
+			s.OnlyOurs = append(s.OnlyOurs, Difference{objectOf(services(), found), "has a workload that Rouse scales: take out annotation " +
+				v1alpha2.AnnotationScaleTarget})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	listing := discoveryv1.LabelManagedBy + "=" + activation.ManagedBy
 	return r.objects.Each(ctx, endpointSlices(), "", listing, maxObjects, func(found *unstructured.Unstructured) error {

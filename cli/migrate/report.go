@@ -95,10 +95,10 @@ func (s Status) Print(w io.Writer) error {
 		text += ", ended " + s.Ended.Format(time.RFC3339)
 	}
 	for _, need := range s.Needs {
-		text += "\n  you:  " + need
+		text += "\n  you:  " + output.Clean(need)
 	}
 	for _, left := range s.Left {
-		text += "\n  left: " + left
+		text += "\n  left: " + output.Clean(left)
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err

@@ -25,6 +25,7 @@ type Survey struct {
 	Subscriptions []Subscription
 	NATS          target.Kyma
 	Work          []target.Work
+	Delayed       int    // events that are due later
 	Unread        string // why NATS was not read
 	Uncounted     string // why the work of Subscriptions was not
 	Publisher     Publisher
@@ -32,8 +33,8 @@ type Survey struct {
 	NoAPIRules    string // why they cannot be read as v2
 	Modules       []Module
 	Relics        []Relic
-	OnlyOurs      []Object // of kinds that Kyma does not have
-	Activators    []Object // slices by which gateways wake Functions
+	OnlyOurs      []Difference // what Kyma does not have, and what to do about it
+	Activators    []Object     // slices by which gateways wake Functions
 }
 
 // Object is an object of the cluster.
