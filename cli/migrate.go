@@ -79,6 +79,7 @@ what will differ from Kyma in this cluster, and where Secrets, rights, dashboard
 	m := newMover(streams, cmd)
 	cmd.Flags().BoolVar(&back, "back", false, "plan the way back to Kyma")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		m.options.Relics, m.options.Ours = !back, back
 		return m.look(cmd.Context(), func(survey *migrate.Survey) error {
 			if back {
 				return m.show(migrate.DecideBack(survey))
@@ -151,6 +152,7 @@ func newMigrateStatus(streams Streams) *cobra.Command {
 	}
 	m := newMover(streams, cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		m.options.Ours = true // it may be the way back
 		return m.look(cmd.Context(), func(survey *migrate.Survey) error {
 			status := survey.Status()
 			if m.forPeople() {

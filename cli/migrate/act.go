@@ -52,46 +52,54 @@ func (m *Mover) Back(ctx context.Context) (Result, error) {
 func (m *Mover) move(ctx context.Context, decide func(*Survey) Plan, direction migration.Direction) (Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.Options.Timeout, errTimeout)
 	defer cancel()
+	m.Options.Ours = direction == migration.ToKyma
 	for first := true; ; first = false {
 		s, err := Read(ctx, m.Conn, m.Objects, m.Options)
 		if err != nil {
 			return Result{}, err
 		}
-		unread := s.Unread
-		if direction == migration.ToKyma {
-			unread += s.Uncounted
-		}
-		if !first && unread != "" { // bridges may restart meanwhile
+		if unread := s.unread(direction); !first && unread != "" { // bridges may restart meanwhile
 			if err := m.wait(ctx, []string{"no bridge says what is in NATS: " + unread}); err != nil {
 				return Result{}, err
 			}
 			continue
 		}
-		plan := decide(s)
-		if len(plan.Refused) > 0 {
-			return Result{}, exit.Errorf(exit.Refused, "nothing more is changed before this is done:\n  %s", listed(plan.Refused))
-		}
-		if plan.Counts.Changes > 0 && (s.Order.Began.IsZero() || s.Order.Ended != nil) {
-			if err := m.begin(ctx, s); err != nil {
-				return Result{}, err
-			}
-			continue
-		}
-		now, waits, needs, blocked := plan.progress()
-		if err := m.do(ctx, now); err != nil {
+		done, err := m.step(ctx, s, decide(s))
+		if err != nil {
 			return Result{}, err
 		}
-		switch {
-		case len(now) > 0:
-		case len(waits)+len(needs) == 0:
+		if done {
 			return m.end(ctx, s, direction)
-		case blocked:
-			return Result{}, exit.Errorf(exit.Refused, "everything else is done. Do this, and start the command again:\n  %s", listed(needs))
-		default:
-			if err := m.wait(ctx, waits); err != nil {
-				return Result{}, err
-			}
 		}
+	}
+}
+
+// unread is why a direction cannot be decided.
+func (s *Survey) unread(direction migration.Direction) string {
+	if direction == migration.ToKyma {
+		return s.Unread + s.Uncounted
+	}
+	return s.Unread
+}
+
+// step does what can be done now, or waits for what others do. It reports whether there is nothing left.
+func (m *Mover) step(ctx context.Context, s *Survey, plan Plan) (done bool, err error) {
+	if len(plan.Refused) > 0 {
+		return false, exit.Errorf(exit.Refused, "nothing more is changed before this is done:\n  %s", listed(plan.Refused))
+	}
+	if plan.Counts.Changes > 0 && (s.Order.Began.IsZero() || s.Order.Ended != nil) {
+		return false, m.begin(ctx, s)
+	}
+	now, waits, needs, blocked := plan.progress()
+	switch {
+	case len(now) > 0:
+		return false, m.do(ctx, now)
+	case len(waits)+len(needs) == 0:
+		return true, nil
+	case blocked:
+		return false, exit.Errorf(exit.Refused, "everything else is done. Do this, and start the command again:\n  %s", listed(needs))
+	default:
+		return false, m.wait(ctx, waits)
 	}
 }
 

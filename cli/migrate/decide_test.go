@@ -51,7 +51,7 @@ func TestTheDeploymentOfKymaGoesWhenThatOfRouseServes(t *testing.T) {
 		"there is none":     {func(*Workload) *Workload { return nil }, "no such image", ", after the Deployment of Rouse to serve it (no such image)"},
 		"it starts":         {func(w *Workload) *Workload { w.Available = 0; return w }, "", ", after the Deployment of Rouse to serve it"},
 		"it is rolled out":  {func(w *Workload) *Workload { w.Current = false; return w }, "", ", after the Deployment of Rouse to serve it"},
-		"it sleeps already": {func(w *Workload) *Workload { w.Desired, w.Available = 0, 0; return w }, "", ", after the Deployment of Rouse to serve it"},
+		"it sleeps already": {func(w *Workload) *Workload { w.Desired, w.Available = 0, 0; return w }, "", ", after the Deployment of Rouse to serve it (it sleeps: set scaleConfig.minReplicas to 1 meanwhile)"},
 	} {
 		s, ours := moved(), serving
 		s.Functions = []Function{{

@@ -9,5 +9,5 @@
 //   - Nothing is changed while a controller of Kyma's runs that would undo it.
 //   - An object of Kyma's goes after that of Rouse serves, and only the object with the UID that was looked at.
 //   - Each change can be repeated: a move that ended at any point continues with the next Apply.
-//   - Nothing is deleted that a user has made, and no content of a Secret is read.
+//   - Nothing is deleted that a user has made, and no content of a Secret is kept or shown.
 package migrate

@@ -14,10 +14,7 @@ func functionsPart(s *Survey) Part {
 		fn := &s.Functions[i]
 		after := ""
 		if !fn.serves() {
-			after = "the Deployment of Rouse to serve it"
-			if fn.Problem != "" {
-				after += " (" + fn.Problem + ")"
-			}
+			after = "the Deployment of Rouse to serve it" + fn.obstacle()
 		}
 		for _, old := range fn.Old {
 			part.remove(old.Object, after)
@@ -39,6 +36,18 @@ func (f *Function) serves() bool {
 		return false
 	}
 	return f.Ours.Available >= f.Ours.Desired && (f.Ours.Desired > 0 || !f.hasOldPods())
+}
+
+// obstacle is why it may last, in parentheses.
+func (f *Function) obstacle() string {
+	switch {
+	case f.Problem != "":
+		return " (" + f.Problem + ")"
+	case f.Ours != nil && f.Ours.Desired == 0:
+		return " (it sleeps: set scaleConfig.minReplicas to 1 meanwhile)"
+	default:
+		return ""
+	}
 }
 
 func (f *Function) hasOldPods() bool {

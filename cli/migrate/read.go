@@ -35,6 +35,8 @@ type Options struct {
 	HostsMoved bool
 	// Timeout bounds the wait for what others do.
 	Timeout time.Duration
+	// Relics reads what Kyma's users have, and Ours what only Rouse has.
+	Relics, Ours bool
 }
 
 // reading reads a cluster.
@@ -50,9 +52,16 @@ func Read(ctx context.Context, conn *target.Connection, objects *target.Objects,
 	defer cancel()
 	r := reading{conn, objects, options}
 	s := &Survey{Cluster: conn.Name, Namespace: options.RouseNamespace, HostsMoved: options.HostsMoved, Now: time.Now().UTC()}
-	for _, read := range []func(context.Context, *Survey) error{
-		r.order, r.release, r.modules, r.controllers, r.functions, r.nats, r.subscriptions, r.publisher, r.apiRules, r.relics, r.onlyOurs,
-	} {
+	readers := []func(context.Context, *Survey) error{
+		r.order, r.release, r.modules, r.controllers, r.functions, r.nats, r.subscriptions, r.publisher, r.apiRules,
+	}
+	if options.Relics {
+		readers = append(readers, r.relics)
+	}
+	if options.Ours {
+		readers = append(readers, r.onlyOurs)
+	}
+	for _, read := range readers {
 		if err := read(ctx, s); err != nil {
 			return nil, err
 		}

@@ -47,36 +47,16 @@ func (r reading) functions(ctx context.Context, s *Survey) error {
 	if err != nil {
 		return err
 	}
-	err = r.objects.Each(ctx, deployments(), "", ofFunctions, maxObjects, func(found *unstructured.Unstructured) error {
-		fn := byUID[functionUID(found)]
-		if fn == nil {
-			return nil
-		}
-		deployment, err := into[appsv1.Deployment](found)
-		if err != nil {
-			return err
-		}
-		workload := workloadOf(deployment, objectOf(deployments(), found))
-		switch {
-		case !kube.IsApplied(found):
-			fn.Old = append(fn.Old, workload)
-		case found.GetName() == fn.Name:
-			fn.Ours = &workload
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for _, resource := range madeForFunctions() {
+	for _, resource := range append(madeForFunctions(), deployments()) {
 		err := r.objects.Each(ctx, resource, "", ofFunctions, maxObjects, func(found *unstructured.Unstructured) error {
-			switch fn := byUID[functionUID(found)]; {
+			fn := byUID[functionUID(found)]
+			switch {
 			case fn == nil:
-			case kube.IsApplied(found):
-				fn.Made = append(fn.Made, objectOf(resource, found))
-			case resource.Group != kedaGroup:
-				fn.Rest = append(fn.Rest, objectOf(resource, found))
+				return nil
+			case resource == deployments():
+				return fn.runBy(found)
 			}
+			fn.madeOf(found, resource)
 			return nil
 		})
 		if err != nil {
@@ -88,6 +68,32 @@ func (r reading) functions(ctx context.Context, s *Survey) error {
 	}
 	slices.SortFunc(s.Functions, func(a, b Function) int { return strings.Compare(a.key(), b.key()) })
 	return nil
+}
+
+// runBy adds a Deployment: one that Rouse has not applied is Kyma's.
+func (f *Function) runBy(found *unstructured.Unstructured) error {
+	deployment, err := into[appsv1.Deployment](found)
+	if err != nil {
+		return err
+	}
+	workload := workloadOf(deployment, objectOf(deployments(), found))
+	switch {
+	case !kube.IsApplied(found):
+		f.Old = append(f.Old, workload)
+	case found.GetName() == f.Name:
+		f.Ours = &workload
+	}
+	return nil
+}
+
+// madeOf adds another object that a controller has made. Kyma makes none for KEDA.
+func (f *Function) madeOf(found *unstructured.Unstructured, resource schema.GroupVersionResource) {
+	switch {
+	case kube.IsApplied(found):
+		f.Made = append(f.Made, objectOf(resource, found))
+	case resource.Group != kedaGroup:
+		f.Rest = append(f.Rest, objectOf(resource, found))
+	}
 }
 
 // functionUID is the UID of the Function that controls an object with Kyma's labels.

@@ -40,18 +40,18 @@ func (r reading) secrets(ctx context.Context, s *Survey) error {
 		"serverless-registry-config":         "stays where it is: images of the namespace go to that registry",
 		"serverless-registry-config-default": "was of Kyma's own registry, and can be deleted: the chart's registry gives each namespace an account",
 	}
-	for _, fn := range s.Functions {
+	for i := range s.Functions {
+		namespace := s.Functions[i].Namespace
+		if i > 0 && namespace == s.Functions[i-1].Namespace { // they are sorted
+			continue
+		}
 		for name, now := range places {
-			object := Object{Kind: "Secret", Namespace: fn.Namespace, Name: name, resource: resource}
-			if slices.ContainsFunc(s.Relics, func(each Relic) bool { return each.String() == object.String() }) {
-				continue
-			}
-			found, err := r.objects.Get(ctx, resource, fn.Namespace, name)
+			found, err := r.objects.Get(ctx, resource, namespace, name)
 			if err != nil {
 				return err
 			}
 			if found != nil {
-				s.Relics = append(s.Relics, Relic{object, now})
+				s.Relics = append(s.Relics, Relic{objectOf(resource, found), now})
 			}
 		}
 	}
