@@ -14,6 +14,7 @@ import (
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 func functionsResource() schema.GroupVersionResource {
@@ -115,13 +116,27 @@ func functionOf(fn *v1alpha2.Function, object Object) *Function {
 			read.Problem = condition.Message
 		}
 	}
-	if !slices.Contains([]v1alpha2.Runtime{"nodejs20", "nodejs22", "nodejs24", "python312"}, fn.Spec.Runtime) {
+	if !isOfKyma(fn.Spec.Runtime) {
 		read.OnlyOurs = append(read.OnlyOurs, "runtime "+string(fn.Spec.Runtime))
 	}
 	if config := fn.Spec.ScaleConfig; config != nil && config.MinReplicas != nil && *config.MinReplicas == 0 {
 		read.OnlyOurs = append(read.OnlyOurs, "scaleConfig.minReplicas 0")
 	}
 	return read
+}
+
+// isOfKyma reports whether Kyma's CRD takes a runtime: it has none whose handlers have the signature of a web library.
+func isOfKyma(name v1alpha2.Runtime) bool {
+	language, err := languages.Of(name)
+	if err != nil || language.Kyma == nil {
+		return false
+	}
+	for _, runtime := range language.Runtimes {
+		if runtime.Name == string(name) {
+			return !runtime.Modern
+		}
+	}
+	return false
 }
 
 // onlyOursOf names the annotations of Rouse that change what an object does.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/migration"
 )
 
@@ -69,4 +70,14 @@ func TestObjectsOfIstioAreFoundByBothLabelsOfKyma(t *testing.T) {
 	require.Equal(t, "shop/price", ruleOf(map[string]string{labelRuleName: "price", labelRuleNamespace: "shop"}))
 	require.Equal(t, "shop/price.v1", ruleOf(map[string]string{labelRuleOlder: "price.v1.shop"}))
 	require.Empty(t, ruleOf(map[string]string{labelRuleOlder: "price"}))
+}
+
+func TestKymaKnowsTheRuntimesOfItsCRD(t *testing.T) {
+	t.Parallel()
+	for runtime, want := range map[v1alpha2.Runtime]bool{
+		v1alpha2.RuntimeNodeJS20: true, v1alpha2.RuntimeNodeJS22: true, v1alpha2.RuntimeNodeJS24: true, v1alpha2.RuntimePython312: true,
+		v1alpha2.RuntimeNodeJS26: false, v1alpha2.RuntimePython314: false, v1alpha2.RuntimeGo126: false, "other": false,
+	} {
+		require.Equal(t, want, isOfKyma(runtime), runtime)
+	}
 }
