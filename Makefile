@@ -191,6 +191,10 @@ e2e-gateway: ## From outside through Envoy Gateway to a sleeping Function, on th
 e2e-serverless: cluster ## A Serverless that installs, changes, repairs and removes the Function controller while Functions serve, on the local cluster
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 15m -v ./e2e/serverless
 
+.PHONY: e2e-migrate
+e2e-migrate: cluster ## Functions, Subscriptions and publishers that move from Kyma to Rouse and back while they serve, killed after each change, on the local cluster
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 30m -v ./e2e/migrate
+
 .PHONY: e2e-tls
 e2e-tls: cluster ## KEDA asks the scaler over mutual TLS, nobody else does, and certificates rotate without a broken stream, on the local cluster
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 20m -v ./e2e/scalertls

@@ -8,10 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rouse-run/rouse/internal/migration"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
@@ -71,6 +73,16 @@ func TestControllerChecksForEventingManagerUnlessItIsAllowed(t *testing.T) {
 	}
 	require.NotContains(t, args(nil), flag)
 	require.Contains(t, args(values{"kyma.allowEventingManager=true"}), flag)
+}
+
+func TestTheControllerFollowsWhatRouseMigrateAsksFor(t *testing.T) {
+	t.Parallel()
+	for name, all := range renderedInstallations(t) {
+		require.Contains(t, argsOf(t, all, "rouse-controller"), "--migration="+namespace+"/"+migration.ConfigMap, name)
+		require.Contains(t, named[*rbacv1.Role](t, all, "rouse-controller").Rules, rbacv1.PolicyRule{
+			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{migration.ConfigMap}, Verbs: []string{"get", "list", "watch"},
+		}, name)
+	}
 }
 
 func TestReleaseWithEventingManagerMustBeAllowed(t *testing.T) {

@@ -59,6 +59,10 @@ func TestEveryVerbEndsWithTheCodeThatIsDocumented(t *testing.T) {
 
 		"migrate":                      exit.OK,
 		"migrate function":             exit.Usage,
+		"migrate plan":                 exit.Usage, // it is for a cluster
+		"migrate apply twice":          exit.Usage,
+		"migrate status --nonsense":    exit.Usage,
+		"migrate back --context none":  exit.Unreachable,
 		"migrate apirule":              exit.OK,
 		"migrate apirule FILE":         exit.OK,
 		"migrate apirule no/such":      exit.Usage,

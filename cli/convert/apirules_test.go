@@ -147,7 +147,7 @@ func TestMigrateRefusesAWrongCommandLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		"another kind":                   {[]string{"function"}, `there is nothing to migrate called "function": use migrate apirule`},
+		"another kind":                   {[]string{"function"}, `there is nothing to migrate called "function": see migrate --help`},
 		"a missing file":                 {[]string{"apirule", filepath.Join(dir, "none")}, "none"},
 		"a folder without manifests":     {[]string{"apirule", dir}, "contains no .yaml, .yml or .json file"},
 		"an input that is not an object": {[]string{"apirule"}, "the input: document 1 is not a Kubernetes object"},

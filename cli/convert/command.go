@@ -52,24 +52,24 @@ applied.`,
 	return cmd
 }
 
-// NewMigrate returns `rouse migrate apirule`, the name that converting APIRules had before convert did it. It is hidden, and keeps its
-// arguments and its output for scripts.
+// NewMigrate returns `rouse migrate` with `apirule` alone, the name that converting APIRules had before convert did it. That is hidden, and
+// keeps its arguments and its output for scripts.
 func NewMigrate() *cobra.Command {
 	var folder string
 	migrate := &cobra.Command{
-		Use:    "migrate",
-		Short:  "Convert APIRules of old versions, see rouse convert",
-		Hidden: true,
+		Use:   "migrate",
+		Short: "Move a cluster from Kyma's modules to Rouse, in place",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
 			}
-			return exit.Errorf(exit.Usage, "there is nothing to migrate called %q: use %s apirule, or rouse convert", args[0], cmd.CommandPath())
+			return exit.Errorf(exit.Usage, "there is nothing to migrate called %q: see %s --help, or rouse convert for manifests", args[0], cmd.CommandPath())
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	apiRule := &cobra.Command{
 		Use:     "apirule [FILE|-|DIR]...",
+		Hidden:  true,
 		Short:   "Convert APIRules of v1beta1 and v1alpha1 to v2, and no other object",
 		Long:    "apirule converts APIRules of v1beta1 and v1alpha1 to v2, and no other object. rouse convert converts them along with Functions.",
 		Args:    cobra.ArbitraryArgs,

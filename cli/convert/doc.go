@@ -1,4 +1,4 @@
-// Package convert implements `rouse convert` and its hidden alias `rouse migrate`: it rewrites manifests of old API versions, Functions
+// Package convert implements `rouse convert` and its hidden alias `rouse migrate apirule`: it rewrites manifests of old API versions, Functions
 // of v1alpha1 with their GitRepositories and APIRules of v1beta1 and v1alpha1, as the versions that Rouse serves.
 //
 // It guarantees that

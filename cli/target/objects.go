@@ -75,6 +75,49 @@ func (o *Objects) List(ctx context.Context, resource schema.GroupVersionResource
 	return list.Items, nil
 }
 
+// objectPage is how many objects are read at a time. Deployments of Kyma have the source of a Function, up to 128 KiB.
+const objectPage = 100
+
+// Each calls do with each object of a resource, in a namespace or in all for "". It reads pages, and refuses a cluster with more than
+// most of them. A resource that the cluster does not serve has none.
+func (o *Objects) Each(
+	ctx context.Context, resource schema.GroupVersionResource, namespace, selector string, most int, do func(*unstructured.Unstructured) error,
+) error {
+	options, read := metav1.ListOptions{LabelSelector: selector, Limit: objectPage}, 0
+	for {
+		list, err := o.cluster.objects.Resource(resource).Namespace(namespace).List(ctx, options)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return o.explain(err, "list", resource, namespace)
+		}
+		if read += len(list.Items); read > most {
+			return exit.Errorf(exit.Refused, "%s has more than %d %s: this command does not handle as many", o.cluster.name, most, resource.Resource)
+		}
+		for i := range list.Items {
+			if err := do(&list.Items[i]); err != nil {
+				return err
+			}
+		}
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// DeleteExactly deletes the object with this UID, and no other of its name. One that does not exist is no error.
+func (o *Objects) DeleteExactly(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, uid types.UID) error {
+	options := metav1.DeleteOptions{
+		PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &uid},
+	}
+	err := o.cluster.objects.Resource(resource).Namespace(namespace).Delete(ctx, name, options)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return o.explain(err, "delete", resource, namespace)
+}
+
 // Apply applies an object, or tries it when dry. With force it takes fields over that other managers own.
 func (o *Objects) Apply(
 	ctx context.Context, resource schema.GroupVersionResource, object *unstructured.Unstructured, dry, force bool,

@@ -232,7 +232,7 @@ func classify(err error) error {
 		return kube.Waiting(err, deletionDelay)
 	case errors.Is(err, broker.ErrNotConnected), errors.Is(err, broker.ErrTimeout), errors.Is(err, broker.ErrInsufficientResources):
 		return kube.Waiting(err, brokerDelay)
-	case errors.Is(err, errEventingManager):
+	case isBlocked(err):
 		return kube.Waiting(err, sweepInterval)
 	case errors.Is(err, broker.ErrTooManyConsumers):
 		return kube.Waiting(fmt.Errorf("%w; %s", err, consumersRemedy), limitDelay)

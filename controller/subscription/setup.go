@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -33,6 +34,8 @@ type Options struct {
 	Sinks routing.Policy
 	// AllowEventingManager allows a stream that Kyma's eventing-manager uses, too.
 	AllowEventingManager bool
+	// Migration is the ConfigMap of rouse migrate. Without it nothing is taken over from eventing-manager.
+	Migration types.NamespacedName
 	// Keyring hands the keys by which Subscriptions sign to the bridges; nil: none signs.
 	Keyring *keyring.Keyring
 	// MaxConcurrentReconciles bounds the concurrent reconciliations.
@@ -49,6 +52,8 @@ func (o *Options) Flags(fs *flags.Set) {
 	fs.Add(&o.Stream, &o.Sinks)
 	fs.Bool(&o.AllowEventingManager, "allow-eventing-manager",
 		"use a stream in which Kyma's eventing-manager has consumers, although it deletes ours whenever it starts")
+	fs.Service(&o.Migration, "migration",
+		"ConfigMap, namespace/name, by which rouse migrate has the controller take over from the consumers of Kyma's eventing-manager; empty: none")
 	fs.Int(&o.MaxConcurrentReconciles, "subscription-concurrent-reconciles", "how many Subscriptions are worked on at a time").AtLeast(1)
 }
 
@@ -71,8 +76,15 @@ type Notices interface {
 
 // Setup adds the Subscription controller to a manager.
 func Setup(ctx context.Context, mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, options Options) error {
+	connected := make(chan struct{}, 1)
 	if !options.AllowEventingManager {
-		conn = &guard{Broker: conn, stream: options.Stream.Name}
+		guarded := &guard{Broker: conn, stream: options.Stream.Name}
+		if options.Migration.Name != "" {
+			if err := followOrders(mgr, options.Migration, guarded, func() { notify(connected) }); err != nil {
+				return err
+			}
+		}
+		conn = guarded
 	}
 	if err := indexSubscriptions(ctx, mgr.GetFieldIndexer(), options.Sinks); err != nil {
 		return err
@@ -106,15 +118,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, conn Broker, registerer promet
 		return fmt.Errorf("set up the Subscription controller: %w", err)
 	}
 
-	return addParts(mgr, conn, registerer, options, reconciler, requests, released, missing)
+	return addParts(mgr, conn, registerer, options, reconciler, requests, released, missing, connected)
 }
 
 // addParts adds the runnables next to the reconciler.
 func addParts(
 	mgr ctrl.Manager, conn Broker, registerer prometheus.Registerer, options Options,
-	reconciler *Reconciler, requests chan<- event.GenericEvent, released, missing <-chan struct{},
+	reconciler *Reconciler, requests chan<- event.GenericEvent, released, missing <-chan struct{}, connected chan struct{},
 ) error {
-	connected := make(chan struct{}, 1)
 	conn.OnConnect(func() { notify(connected) })
 	log := mgr.GetLogger().WithName("subscription")
 	shown := newMetrics(registerer)

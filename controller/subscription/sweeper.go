@@ -98,7 +98,7 @@ func pause(err error) time.Duration {
 	if errors.Is(err, broker.ErrBeingDeleted) {
 		return deletionDelay
 	}
-	if err == nil || errors.Is(err, broker.ErrNotConnected) || errors.Is(err, errEventingManager) {
+	if err == nil || errors.Is(err, broker.ErrNotConnected) || isBlocked(err) {
 		return sweepInterval
 	}
 	return retryInterval

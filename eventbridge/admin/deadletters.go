@@ -17,6 +17,12 @@ import (
 
 // Store is the store of dead letters and consumers. Its errors are or wrap those of package failure.
 type Store interface {
+	DeadLetterStore
+	ConsumerStore
+}
+
+// DeadLetterStore stores dead letters.
+type DeadLetterStore interface {
 	// List returns a page of dead letters.
 	List(ctx context.Context, query Query) (Page, error)
 	// Get returns one dead letter with its event.
@@ -27,8 +33,14 @@ type Store interface {
 	RedriveEdited(ctx context.Context, selection Selection, data []byte) (Redriven, error)
 	// Purge deletes dead letters. The count is valid also with an error.
 	Purge(ctx context.Context, selection Selection) (uint64, error)
+}
+
+// ConsumerStore knows the consumers of the stream of events.
+type ConsumerStore interface {
 	// Subscriptions returns the backlog of each Subscription.
 	Subscriptions(ctx context.Context) ([]Subscription, error)
+	// Kyma returns the stream, and the consumers that Kyma's eventing-manager has in it.
+	Kyma(ctx context.Context) (Kyma, error)
 }
 
 // Selection picks dead letters. Its zero value picks all.

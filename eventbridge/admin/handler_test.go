@@ -47,6 +47,10 @@ func (s *fakeStore) List(_ context.Context, query Query) (Page, error) {
 	return Page{DeadLetters: []DeadLetter{s.deadLetter.DeadLetter}, Next: 7}, s.err
 }
 
+func (s *fakeStore) Kyma(context.Context) (Kyma, error) {
+	return Kyma{Stream: KymaStream{Name: "sap"}, Consumers: []KymaConsumer{{Name: "c", Description: "shop/orders/kyma.a.b", Pending: 5}}}, s.err
+}
+
 func (s *fakeStore) Get(context.Context, uint64) (DeadLetterDetail, error) {
 	return s.deadLetter, s.err
 }
@@ -121,6 +125,12 @@ func TestEachRouteAnswers(t *testing.T) {
 		"the Subscriptions": {
 			"GET", "/v1/subscriptions", "",
 			`{"subscriptions":[{"namespace":"shop","name":"orders","consumer":true,"backlog":5,"ackPending":0,"waitingRetries":0,"deadLetters":1}]}`,
+		},
+		"what Kyma has left": {
+			"GET", "/v1/kyma", "",
+			`{"stream":{"name":"sap","replicas":0,"storage":"","maxBytes":0,"maxMsgsPerSubject":0,"duplicateWindow":"","retention":"","discard":"",` +
+				`"dropsOldest":false,"messages":0,"bytes":0},` +
+				`"consumers":[{"name":"c","description":"shop/orders/kyma.a.b","bound":false,"pending":5,"ackPending":0,"settled":0}]}`,
 		},
 	} {
 		answered := ask(newHandler(t, &fakeStore{deadLetter: storedDeadLetter()}, logr.Discard()), tc.method, tc.path, tc.body)
@@ -494,6 +504,11 @@ func (s *busyStore) RedriveEdited(context.Context, Selection, []byte) (Redriven,
 func (s *busyStore) Purge(context.Context, Selection) (uint64, error) {
 	s.work()
 	return 0, nil
+}
+
+func (s *busyStore) Kyma(context.Context) (Kyma, error) {
+	s.work()
+	return Kyma{}, nil
 }
 
 func (s *busyStore) Subscriptions(context.Context) ([]Subscription, error) {

@@ -59,6 +59,7 @@ func TestEachRequestNeedsItsRightInTheNamespaceThatItNames(t *testing.T) {
 	}{
 		{"GET", "/v1/subscriptions", "", identity.ListSubscriptions("")},
 		{"GET", "/v1/subscriptions?namespace=shop", "", identity.ListSubscriptions("shop")},
+		{"GET", "/v1/kyma", "", identity.ListSubscriptions("")},
 		{"GET", "/v1/wakes?namespace=shop", "", identity.ListSubscriptions("shop")},
 		{"GET", "/v1/deadletters", "", identity.ListDeadLetters("")},
 		{"GET", "/v1/deadletters?reason=Unknown", "", identity.ListDeadLetters("")},

@@ -87,6 +87,16 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	consumer.StartFrom = StartFrom{Policy: StartAll}
 	require.NoError(t, controller.EnsureConsumer(ctx, testStream, consumer), "migrated")
 	require.NoError(t, controller.RenewConsumer(ctx, testStream, consumer))
+	moved := ConsumerOf(routing.Route{
+		Subscription: types.NamespacedName{Namespace: "shop", Name: "moved"}, Consumer: routing.ConsumerName("shop", "moved"), Subjects: []string{"kyma.shop.moved"},
+	})
+	require.NoError(t, controller.EnsureConsumer(ctx, testStream, moved))
+	require.NoError(t, controller.HandBack(ctx, testStream, moved))
+	require.NoError(t, controller.AdoptConsumers(ctx, testStream, []Consumer{moved}))
+	require.NoError(t, controller.HandBack(ctx, testStream, moved))
+	require.NoError(t, controller.DropKymaConsumer(ctx, testStream, routing.TypeConsumerName("shop/moved/kyma.shop.moved")))
+	_, err = bridge.StreamSettings(ctx, testStream)
+	require.NoError(t, err)
 	_ = controller.MoveLeader(ctx, testStream, name) // without a cluster there is none; process sees what is not permitted
 	listed, err := controller.Consumers(ctx, testStream)
 	require.NoError(t, err)
