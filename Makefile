@@ -24,7 +24,7 @@ CONTROLLER_GEN := $(GENERATOR) $(addprefix paths=./,$(filter-out $(OLD_APIS),$(w
 GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint
 ACTIONLINT     := $(GO) tool -modfile="$(CURDIR)/tools/lint/actions/go.mod" actionlint
 SUPPLY    := $(GO) run -C tools/supply
-MODULES   := . e2e/cluster e2e/cluster/components/network-policies e2e/bench/own e2e/bindings tools tools/pack tools/release tools/supply
+MODULES   := . e2e/cluster e2e/cluster/components/network-policies e2e/bench/own e2e/bindings e2e/dashboard tools tools/pack tools/release tools/supply
 # The modules with tests that run beside the root's; the release tools have a separate target.
 TESTED    := e2e/cluster e2e/cluster/components/network-policies tools tools/supply
 # kube-apiserver, etcd, nats-server and other programs that tests start, which the cluster's cache keeps.
@@ -173,6 +173,11 @@ test-run: ## The README's first command, once
 .PHONY: cluster-programs
 cluster-programs: ## Compile and fetch the local cluster's programs, which make cluster and make test-e2e do otherwise
 	@$(CLUSTERS) programs
+
+# Needs Chromium, which no other test does, so make test leaves it out.
+.PHONY: test-dashboard
+test-dashboard: bin/rouse ## The dashboard of a real rouse dev in Chromium without a window; installs Chromium and the check of types where they are missing
+	@e2e/dashboard/run.sh $(if $(RUN),-run '$(RUN)')
 
 .PHONY: test-e2e
 test-e2e: ## End-to-end tests on the local cluster, which is taken down again (PACKAGES, RUN)
@@ -330,6 +335,10 @@ chaos-standins: cluster ## Events for Functions that stand-ins serve while they 
 .PHONY: recording
 recording: bin/rouse ## Make the README's moving picture again (docs/images/dev.svg)
 	@env -u NODE_EXTRA_CA_CERTS $(GO) run ./docs/recording
+
+.PHONY: screenshots
+screenshots: bin/rouse ## Make the pictures of the dashboard's page again (docs/images)
+	@ROUSE_SCREENSHOTS="$(CURDIR)/docs/images" e2e/dashboard/run.sh -run TestScreenshots
 
 .PHONY: build
 build: ## Build the binaries into bin/

@@ -104,6 +104,7 @@ func wait(ctx context.Context, pause time.Duration) bool {
 type overview struct {
 	deps      Deps
 	user      User
+	since     time.Time
 	happening *batch
 	seen      *differ
 }
@@ -113,11 +114,11 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request, user User) error 
 	if _, err := h.deps.State.Snapshot(r.Context(), user); err != nil {
 		return err
 	}
-	return h.run(w, r, user, &overview{deps: h.deps, user: user, happening: newBatch(liveSample), seen: newDiffer()})
+	return h.run(w, r, user, &overview{deps: h.deps, user: user, since: time.Now(), happening: newBatch(liveSample), seen: newDiffer()})
 }
 
 func (o *overview) follow(ctx context.Context) {
-	o.deps.Events.Follow(ctx, o.user, journal.Query{Since: time.Now()}, o.happening.add)
+	o.deps.Events.Follow(ctx, o.user, journal.Query{Since: o.since}, o.happening.add)
 }
 
 func (o *overview) turn(ctx context.Context, s *stream) (time.Duration, error) {

@@ -111,8 +111,8 @@ func (m *mode) openBrowser(ctx context.Context) error {
 }
 
 func (m *mode) startBrowser(ctx context.Context) {
-	program := "xdg-open"
-	if runtime.GOOS == "darwin" {
+	program := cmp.Or(m.options.opener, "xdg-open")
+	if m.options.opener == "" && runtime.GOOS == "darwin" {
 		program = "open"
 	}
 	file := filepath.Join(m.state, pageFile)

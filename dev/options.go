@@ -56,6 +56,8 @@ type Options struct {
 	Expect string
 	// Programs are used in place of those in the PATH, by the name of the language.
 	Programs map[string]string
+	// opener opens a file in a browser; the desktop's program when empty.
+	opener string
 	// In and Out are the terminal.
 	In  io.Reader
 	Out io.Writer

@@ -1,6 +1,6 @@
 // The page: navigation, what is shown, and when it is drawn.
 import { begin, hasToken, logIn } from "./api.js";
-import { h, patch } from "./dom.js";
+import { flat, h, patch } from "./dom.js";
 import { failure, heading, loading } from "./parts.js";
 import { start, state, totals, watch } from "./store.js";
 import { deadLetters } from "./views/deadletters.js";
@@ -15,7 +15,7 @@ import { timers } from "./views/timers.js";
 
 /**
  * @typedef {{render: () => void, params: string[], query: URLSearchParams}} Page
- * @typedef {{title: (page: Page) => string, render: (page: Page) => import("./dom.js").Child[], mount?: (page: Page) => void,
+ * @typedef {{title: (page: Page) => string, render: (page: Page) => any, mount?: (page: Page) => void,
  *   unmount?: () => void, flow?: (flow: import("./types.js").Flow) => void}} View
  */
 
@@ -62,7 +62,7 @@ function render() {
   drawing ||= requestAnimationFrame(() => {
     drawing = 0;
     drawSide();
-    if (!main.contains(document.activeElement) || !isComposing) patch(main, ready ? view.render(page) : [broken ? logInForm(broken) : loading("Connecting")]);
+    if (!main.contains(document.activeElement) || !isComposing) patch(main, flat(ready ? view.render(page) : broken ? logInForm(broken) : loading("Connecting")));
   });
 }
 

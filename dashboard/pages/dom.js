@@ -14,12 +14,14 @@
  * @returns {Node}
  */
 export function h(tag, attrs, ...children) {
-  const flat = /** @type {Child[]} */ ([]);
-  for (const child of children.flat(Infinity)) {
-    if (child === null || child === undefined || child === false || child === true || child === "") continue;
-    flat.push(typeof child === "object" ? child : String(child));
-  }
-  return { tag, attrs: attrs ?? {}, key: attrs?.key, children: flat };
+  return { tag, attrs: attrs ?? {}, key: attrs?.key, children: flat(children) };
+}
+
+/** flat leaves out what shows nothing, in lists of lists. @param {any} children @returns {Child[]} */
+export function flat(children) {
+  return [children].flat(Infinity)
+    .filter((child) => child !== null && child !== undefined && typeof child !== "boolean" && child !== "")
+    .map((child) => (typeof child === "object" ? child : String(child)));
 }
 
 const textNode = 3;

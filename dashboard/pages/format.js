@@ -26,7 +26,8 @@ export function duration(ms) {
 
 /** @param {number} share */
 export function percent(share) {
-  if (share > 0 && share < 0.001) return "< 0.1 %";
+  if (share === 0) return "0 %";
+  if (share < 0.001) return "< 0.1 %";
   return `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
 }
 

@@ -9,8 +9,10 @@
  * @typedef {{nodes: Map<string, GraphNode>, edges: Map<string, Edge>, width: number, height: number, left: number}} Graph
  */
 
-const sizes = { source: [116, 40], type: [168, 40], function: [196, 72], sink: [168, 40] };
+/** widths: what a node takes at least and at most, and its height */
+const sizes = { source: [84, 150, 40], type: [104, 210, 40], function: [158, 200, 72], sink: [110, 200, 40] };
 const columnGap = 64;
+const leastGap = 26;
 const rowGap = 22;
 const margin = 16;
 
@@ -42,9 +44,10 @@ export function model(functions, subscriptions, emitted, origins) {
     }
   }
   for (const key of kept.keys()) add(graph, `f:${key}`, "function", key.split("/")[1], key.split("/")[0]);
-  for (const [type, emitters] of emitted) {
-    for (const emitter of emitters.keys()) {
-      if (!graph.nodes.has(`f:${emitter}`)) continue;
+  for (const [type, votes] of emitted) {
+    const most = Math.max(0, ...votes.values());
+    for (const [emitter, n] of votes) {
+      if (n < most / 3 || !graph.nodes.has(`f:${emitter}`)) continue;
       const [source, name] = type.split("|");
       const to = match(graph, source, name) ?? `t:${type}`;
       add(graph, to, "type", name, source);
@@ -90,7 +93,8 @@ function addOrigins(graph, origins) {
 /** @param {Graph} graph @param {string} id @param {GraphNode["kind"]} kind @param {string} label @param {string} [under] */
 function add(graph, id, kind, label, under) {
   if (graph.nodes.has(id)) return;
-  const [width, height] = sizes[kind];
+  const [least, widest, height] = sizes[kind];
+  const width = kind === "function" ? widest : Math.max(least, Math.min(widest, 34 + 7.6 * Math.max(label.length, (under ?? "").length * 0.85)));
   graph.nodes.set(id, { id, kind, label, under, layer: 0, row: 0, x: 0, y: 0, width, height });
 }
 
@@ -110,11 +114,33 @@ export function arrange(graph, room) {
   for (const node of graph.nodes.values()) (layers[node.layer] ??= []).push(node);
   const filled = layers.filter((nodes) => nodes?.length);
   order(graph, filled);
-  const across = filled.reduce((sum, nodes) => sum + Math.max(...nodes.map((n) => n.width)) + columnGap, margin * 2 - columnGap);
-  if (room < 720 && across > room) down(graph, filled, room);
-  else along(graph, filled, Math.max(0, Math.min((room - across) / Math.max(1, filled.length - 1), 90)));
-  for (const edge of graph.edges.values()) edge.d = curve(graph, edge, room < 720 && across > room);
+  const across = (/** @type {number} */ gap) => filled.reduce((sum, nodes) => sum + Math.max(...nodes.map((n) => n.width)) + gap, margin * 2 - gap);
+  let gap = columnGap;
+  if (across(gap) > room) {
+    gap = Math.max(leastGap, columnGap - (across(columnGap) - room) / Math.max(1, filled.length - 1));
+    for (let over = across(gap) - room; over > 1 && narrow(filled, over / filled.length); ) over = across(gap) - room;
+  } else {
+    gap += Math.min((room - across(gap)) / Math.max(1, filled.length - 1), 90);
+  }
+  const downwards = room < 720 && across(gap) > room;
+  if (downwards) down(graph, filled, room);
+  else along(graph, filled, gap);
+  for (const edge of graph.edges.values()) edge.d = curve(graph, edge, downwards);
   return graph;
+}
+
+/** narrow makes the widest nodes of each column narrower, and reports whether there were any. @param {GraphNode[][]} layers @param {number} by */
+function narrow(layers, by) {
+  let any = false;
+  for (const nodes of layers) {
+    const to = Math.max(...nodes.map((n) => n.width)) - by;
+    for (const node of nodes) {
+      const width = Math.max(sizes[node.kind][0], Math.min(node.width, to));
+      any ||= width < node.width - 0.5;
+      node.width = width;
+    }
+  }
+  return any;
 }
 
 /** layer puts each node behind all that lead to it; an edge that closes a circle counts for nothing. @param {Graph} graph */
@@ -167,8 +193,8 @@ function order(graph, layers) {
   }
 }
 
-/** @param {Graph} graph @param {GraphNode[][]} layers @param {number} more */
-function along(graph, layers, more) {
+/** @param {Graph} graph @param {GraphNode[][]} layers @param {number} gap */
+function along(graph, layers, gap) {
   const heights = layers.map((nodes) => nodes.reduce((sum, n) => sum + n.height + rowGap, -rowGap));
   graph.height = Math.max(...heights, 0) + margin * 2;
   let x = margin;
@@ -179,24 +205,27 @@ function along(graph, layers, more) {
       Object.assign(node, { x: x + (width - node.width) / 2, y });
       y += node.height + rowGap;
     }
-    x += width + columnGap + more;
+    x += width + gap;
   });
-  graph.width = x - columnGap - more + margin;
+  graph.width = x - gap + margin;
 }
 
 /** @param {Graph} graph @param {GraphNode[][]} layers @param {number} room */
 function down(graph, layers, room) {
   graph.width = room;
+  const gap = 12;
+  const half = (room - margin * 2 - gap) / 2;
+  for (const node of layers.flat()) node.width = Math.min(node.width, half);
   let y = margin;
   for (const nodes of layers) {
     for (let at = 0; at < nodes.length; ) {
       let width = nodes[at].width;
       let end = at + 1;
-      while (end < nodes.length && width + rowGap + nodes[end].width <= room - margin * 2) width += rowGap + nodes[end++].width;
+      while (end < nodes.length && width + gap + nodes[end].width <= room - margin * 2 + 1) width += gap + nodes[end++].width;
       let x = (room - width) / 2;
       for (const node of nodes.slice(at, end)) {
         Object.assign(node, { x, y });
-        x += node.width + rowGap;
+        x += node.width + gap;
       }
       y += Math.max(...nodes.slice(at, end).map((n) => n.height)) + 40;
       at = end;

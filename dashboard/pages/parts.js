@@ -64,9 +64,10 @@ export const heading = (title, aside, above) =>
  * @param {string} label
  * @param {{title: string, class?: string}[]} columns
  * @param {Node[]} rows
+ * @param {string} [kind]
  */
-export const table = (label, columns, rows) =>
-  h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+export const table = (label, columns, rows, kind = "") =>
+  h("div", { class: `scroll ${kind}`, tabindex: "0", role: "region", "aria-label": label },
     h("table", null, h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.class ?? "" }, c.title)))), h("tbody", null, rows)));
 
 const stageNames = /** @type {const} */ ([["sentMs", "noticed"], ["addressedMs", "placed"], ["readyMs", "started"]]);
@@ -91,6 +92,11 @@ export function wakeBar(wake) {
     h("p", { class: "wake-words" }, h("b", null, duration(wake.readyMs)), " by ", woken[wake.cause] ?? wake.cause, ", ", time(wake.began)),
     h("ul", { class: "legend" }, stages.map((s, i) => h("li", null, h("i", { class: `stage s${i}`, "aria-hidden": "true" }), `${s.name} ${duration(s.took)}`))));
 }
+
+/** fill is a bar that is as long as a share. @param {number} share @param {string} label */
+export const fill = (share, label) =>
+  h("div", { class: `fill ${share > 0.8 ? "bad" : ""}`, role: "meter", "aria-label": label, "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": String(Math.round(share * 100)) },
+    h("i", { style: { width: `${share > 0 ? Math.max(share * 100, 0.5) : 0}%` } }));
 
 /** outcomes of deliveries in words, with their level */
 export const outcomes = /** @type {Record<string, [string, string]>} */ ({

@@ -24,7 +24,7 @@ export const state = {
   skipped: 0,
   skippedAt: 0,
   /** @type {Entry[]} the last records, the newest first */ recent: [],
-  /** types that Functions emit, by type: learned from what was stored while a delivery ran */
+  /** votes for the Functions that emit a type, by type: learned from what was stored while a delivery ran */
   /** @type {Map<string, Map<string, number>>} */ emitted: new Map(),
 };
 
@@ -91,37 +91,56 @@ function flowed(flow) {
 
 // ---- which Function emits which type
 
-/** @type {Entry[]} */ let caused = [];
-/** @type {Entry[]} */ let delivered = [];
+/** an event that another one has caused, and the delivery that may have emitted it @type {Map<string, {effect: Entry, by: Entry | null}>} */
+const caused = new Map();
+/** @type {Map<string, Entry[]>} deliveries by the event's id */
+const delivered = new Map();
 
 /** @param {Entry[]} records the oldest first */
 function learnFrom(records) {
   for (const record of records) {
     if (record.kind === "stored" && record.cause) {
-      caused.push(record);
-      delivered.filter((d) => caused && isCause(d, record)).forEach((d) => learn(d, record));
-    } else if (record.kind === "delivered" && record.sink) {
-      delivered.push(record);
-      caused.filter((c) => isCause(record, c)).forEach((c) => learn(record, c));
+      const known = { effect: record, by: null };
+      caused.set(`${record.source}|${record.id}`, known);
+      for (const delivery of delivered.get(record.cause) ?? []) consider(known, delivery);
+    } else if (record.kind === "delivered" && record.sink && record.id) {
+      delivered.set(record.id, [...(delivered.get(record.id) ?? []), record]);
+      for (const known of caused.values()) if (known.effect.cause === record.id) consider(known, record);
     }
   }
-  caused = caused.slice(-remembered);
-  delivered = delivered.slice(-remembered);
+  for (const map of [caused, delivered]) {
+    for (const key of map.keys()) {
+      if (map.size <= remembered) break;
+      map.delete(key);
+    }
+  }
   state.recent = [...records].reverse().concat(state.recent).slice(0, remembered);
 }
 
-/** isCause reports whether a delivery ran while what it has caused was stored. @param {Entry} delivery @param {Entry} effect */
-const isCause = (delivery, effect) =>
-  delivery.id === effect.cause && (delivery.began ?? "") <= (effect.began || effect.time) && effect.time <= later(delivery.time);
+/**
+ * consider takes a delivery for the one that has emitted an event, if it ran then and ended sooner after that than others: records do not
+ * say who has published. The votes of many events decide.
+ * @param {{effect: Entry, by: Entry | null}} known @param {Entry} delivery
+ */
+function consider(known, delivery) {
+  const { effect, by } = known;
+  const ran = (delivery.began ?? "") <= (effect.began || effect.time) && effect.time <= later(delivery.time);
+  if (!ran || (by && by.time <= delivery.time)) return;
+  if (by) vote(effect, by, -1);
+  vote(effect, delivery, 1);
+  known.by = delivery;
+}
 
 /** later allows for the time in which a record is written. @param {string} time */
 const later = (time) => new Date(new Date(time).getTime() + 50).toISOString();
 
-/** @param {Entry} delivery @param {Entry} effect */
-function learn(delivery, effect) {
+/** @param {Entry} effect @param {Entry} by @param {number} n */
+function vote(effect, by, n) {
   const type = typeKey(effect.source ?? "", effect.type ?? "");
-  const emitters = state.emitted.get(type) ?? new Map();
-  state.emitted.set(type, emitters.set(delivery.sink ?? "", Date.now()));
+  const votes = state.emitted.get(type) ?? new Map();
+  votes.set(by.sink, (votes.get(by.sink) ?? 0) + n);
+  if (!votes.get(by.sink)) votes.delete(by.sink);
+  state.emitted.set(type, votes);
 }
 
 /** @param {string} source @param {string} type */

@@ -49,10 +49,10 @@ export const deadLetters = {
       error ? failure(error, () => load(page)) : null,
       letters === null && !error ? loading() : all.length === 0 && letters ? empty(Object.values(filter).some(Boolean) ? "No dead letter fits." : "There is no dead letter.",
         "An event becomes one when its sink refuses it, or when all attempts have failed. It stays here until it is redriven or purged.") : null,
-      all.length ? table("Dead letters", [{ title: "" }, { title: "Event" }, { title: "Subscription" }, { title: "Reason" }, { title: "Attempts", class: "right wide" }, { title: "When" }], [selectAll(page, all), ...all.flatMap((l) => row(page, l))]) : null,
+      all.length ? table("Dead letters", [{ title: "" }, { title: "Event" }, { title: "Subscription" }, { title: "Reason" }, { title: "Attempts", class: "right wide" }, { title: "When" }], [selectAll(page, all), ...all.flatMap((l) => row(page, l))], "picks") : null,
       next ? h("p", { class: "more" }, h("button", { onclick: () => load(page, next) }, "Load more")) : null,
       dialog(page),
-    ].filter((x) => x !== null);
+    ];
   },
 };
 

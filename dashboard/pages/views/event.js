@@ -51,7 +51,7 @@ export const event = {
         first.trace ? [h("dt", null, "Trace"), h("dd", null, h("code", null, first.trace))] : []),
       chain ? waterfall(chain) : null,
       h("div", { class: "pair", key: "pair" }, attempts(detail.records), data(detail.event)),
-    ].filter((x) => x !== null);
+    ];
   },
 };
 

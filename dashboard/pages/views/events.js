@@ -40,11 +40,11 @@ export const events = {
         Object.values(filter).some(Boolean) ? h("button", { class: "plain", onclick: () => { filter = {}; apply(page); } }, "Clear") : null),
       skipped ? h("p", { class: "notice", key: "skipped" }, `Sampled: ${counted(skipped, "record")} came faster than they are shown. Narrow the filter to see each.`) : null,
       error ? failure(error, () => follow(page)) : null,
-      rows.length ? table("Events, the newest first", [{ title: "Time" }, { title: "Event" }, { title: "From", class: "wide" }, { title: "Became of it" }], rows.map(row))
+      rows.length ? table("Events, the newest first", [{ title: "Time" }, { title: "Event" }, { title: "From", class: "wide" }, { title: "Became of it" }], rows.map(row), "stack")
         : !begun ? loading("Waiting for events")
           : Object.values(filter).some(Boolean) ? empty("No event fits.", "Clear the filter, or wait: what comes is shown at once.")
             : empty("No event yet.", "Publish one: ", h("code", null, `rouse publish TYPE --source NAME`), ", or from the page of a Function."),
-    ].filter((x) => x !== null);
+    ];
   },
 };
 

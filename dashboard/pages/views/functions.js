@@ -1,9 +1,8 @@
 // Functions: one line for each.
 import { h } from "../dom.js";
-import { count, counted, duration, full, ago } from "../format.js";
+import { ago, count, counted, duration, full, rate } from "../format.js";
 import { empty, functionLink, heading, number, phase, table } from "../parts.js";
 import { perSecond, state, subscriptionsOf } from "../store.js";
-import { rate } from "../format.js";
 
 const page = 200;
 let filter = "";
@@ -45,7 +44,7 @@ export const functions = {
           : table("Functions", [{ title: "Function" }, { title: "State" }, { title: "Replicas", class: "right" }, { title: "Backlog", class: "right" }, { title: "Events/s", class: "right" },
             { title: "Last wake", class: "wide" }, { title: "Wakes", class: "right wide" }, { title: "Runtime", class: "wide" }], found.slice(0, most).map(row)),
       found.length > most ? h("p", { class: "more" }, h("button", { onclick: () => { most += page; render(); } }, `Show more of ${counted(found.length, "Function")}`)) : null,
-    ].filter((x) => x !== null);
+    ];
   },
 };
 

@@ -1,7 +1,7 @@
 // Health: what is wrong, what to do about it, and how full it is.
 import { h } from "../dom.js";
 import { percent } from "../format.js";
-import { empty, heading, panel } from "../parts.js";
+import { empty, fill, heading, panel } from "../parts.js";
 import { state } from "../store.js";
 
 export const health = {
@@ -16,11 +16,11 @@ function problems() {
     : empty("Everything that was read is used.", "Problems of manifests, Functions and APIRules are listed here, with what to do."));
 }
 
-const purposes = /** @type {Record<string, string>} */ ({ "rouse-retries": "events that wait for their next attempt", "rouse-deadletters": "events that could not be delivered" });
+const purposes = /** @type {Record<string, string>} */ ({ "rouse-retries": "events that wait for their next attempt", "rouse-dead-letters": "events that could not be delivered" });
 
 const streams = () => panel("Streams", h("ul", { class: "meters" }, [...state.streams.values()].map((s) => h("li", { key: s.name },
   h("div", { class: "spread" }, h("b", null, s.name), h("span", { class: s.fill > 0.8 ? "bad" : "" }, s.problem ? "unknown" : percent(s.fill))),
-  h("meter", { min: "0", max: "1", high: "0.8", value: String(s.fill), "aria-label": `fill of ${s.name}` }), h("p", { class: "faint" }, s.problem ?? purposes[s.name] ?? "events that are not delivered yet")))));
+  fill(s.fill, `fill of ${s.name}`), h("p", { class: "faint" }, s.problem ?? purposes[s.name] ?? "events that are not delivered yet")))));
 
 function about() {
   const a = state.about;

@@ -2,8 +2,8 @@
 import { h } from "../dom.js";
 import { ago, count, counted, duration, percent, rate } from "../format.js";
 import { arrange, model, shown, ways } from "../graph.js";
-import { empty, eventPath, loading, moment, outcome, panel, phase, sparkline } from "../parts.js";
-import { course, perSecond, state, totals } from "../store.js";
+import { empty, eventPath, fill, loading, moment, outcome, panel, phase, sparkline } from "../parts.js";
+import { course, perSecond, state, subscriptionsOf, totals } from "../store.js";
 
 const mostDots = 80;
 const travel = 750;
@@ -55,9 +55,10 @@ export const overview = {
     if (dots.length && !frame) frame = requestAnimationFrame(move);
   },
   render() {
-    if (!state.loaded) return [loading("Connecting")];
-    if (state.functions.size === 0 && state.subscriptions.size === 0) return [stats(), first()];
-    return [stats(), picture(), h("div", { class: "pair" }, latest(), attention())];
+    const title = h("h1", { key: "title", class: "unseen" }, "Overview");
+    if (!state.loaded) return [title, loading("Connecting")];
+    if (state.functions.size === 0 && state.subscriptions.size === 0) return [title, stats(), first()];
+    return [title, stats(), picture(), h("div", { class: "pair" }, latest(), attention())];
   },
 };
 
@@ -75,7 +76,7 @@ function stats() {
     stat("Awake", count(t.awake), ` of ${count(t.functions)}`, null, "/functions", t.awake > 0 ? "glowing" : ""),
     stat("Backlog", count(t.backlog), t.retries ? ` and ${counted(t.retries, "retry", "retries")}` : "", null, "/subscriptions"),
     stat("Dead letters", count(t.deadLetters), "", null, "/deadletters", t.deadLetters ? "bad" : ""),
-    stat("Fullest stream", percent(t.fill), "", h("meter", { min: "0", max: "1", high: "0.8", value: String(t.fill), "aria-hidden": "true" }), "/health"));
+    stat("Fullest stream", percent(t.fill), "", fill(t.fill, "fill of the fullest stream"), "/health"));
 }
 
 /** @param {string} label @param {string} value @param {string} unit @param {any} below @param {string} href @param {string} [level] */
@@ -86,7 +87,7 @@ function picture() {
   const origins = [...state.schedules.values()].map((s) => ({ type: s.type, source: s.source, label: s.name }));
   const subscriptions = [...state.subscriptions.values()];
   const key = JSON.stringify([room, [...state.functions.keys()].length > shown ? [...state.functions].filter(([, f]) => f.ready).map(([k]) => k) : [...state.functions.keys()],
-    subscriptions.map((s) => [s.namespace, s.name, s.source, s.types, s.sink]), [...state.emitted].map(([t, f]) => [t, ...f.keys()]), origins]);
+    subscriptions.map((s) => [s.namespace, s.name, s.source, s.types, s.sink]), [...state.emitted].map(([t, f]) => [t, ...[...f].filter(([, n]) => n >= Math.max(...f.values()) / 3).map(([k]) => k)]), origins]);
   if (key !== drawnOf || !graph) {
     graph = arrange(model(state.functions, subscriptions, state.emitted, origins), Math.max(300, room));
     drawnOf = key;
@@ -94,7 +95,7 @@ function picture() {
   const drawn = graph;
   const more = drawn.left ? h("p", { class: "faint" }, `The ${shown} most active of ${count(state.functions.size)} Functions are drawn. `, h("a", { href: "/functions" }, "See all")) : null;
   const sampled = Date.now() - state.skippedAt < 3000
-    ? h("span", { class: "chip warn", title: "Numbers and rates count all events." }, `sampled: ${count(state.skipped)} events more at a time than are drawn`) : null;
+    ? h("span", { class: "chip warn", title: "Numbers and rates count all events." }, `sampled: ${counted(state.skipped, "record")} more than are listed`) : null;
   return panel("What wakes what", [more,
     h("div", { class: "canvas-scroll", tabindex: "0", role: "region", "aria-label": "Graph of sources, types, Subscriptions and Functions" },
       h("div", { class: "canvas", style: { width: `${drawn.width}px`, height: `${drawn.height}px` } },
@@ -123,14 +124,12 @@ function badge(drawn, edge) {
   const from = drawn.nodes.get(edge.from);
   if (!s || !to || !from) return null;
   const waiting = s.backlog + s.inFlight + s.retries;
-  if (!waiting && s.state === "ready" && !s.deadLetters) return null;
-  const text = waiting ? count(waiting) : s.state === "ready" ? counted(s.deadLetters, "dead letter") : s.state;
+  if (!waiting && s.state === "ready") return null;
   const at = { left: `${(from.x + from.width + to.x) / 2}px`, top: `${(from.y + from.height / 2 + to.y + to.height / 2) / 2}px` };
   return h("a", {
-    key: "b" + edge.id, class: `badge ${s.state === "failing" || (!waiting && s.deadLetters) ? "bad" : s.retries ? "warn" : ""}`, style: at,
-    href: waiting ? `/subscriptions#${s.namespace}/${s.name}` : s.deadLetters ? `/deadletters?namespace=${s.namespace}&subscription=${s.name}` : "/subscriptions",
+    key: "b" + edge.id, class: `badge ${s.state === "failing" ? "bad" : ""}`, style: at, href: `/subscriptions?filter=${s.namespace}/${s.name}`,
     title: `Subscription ${s.namespace}/${s.name}: ${count(s.backlog)} wait, ${count(s.inFlight)} in delivery, ${counted(s.retries, "retry", "retries")}, ${counted(s.deadLetters, "dead letter")}`,
-  }, text);
+  }, waiting ? count(waiting) : s.state);
 }
 
 /** @param {import("../graph.js").GraphNode} n */
@@ -148,10 +147,11 @@ function functionNode(n, place) {
   const key = n.id.slice(2);
   const fn = state.functions.get(key);
   if (!fn) return h("span", { key: n.id, class: "node function", style: place }, n.label);
+  const dead = subscriptionsOf(key).reduce((sum, s) => sum + s.deadLetters, 0);
   const wake = fn.lastWake ? `woke in ${duration(fn.lastWake.readyMs)}, ${ago(fn.lastWake.began)}` : "has not woken yet";
   return h("a", { key: n.id, class: `node function ${fn.phase} ${fn.ready ? "awake" : ""}`, style: place, href: `/functions/${key}`, title: fn.problem ?? key },
     h("span", { class: "label" }, n.label, h("span", { class: "replicas", title: "replicas that are ready, of at most" }, `${fn.ready}/${fn.max}`)),
-    h("span", { class: "line" }, phase(fn), fn.backlog ? h("span", { class: "waits" }, `${count(fn.backlog)} wait`) : null),
+    h("span", { class: "line" }, phase(fn), fn.backlog ? h("span", { class: "waits" }, `${count(fn.backlog)} wait`) : dead ? h("span", { class: "bad" }, counted(dead, "dead letter")) : null),
     h("span", { class: "under" }, fn.phase === "failing" ? (fn.problem ?? "").split("\n")[0] : wake));
 }
 
