@@ -73,7 +73,7 @@ export const post = async (path, body) =>
 /** query writes parameters, without empty ones. @param {Record<string, string | undefined>} values */
 export function query(values) {
   const entries = Object.entries(values).filter(([, value]) => value);
-  return entries.length ? "?" + new URLSearchParams(/** @type {[string, string][]} */ (entries)) : "";
+  return entries.length ? `?${new URLSearchParams(/** @type {[string, string][]} */ (entries))}` : "";
 }
 
 /**

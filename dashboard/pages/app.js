@@ -46,7 +46,10 @@ const places = /** @type {const} */ ([
 /** @type {View} */
 const nowhere = {
   title: () => "Not found",
-  render: () => [heading("There is no such page"), h("p", null, "The address may be of another version. Go to the ", h("a", { href: "/" }, "overview"), ".")],
+  render: () => [
+    heading("There is no such page"),
+    h("p", null, "The address may be of another version. Go to the ", h("a", { href: "/" }, "overview"), "."),
+  ],
 };
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
@@ -55,14 +58,15 @@ const side = /** @type {HTMLElement} */ (document.getElementById("side"));
 /** @type {Page} */ let page = { render, params: [], query: new URLSearchParams() };
 let ready = false;
 /** @type {Error | null} */ let broken = null;
-let drawing = 0;
+let _drawing = 0;
 
 /** render draws soon, once for all changes until then. */
 function render() {
-  drawing ||= requestAnimationFrame(() => {
-    drawing = 0;
+  _drawing ||= requestAnimationFrame(() => {
+    _drawing = 0;
     drawSide();
-    if (!main.contains(document.activeElement) || !isComposing) patch(main, flat(ready ? view.render(page) : broken ? logInForm(broken) : loading("Connecting")));
+    if (!main.contains(document.activeElement) || !isComposing)
+      patch(main, flat(ready ? view.render(page) : broken ? logInForm(broken) : loading("Connecting")));
   });
 }
 
@@ -101,7 +105,15 @@ export function go(path) {
 
 document.addEventListener("click", (click) => {
   const link = /** @type {Element} */ (click.target).closest?.("a[href]");
-  if (!(link instanceof HTMLAnchorElement) || click.defaultPrevented || click.button !== 0 || click.metaKey || click.ctrlKey || click.shiftKey) return;
+  if (
+    !(link instanceof HTMLAnchorElement) ||
+    click.defaultPrevented ||
+    click.button !== 0 ||
+    click.metaKey ||
+    click.ctrlKey ||
+    click.shiftKey
+  )
+    return;
   if (link.origin !== location.origin || link.target || link.getAttribute("href")?.startsWith("#")) return;
   click.preventDefault();
   go(link.pathname + link.search + link.hash);
@@ -144,30 +156,81 @@ function drawSide() {
   });
   const path = location.pathname;
   patch(side, [
-    h("a", { class: "brand", href: "/" }, h("svg", { viewBox: "0 0 32 32", "aria-hidden": "true" },
-      h("path", { d: "M4 22a12 12 0 0 1 24 0z" }), h("path", { class: "horizon", d: "M2 25.5h28" })), "Rouse"),
-    h("nav", { "aria-label": "Views" }, places.map(([href, name, key]) => {
-      const current = href === "/" ? path === "/" : path.startsWith(href) || (href === "/events" && path === "/event");
-      const [n, level, what] = counts[href] ?? [0, "", ""];
-      return h("a", { href, key: href, title: `${name} (g ${key})`, "aria-current": current ? "page" : undefined }, name,
-        n ? h("span", { class: `count ${level}`, "aria-label": `${n} ${what}` }, n) : null);
-    })),
-    h("div", { class: "foot" },
-      h("p", { class: `link ${state.connected ? "live" : "lost"}`, role: "status" }, h("i", { class: "mark", "aria-hidden": "true" }), state.connected ? "live" : ready ? "reconnecting" : "offline"),
+    h(
+      "a",
+      { class: "brand", href: "/" },
+      h(
+        "svg",
+        { viewBox: "0 0 32 32", "aria-hidden": "true" },
+        h("path", { d: "M4 22a12 12 0 0 1 24 0z" }),
+        h("path", { class: "horizon", d: "M2 25.5h28" }),
+      ),
+      "Rouse",
+    ),
+    h(
+      "nav",
+      { "aria-label": "Views" },
+      places.map(([href, name, key]) => {
+        const current = href === "/" ? path === "/" : path.startsWith(href) || (href === "/events" && path === "/event");
+        const [n, level, what] = counts[href] ?? [0, "", ""];
+        return h(
+          "a",
+          { href, key: href, title: `${name} (g ${key})`, "aria-current": current ? "page" : undefined },
+          name,
+          n ? h("span", { class: `count ${level}`, "aria-label": `${n} ${what}` }, n) : null,
+        );
+      }),
+    ),
+    h(
+      "div",
+      { class: "foot" },
+      h(
+        "p",
+        { class: `link ${state.connected ? "live" : "lost"}`, role: "status" },
+        h("i", { class: "mark", "aria-hidden": "true" }),
+        state.connected ? "live" : ready ? "reconnecting" : "offline",
+      ),
       state.about ? h("p", { class: "faint clip", title: state.about.name }, state.about.name.split("/").pop()) : null,
-      h("button", { class: "plain", onclick: () => { setTheme(themes[(themes.indexOf(theme) + 1) % themes.length]); render(); }, title: "Change between automatic, light and dark" }, `Theme: ${theme}`)),
+      h(
+        "button",
+        {
+          class: "plain",
+          onclick: () => {
+            setTheme(themes[(themes.indexOf(theme) + 1) % themes.length]);
+            render();
+          },
+          title: "Change between automatic, light and dark",
+        },
+        `Theme: ${theme}`,
+      ),
+    ),
   ]);
 }
 
 /** @param {Error} error */
 function logInForm(error) {
-  return h("form", { class: "login panel", onsubmit: (/** @type {SubmitEvent} */ submit) => {
-    submit.preventDefault();
-    logIn(String(new FormData(/** @type {HTMLFormElement} */ (submit.target)).get("token")));
-    connect();
-  } }, h("h1", null, "Log in"), hasToken() ? failure(error) : null,
-    h("p", null, "Open the address that ", h("code", null, "rouse dev"), " has printed: it has the token behind the #. Or paste the token here."),
-    h("label", null, "Token", h("input", { name: "token", type: "password", autocomplete: "off", required: true })), h("button", { class: "main" }, "Log in"));
+  return h(
+    "form",
+    {
+      class: "login panel",
+      onsubmit: (/** @type {SubmitEvent} */ submit) => {
+        submit.preventDefault();
+        logIn(String(new FormData(/** @type {HTMLFormElement} */ (submit.target)).get("token")));
+        connect();
+      },
+    },
+    h("h1", null, "Log in"),
+    hasToken() ? failure(error) : null,
+    h(
+      "p",
+      null,
+      "Open the address that ",
+      h("code", null, "rouse dev"),
+      " has printed: it has the token behind the #. Or paste the token here.",
+    ),
+    h("label", null, "Token", h("input", { name: "token", type: "password", autocomplete: "off", required: true })),
+    h("button", { class: "main" }, "Log in"),
+  );
 }
 
 async function connect() {
@@ -186,7 +249,9 @@ watch((what, flow) => {
   if (what === "connection" && !state.connected && state.lost) console.info(state.lost);
   render();
 });
-setInterval(() => { if (!document.hidden) render(); }, 1000); // relative times and rates go on
+setInterval(() => {
+  if (!document.hidden) render();
+}, 1000); // relative times and rates go on
 addEventListener("hashchange", async () => {
   if (location.hash.length > 16 && !ready) {
     await begin();

@@ -19,7 +19,8 @@ export function h(tag, attrs, ...children) {
 
 /** flat leaves out what shows nothing, in lists of lists. @param {any} children @returns {Child[]} */
 export function flat(children) {
-  return [children].flat(Infinity)
+  return [children]
+    .flat(Infinity)
     .filter((child) => child !== null && child !== undefined && typeof child !== "boolean" && child !== "")
     .map((child) => (typeof child === "object" ? child : String(child)));
 }
@@ -68,8 +69,12 @@ export function patch(parent, wanted) {
 /** @param {ChildNode | null} at @param {Node} child */
 function fits(at, child) {
   const element = /** @type {Patched | null} */ (at);
-  return element !== null && element.nodeType !== textNode && element.keyBefore === undefined &&
-    element.tagName.toLowerCase() === child.tag.toLowerCase();
+  return (
+    element !== null &&
+    element.nodeType !== textNode &&
+    element.keyBefore === undefined &&
+    element.tagName.toLowerCase() === child.tag.toLowerCase()
+  );
 }
 
 /** @param {Element} parent @param {Node} child @returns {Patched} */
@@ -115,7 +120,8 @@ function set(element, name, value, before) {
 
 /** @param {Patched} element @param {string} type @param {((event: any) => void) | undefined} handle */
 function listen(element, type, handle) {
-  const listeners = (element.listeners ??= {});
+  element.listeners ??= {};
+  const listeners = element.listeners;
   if (!(type in listeners)) element.addEventListener(type, (event) => element.listeners?.[type]?.(event));
   listeners[type] = handle ?? (() => {});
 }

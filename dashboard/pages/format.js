@@ -7,7 +7,7 @@ const exact = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle:
 export const count = (n) => grouped.format(n);
 
 /** @param {number} n @param {string} one @param {string} [many] */
-export const counted = (n, one, many) => `${count(n)} ${n === 1 ? one : (many ?? one + "s")}`;
+export const counted = (n, one, many) => `${count(n)} ${n === 1 ? one : (many ?? `${one}s`)}`;
 
 /** @param {number} perSecond */
 export function rate(perSecond) {

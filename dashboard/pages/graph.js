@@ -73,7 +73,8 @@ function match(graph, source, name) {
 function chosen(functions) {
   if (functions.size <= shown) return functions;
   /** @param {Fn} f */
-  const weight = (f) => (f.phase === "failing" ? 1e9 : 0) + f.ready * 1e6 + (f.backlog ?? 0) * 1e3 + new Date(f.lastWake?.began ?? 0).getTime() / 1e12;
+  const weight = (f) =>
+    (f.phase === "failing" ? 1e9 : 0) + f.ready * 1e6 + (f.backlog ?? 0) * 1e3 + new Date(f.lastWake?.began ?? 0).getTime() / 1e12;
   return new Map([...functions].sort(([, a], [, b]) => weight(b) - weight(a)).slice(0, shown));
 }
 
@@ -94,13 +95,14 @@ function addOrigins(graph, origins) {
 function add(graph, id, kind, label, under) {
   if (graph.nodes.has(id)) return;
   const [least, widest, height] = sizes[kind];
-  const width = kind === "function" ? widest : Math.max(least, Math.min(widest, 34 + 7.6 * Math.max(label.length, (under ?? "").length * 0.85)));
+  const width =
+    kind === "function" ? widest : Math.max(least, Math.min(widest, 34 + 7.6 * Math.max(label.length, (under ?? "").length * 0.85)));
   graph.nodes.set(id, { id, kind, label, under, layer: 0, row: 0, x: 0, y: 0, width, height });
 }
 
 /** @param {Graph} graph @param {string} from @param {string} to @param {Partial<Edge>} more */
 function connect(graph, from, to, more) {
-  const id = `${from} > ${to}${more.subscription ? " " + more.subscription.namespace + "/" + more.subscription.name : ""}`;
+  const id = `${from} > ${to}${more.subscription ? ` ${more.subscription.namespace}/${more.subscription.name}` : ""}`;
   if (!graph.edges.has(id)) graph.edges.set(id, { id, from, to, d: "", ...more });
 }
 
@@ -111,36 +113,38 @@ function connect(graph, from, to, more) {
 export function arrange(graph, room) {
   layer(graph);
   const layers = /** @type {GraphNode[][]} */ ([]);
-  for (const node of graph.nodes.values()) (layers[node.layer] ??= []).push(node);
+  for (const node of graph.nodes.values()) {
+    layers[node.layer] ??= [];
+    layers[node.layer].push(node);
+  }
   const filled = layers.filter((nodes) => nodes?.length);
   order(graph, filled);
-  const across = (/** @type {number} */ gap) => filled.reduce((sum, nodes) => sum + Math.max(...nodes.map((n) => n.width)) + gap, margin * 2 - gap);
-  let gap = columnGap;
-  if (across(gap) > room) {
-    gap = Math.max(leastGap, columnGap - (across(columnGap) - room) / Math.max(1, filled.length - 1));
-    for (let over = across(gap) - room; over > 1 && narrow(filled, over / filled.length); ) over = across(gap) - room;
+  const across = (/** @type {number} */ gap) =>
+    filled.reduce((sum, nodes) => sum + Math.max(...nodes.map((n) => n.width)) + gap, margin * 2 - gap);
+  const least = filled.reduce((sum, nodes) => sum + Math.max(...nodes.map((n) => sizes[n.kind][0])) + leastGap, margin * 2 - leastGap);
+  const downwards = room < 720 && least > room;
+  if (downwards) {
+    down(graph, filled, room);
   } else {
-    gap += Math.min((room - across(gap)) / Math.max(1, filled.length - 1), 90);
+    let gap = Math.max(leastGap, Math.min(columnGap + 90, columnGap - (across(columnGap) - room) / Math.max(1, filled.length - 1)));
+    while (across(gap) > room && narrow(filled));
+    gap = Math.max(leastGap, Math.min(gap, gap + (room - across(gap)) / Math.max(1, filled.length - 1)));
+    along(graph, filled, gap);
   }
-  const downwards = room < 720 && across(gap) > room;
-  if (downwards) down(graph, filled, room);
-  else along(graph, filled, gap);
   for (const edge of graph.edges.values()) edge.d = curve(graph, edge, downwards);
   return graph;
 }
 
-/** narrow makes the widest nodes of each column narrower, and reports whether there were any. @param {GraphNode[][]} layers @param {number} by */
-function narrow(layers, by) {
-  let any = false;
-  for (const nodes of layers) {
-    const to = Math.max(...nodes.map((n) => n.width)) - by;
-    for (const node of nodes) {
-      const width = Math.max(sizes[node.kind][0], Math.min(node.width, to));
-      any ||= width < node.width - 0.5;
-      node.width = width;
-    }
+/** narrow makes the widest column narrower, and reports whether one could be. @param {GraphNode[][]} layers */
+function narrow(layers) {
+  const step = 4;
+  const widths = layers.map((nodes) => Math.max(...nodes.map((n) => (n.width - step >= sizes[n.kind][0] ? n.width : 0))));
+  const widest = Math.max(...widths);
+  if (widest === 0) return false;
+  for (const node of layers[widths.indexOf(widest)]) {
+    if (node.width > widest - step) node.width = Math.max(sizes[node.kind][0], widest - step);
   }
-  return any;
+  return true;
 }
 
 /** layer puts each node behind all that lead to it; an edge that closes a circle counts for nothing. @param {Graph} graph */
@@ -167,7 +171,7 @@ function layer(graph) {
   for (const id of sorted) {
     const node = /** @type {GraphNode} */ (graph.nodes.get(id));
     if (node.kind === "type") node.layer = Math.max(node.layer, 1);
-    if (node.kind === "function" && !(out.get(id)?.length) && node.layer === 0) node.layer = 2;
+    if (node.kind === "function" && !out.get(id)?.length && node.layer === 0) node.layer = 2;
     for (const edge of out.get(id) ?? []) {
       const to = graph.nodes.get(edge.to);
       if (to && !edge.back) to.layer = Math.max(to.layer, node.layer + 1);
@@ -189,7 +193,7 @@ function order(graph, layers) {
     };
     const weights = new Map(nodes.map((node) => [node, weigh(node)]));
     nodes.sort((a, b) => (weights.get(a) ?? 0) - (weights.get(b) ?? 0) || a.id.localeCompare(b.id));
-    nodes.forEach((node, i) => (node.row = i));
+    for (const [i, node] of nodes.entries()) node.row = i;
   }
 }
 
@@ -256,8 +260,12 @@ export function ways(graph, path) {
   const type = match(graph, path.source, path.type) ?? `t:${path.source}|${path.type}`;
   const found = [];
   for (const edge of graph.edges.values()) {
-    if (path.kind === "stored" ? edge.to === type : edge.from === type && edge.subscription &&
-      `${edge.subscription.namespace}/${edge.subscription.name}` === path.subscription) found.push(edge);
+    if (
+      path.kind === "stored"
+        ? edge.to === type
+        : edge.from === type && edge.subscription && `${edge.subscription.namespace}/${edge.subscription.name}` === path.subscription
+    )
+      found.push(edge);
   }
   return found;
 }

@@ -41,15 +41,41 @@ export const deadLetters = {
     }
     const all = letters ?? [];
     return [
-      heading("Dead letters", state.about?.user.changes ? [
-        h("span", { class: "faint", role: "status" }, selected.size ? `${count(selected.size)} selected` : ""),
-        h("button", { disabled: !selected.size, onclick: () => ask(page, "redrive") }, "Redrive"),
-        h("button", { class: "danger", disabled: !selected.size, onclick: () => ask(page, "purge") }, "Purge")] : chip("read-only")),
+      heading(
+        "Dead letters",
+        state.about?.user.changes
+          ? [
+              h("span", { class: "faint", role: "status" }, selected.size ? `${count(selected.size)} selected` : ""),
+              h("button", { disabled: !selected.size, onclick: () => ask(page, "redrive") }, "Redrive"),
+              h("button", { class: "danger", disabled: !selected.size, onclick: () => ask(page, "purge") }, "Purge"),
+            ]
+          : chip("read-only"),
+      ),
       groups(page, all),
       error ? failure(error, () => load(page)) : null,
-      letters === null && !error ? loading() : all.length === 0 && letters ? empty(Object.values(filter).some(Boolean) ? "No dead letter fits." : "There is no dead letter.",
-        "An event becomes one when its sink refuses it, or when all attempts have failed. It stays here until it is redriven or purged.") : null,
-      all.length ? table("Dead letters", [{ title: "" }, { title: "Event" }, { title: "Subscription" }, { title: "Reason" }, { title: "Attempts", class: "right wide" }, { title: "When" }], [selectAll(page, all), ...all.flatMap((l) => row(page, l))], "picks") : null,
+      letters === null && !error
+        ? loading()
+        : all.length === 0 && letters
+          ? empty(
+              Object.values(filter).some(Boolean) ? "No dead letter fits." : "There is no dead letter.",
+              "An event becomes one when its sink refuses it, or when all attempts have failed. It stays here until it is redriven or purged.",
+            )
+          : null,
+      all.length
+        ? table(
+            "Dead letters",
+            [
+              { title: "" },
+              { title: "Event" },
+              { title: "Subscription" },
+              { title: "Reason" },
+              { title: "Attempts", class: "right wide" },
+              { title: "When" },
+            ],
+            [selectAll(page, all), ...all.flatMap((l) => row(page, l))],
+            "picks",
+          )
+        : null,
       next ? h("p", { class: "more" }, h("button", { onclick: () => load(page, next) }, "Load more")) : null,
       dialog(page),
     ];
@@ -82,10 +108,23 @@ function groups(page, all) {
     found.set(key, group);
   }
   const filtered = Object.values(filter).some(Boolean);
-  return h("div", { class: "groups", key: "groups" }, [...found].sort(([, a], [, b]) => b.n - a.n).slice(0, 12).map(([key, g]) =>
-    h("button", { key, class: "group", onclick: () => apply(page, { namespace: g.namespace, subscription: g.subscription, reason: g.reason }) },
-      h("b", null, count(g.n)), h("span", null, `${g.namespace}/${g.subscription}`), h("span", { class: "faint" }, g.reason))),
-    filtered ? h("button", { class: "plain", onclick: () => apply(page, {}) }, "Show all") : null);
+  return h(
+    "div",
+    { class: "groups", key: "groups" },
+    [...found]
+      .sort(([, a], [, b]) => b.n - a.n)
+      .slice(0, 12)
+      .map(([key, g]) =>
+        h(
+          "button",
+          { key, class: "group", onclick: () => apply(page, { namespace: g.namespace, subscription: g.subscription, reason: g.reason }) },
+          h("b", null, count(g.n)),
+          h("span", null, `${g.namespace}/${g.subscription}`),
+          h("span", { class: "faint" }, g.reason),
+        ),
+      ),
+    filtered ? h("button", { class: "plain", onclick: () => apply(page, {}) }, "Show all") : null,
+  );
 }
 
 /** @param {import("../app.js").Page} page @param {Record<string, string>} wanted */
@@ -99,21 +138,67 @@ function apply(page, wanted) {
 /** @param {import("../app.js").Page} page @param {DeadLetter[]} all */
 function selectAll(page, all) {
   const every = selected.size >= Math.min(all.length, most);
-  return h("tr", { key: "all", class: "select-all" }, h("td", null, h("input", { type: "checkbox", id: "all", checked: every, indeterminate: selected.size > 0 && !every,
-    onchange: () => { selected = every ? new Set() : new Set(all.slice(0, most).map((l) => l.sequence)); page.render(); } })),
-    h("td", { colspan: "5" }, h("label", { for: "all" }, `Select ${all.length > most ? `the first ${count(most)}` : `all ${count(all.length)}`} that are shown`)));
+  return h(
+    "tr",
+    { key: "all", class: "select-all" },
+    h(
+      "td",
+      null,
+      h("input", {
+        type: "checkbox",
+        id: "all",
+        checked: every,
+        indeterminate: selected.size > 0 && !every,
+        onchange: () => {
+          selected = every ? new Set() : new Set(all.slice(0, most).map((l) => l.sequence));
+          page.render();
+        },
+      }),
+    ),
+    h(
+      "td",
+      { colspan: "5" },
+      h("label", { for: "all" }, `Select ${all.length > most ? `the first ${count(most)}` : `all ${count(all.length)}`} that are shown`),
+    ),
+  );
 }
 
 /** @param {import("../app.js").Page} page @param {DeadLetter} l */
 function row(page, l) {
   const open = opened.get(l.sequence);
-  const line = h("tr", { key: String(l.sequence), class: selected.has(l.sequence) ? "selected" : "" },
-    h("td", null, h("input", { type: "checkbox", "aria-label": `Select ${l.type ?? l.sequence}`, checked: selected.has(l.sequence),
-      onchange: () => { selected.has(l.sequence) ? selected.delete(l.sequence) : selected.size < most && selected.add(l.sequence); page.render(); } })),
-    h("td", null, h("button", { class: "plain strong", "aria-expanded": String(Boolean(open)), onclick: () => toggle(page, l) }, l.type ?? "message"), h("div", { class: "faint id", title: l.id }, short(l.id ?? "", 36))),
-    h("td", null, h("span", { class: "faint" }, l.namespace + "/"), l.subscription),
-    h("td", null, h("b", null, l.reason), l.status ? h("span", { class: "faint" }, ` ${l.status}`) : null, h("div", { class: "faint clip" }, l.message)),
-    h("td", { class: "right wide" }, l.attempts), h("td", null, time(l.time)));
+  const line = h(
+    "tr",
+    { key: String(l.sequence), class: selected.has(l.sequence) ? "selected" : "" },
+    h(
+      "td",
+      null,
+      h("input", {
+        type: "checkbox",
+        "aria-label": `Select ${l.type ?? l.sequence}`,
+        checked: selected.has(l.sequence),
+        onchange: () => {
+          selected.has(l.sequence) ? selected.delete(l.sequence) : selected.size < most && selected.add(l.sequence);
+          page.render();
+        },
+      }),
+    ),
+    h(
+      "td",
+      null,
+      h("button", { class: "plain strong", "aria-expanded": String(Boolean(open)), onclick: () => toggle(page, l) }, l.type ?? "message"),
+      h("div", { class: "faint id", title: l.id }, short(l.id ?? "", 36)),
+    ),
+    h("td", null, h("span", { class: "faint" }, `${l.namespace}/`), l.subscription),
+    h(
+      "td",
+      null,
+      h("b", null, l.reason),
+      l.status ? h("span", { class: "faint" }, ` ${l.status}`) : null,
+      h("div", { class: "faint clip" }, l.message),
+    ),
+    h("td", { class: "right wide" }, l.attempts),
+    h("td", null, time(l.time)),
+  );
   return open ? [line, h("tr", { key: `open ${l.sequence}`, class: "opened" }, h("td", { colspan: "6" }, details(open)))] : [line];
 }
 
@@ -129,17 +214,37 @@ async function toggle(page, l) {
 /** @param {DeadLetter | Error} l */
 function details(l) {
   if (l instanceof Error) return failure(l);
-  return h("div", { class: "detail" },
-    h("dl", { class: "facts" }, h("dt", null, "Origin"), h("dd", null, l.source ?? "unknown"), h("dt", null, "Published"), h("dd", null, time(l.published)), h("dt", null, "Reason"), h("dd", null, l.message),
-      l.excerpt ? [h("dt", null, "Answer"), h("dd", null, h("code", null, l.excerpt))] : [], h("dt", null, "Trace"), h("dd", null, h("a", { href: `/event${write({ id: l.id, source: l.source })}` }, "what happened to it"))),
-    h("pre", { class: "code plain", tabindex: "0", "aria-label": "Event" }, l.event ? json(l.event.data ?? l.event) : l.body ? "The message is not an event." : "Loading"));
+  return h(
+    "div",
+    { class: "detail" },
+    h(
+      "dl",
+      { class: "facts" },
+      h("dt", null, "Origin"),
+      h("dd", null, l.source ?? "unknown"),
+      h("dt", null, "Published"),
+      h("dd", null, time(l.published)),
+      h("dt", null, "Reason"),
+      h("dd", null, l.message),
+      l.excerpt ? [h("dt", null, "Answer"), h("dd", null, h("code", null, l.excerpt))] : [],
+      h("dt", null, "Trace"),
+      h("dd", null, h("a", { href: `/event${write({ id: l.id, source: l.source })}` }, "what happened to it")),
+    ),
+    h(
+      "pre",
+      { class: "code plain", tabindex: "0", "aria-label": "Event" },
+      l.event ? json(l.event.data ?? l.event) : l.body ? "The message is not an event." : "Loading",
+    ),
+  );
 }
 
 /** @param {import("../app.js").Page} page @param {"redrive" | "purge"} what */
 function ask(page, what) {
   work = { what, sequences: [...selected], done: 0, failed: 0, gone: 0, running: false, stopped: false, over: false, problems: [] };
   page.render();
-  requestAnimationFrame(() => requestAnimationFrame(() => /** @type {HTMLDialogElement | null} */ (document.getElementById("work"))?.showModal()));
+  requestAnimationFrame(() =>
+    requestAnimationFrame(() => /** @type {HTMLDialogElement | null} */ (document.getElementById("work"))?.showModal()),
+  );
 }
 
 const verbs = { redrive: ["Redrive", "delivered again to their Subscriptions"], purge: ["Purge", "deleted for good"] };
@@ -150,16 +255,55 @@ function dialog(page) {
   const w = work;
   const [verb, effect] = verbs[w.what];
   const tried = w.done + w.failed + w.gone;
-  return h("dialog", { id: "work", key: "work", "aria-labelledby": "work-title", onclose: () => { w.stopped = true; work = null; page.render(); } },
+  return h(
+    "dialog",
+    {
+      id: "work",
+      key: "work",
+      "aria-labelledby": "work-title",
+      onclose: () => {
+        w.stopped = true;
+        work = null;
+        page.render();
+      },
+    },
     h("h2", { id: "work-title" }, `${verb} ${counted(w.sequences.length, "dead letter")}?`),
-    w.running || w.over ? [h("progress", { max: String(w.sequences.length), value: String(tried), "aria-label": "Progress" }),
-      h("p", { role: "status" }, `${count(w.done)} done${w.failed ? `, ${count(w.failed)} failed` : ""}${w.gone ? `, ${count(w.gone)} were gone` : ""} of ${count(w.sequences.length)}`),
-      w.problems.map((text) => h("p", { class: "bad" }, text))]
+    w.running || w.over
+      ? [
+          h("progress", { max: String(w.sequences.length), value: String(tried), "aria-label": "Progress" }),
+          h(
+            "p",
+            { role: "status" },
+            `${count(w.done)} done${w.failed ? `, ${count(w.failed)} failed` : ""}${w.gone ? `, ${count(w.gone)} were gone` : ""} of ${count(w.sequences.length)}`,
+          ),
+          w.problems.map((text) => h("p", { class: "bad" }, text)),
+        ]
       : h("p", null, `They are ${effect}. `, w.what === "purge" ? "This cannot be undone." : "Those that fail again come back."),
-    h("div", { class: "buttons" },
-      w.over ? h("button", { class: "main", onclick: close }, "Close")
-        : w.running ? h("button", { onclick: () => { w.stopped = true; } }, "Stop")
-          : [h("button", { onclick: close }, "Cancel"), h("button", { class: w.what === "purge" ? "danger" : "main", onclick: () => run(page, w) }, `${verb} ${count(w.sequences.length)}`)]));
+    h(
+      "div",
+      { class: "buttons" },
+      w.over
+        ? h("button", { class: "main", onclick: close }, "Close")
+        : w.running
+          ? h(
+              "button",
+              {
+                onclick: () => {
+                  w.stopped = true;
+                },
+              },
+              "Stop",
+            )
+          : [
+              h("button", { onclick: close }, "Cancel"),
+              h(
+                "button",
+                { class: w.what === "purge" ? "danger" : "main", onclick: () => run(page, w) },
+                `${verb} ${count(w.sequences.length)}`,
+              ),
+            ],
+    ),
+  );
 }
 
 const close = () => /** @type {HTMLDialogElement | null} */ (document.getElementById("work"))?.close();
@@ -181,6 +325,9 @@ async function run(page, w) {
     w.problems.push(/** @type {Error} */ (failed).message);
   }
   [w.running, w.over] = [false, true];
-  note(`${verbs[w.what][0]}: ${count(w.done)} of ${counted(w.sequences.length, "dead letter")} done`, w.failed || w.problems.length ? "bad" : "");
+  note(
+    `${verbs[w.what][0]}: ${count(w.done)} of ${counted(w.sequences.length, "dead letter")} done`,
+    w.failed || w.problems.length ? "bad" : "",
+  );
   load(page);
 }

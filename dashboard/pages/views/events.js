@@ -1,5 +1,5 @@
 // Events: what comes in and what becomes of it, live.
-import { query as write, stream } from "../api.js";
+import { stream, query as write } from "../api.js";
 import { h } from "../dom.js";
 import { counted, duration, short } from "../format.js";
 import { chip, empty, eventPath, failure, heading, loading, moment, outcome, table } from "../parts.js";
@@ -35,15 +35,65 @@ export const events = {
     const rows = [...byEvent.values()].sort((a, b) => (a.first.time < b.first.time ? 1 : -1));
     return [
       heading("Events", [
-        h("button", { "aria-pressed": String(paused), onclick: () => { paused = !paused; if (!paused) follow(page); page.render(); } }, paused ? "Resume" : "Pause")]),
-      h("div", { class: "filters", key: "filters", role: "search" }, field(page, "type", "Type, or order.*"), field(page, "source", "Source"), pick(page), field(page, "trace", "Trace id"),
-        Object.values(filter).some(Boolean) ? h("button", { class: "plain", onclick: () => { filter = {}; apply(page); } }, "Clear") : null),
-      skipped ? h("p", { class: "notice", key: "skipped" }, `Sampled: ${counted(skipped, "record")} came faster than they are shown. Narrow the filter to see each.`) : null,
+        h(
+          "button",
+          {
+            "aria-pressed": String(paused),
+            onclick: () => {
+              paused = !paused;
+              if (!paused) follow(page);
+              page.render();
+            },
+          },
+          paused ? "Resume" : "Pause",
+        ),
+      ]),
+      h(
+        "div",
+        { class: "filters", key: "filters", role: "search" },
+        field(page, "type", "Type, or order.*"),
+        field(page, "source", "Source"),
+        pick(page),
+        field(page, "trace", "Trace id"),
+        Object.values(filter).some(Boolean)
+          ? h(
+              "button",
+              {
+                class: "plain",
+                onclick: () => {
+                  filter = {};
+                  apply(page);
+                },
+              },
+              "Clear",
+            )
+          : null,
+      ),
+      skipped
+        ? h(
+            "p",
+            { class: "notice", key: "skipped" },
+            `Sampled: ${counted(skipped, "record")} came faster than they are shown. Narrow the filter to see each.`,
+          )
+        : null,
       error ? failure(error, () => follow(page)) : null,
-      rows.length ? table("Events, the newest first", [{ title: "Time" }, { title: "Event" }, { title: "From", class: "wide" }, { title: "Became of it" }], rows.map(row), "stack")
-        : !begun ? loading("Waiting for events")
-          : Object.values(filter).some(Boolean) ? empty("No event fits.", "Clear the filter, or wait: what comes is shown at once.")
-            : empty("No event yet.", "Publish one: ", h("code", null, `rouse publish TYPE --source NAME`), ", or from the page of a Function."),
+      rows.length
+        ? table(
+            "Events, the newest first",
+            [{ title: "Time" }, { title: "Event" }, { title: "From", class: "wide" }, { title: "Became of it" }],
+            rows.map(row),
+            "stack",
+          )
+        : !begun
+          ? loading("Waiting for events")
+          : Object.values(filter).some(Boolean)
+            ? empty("No event fits.", "Clear the filter, or wait: what comes is shown at once.")
+            : empty(
+                "No event yet.",
+                "Publish one: ",
+                h("code", null, `rouse publish TYPE --source NAME`),
+                ", or from the page of a Function.",
+              ),
     ];
   },
 };
@@ -56,9 +106,15 @@ function follow(page) {
   end = stream(path, {
     open: () => {
       [byEvent, error] = [new Map(), null];
-      setTimeout(() => { begun = true; page.render(); }, 600);
+      setTimeout(() => {
+        begun = true;
+        page.render();
+      }, 600);
     },
-    lost: (failed) => { error = failed; page.render(); },
+    lost: (failed) => {
+      error = failed;
+      page.render();
+    },
     records: (flow) => {
       if (paused) return;
       begun = true;
@@ -74,7 +130,10 @@ function follow(page) {
 function add(record) {
   const key = `${record.source}|${record.id}`;
   let known = byEvent.get(key);
-  if (!known) byEvent.set(key, (known = { first: record, hops: new Map(), last: record.time }));
+  if (!known) {
+    known = { first: record, hops: new Map(), last: record.time };
+    byEvent.set(key, known);
+  }
   if (record.kind === "stored") {
     if (known.first.kind !== "stored") known.first = { ...record };
     else if (record.message) known.first.message = record.message;
@@ -87,12 +146,44 @@ function add(record) {
 /** @param {{first: Entry, hops: Map<string, Entry>}} event */
 function row({ first, hops }) {
   const all = [...hops.values()];
-  return h("tr", { key: `${first.source}|${first.id}` },
+  return h(
+    "tr",
+    { key: `${first.source}|${first.id}` },
     h("td", null, moment(first.time)),
-    h("td", null, h("a", { href: eventPath(first), class: "strong" }, first.type || "message"), h("div", { class: "faint id", title: first.id }, short(first.id ?? "", 36))),
-    h("td", { class: "wide faint" }, first.source, first.cause ? h("div", { title: `caused by ${first.cause}` }, "caused by ", short(first.cause, 24)) : null),
-    h("td", null, all.length ? h("ul", { class: "hops" }, all.map((r) => h("li", { key: r.subscription, title: r.message ?? "" }, outcome(r.kind), h("span", null, r.subscription), h("span", { class: "faint" }, tail(r)))))
-      : first.message ? chip(first.message, { class: "warn", title: first.message }) : h("span", { class: "faint" }, "waits")));
+    h(
+      "td",
+      null,
+      h("a", { href: eventPath(first), class: "strong" }, first.type || "message"),
+      h("div", { class: "faint id", title: first.id }, short(first.id ?? "", 36)),
+    ),
+    h(
+      "td",
+      { class: "wide faint" },
+      first.source,
+      first.cause ? h("div", { title: `caused by ${first.cause}` }, "caused by ", short(first.cause, 24)) : null,
+    ),
+    h(
+      "td",
+      null,
+      all.length
+        ? h(
+            "ul",
+            { class: "hops" },
+            all.map((r) =>
+              h(
+                "li",
+                { key: r.subscription, title: r.message ?? "" },
+                outcome(r.kind),
+                h("span", null, r.subscription),
+                h("span", { class: "faint" }, tail(r)),
+              ),
+            ),
+          )
+        : first.message
+          ? chip(first.message, { class: "warn", title: first.message })
+          : h("span", { class: "faint" }, "waits"),
+    ),
+  );
 }
 
 /** @param {Entry} r */
@@ -106,16 +197,35 @@ function tail(r) {
 }
 
 /** @param {import("../app.js").Page} page @param {string} name @param {string} label */
-const field = (page, name, label) => h("input", {
-  type: "search", placeholder: label, "aria-label": label, value: filter[name] ?? "",
-  oninput: (/** @type {any} */ e) => { filter[name] = e.target.value.trim(); clearTimeout(typing); typing = setTimeout(() => apply(page), 400); },
-});
+const field = (page, name, label) =>
+  h("input", {
+    type: "search",
+    placeholder: label,
+    "aria-label": label,
+    value: filter[name] ?? "",
+    oninput: (/** @type {any} */ e) => {
+      filter[name] = e.target.value.trim();
+      clearTimeout(typing);
+      typing = setTimeout(() => apply(page), 400);
+    },
+  });
 
 /** pick chooses a Subscription. @param {import("../app.js").Page} page */
-const pick = (page) => h("select", {
-  "aria-label": "Subscription", value: filter.subscription ? `${filter.namespace}/${filter.subscription}` : "",
-  onchange: (/** @type {any} */ e) => { [filter.namespace, filter.subscription] = e.target.value.split("/"); filter.subscription ??= ""; apply(page); },
-}, h("option", { value: "" }, "Every Subscription"), [...state.subscriptions.keys()].map((key) => h("option", { value: key }, key)));
+const pick = (page) =>
+  h(
+    "select",
+    {
+      "aria-label": "Subscription",
+      value: filter.subscription ? `${filter.namespace}/${filter.subscription}` : "",
+      onchange: (/** @type {any} */ e) => {
+        [filter.namespace, filter.subscription] = e.target.value.split("/");
+        filter.subscription ??= "";
+        apply(page);
+      },
+    },
+    h("option", { value: "" }, "Every Subscription"),
+    [...state.subscriptions.keys()].map((key) => h("option", { value: key }, key)),
+  );
 
 /** @param {import("../app.js").Page} page */
 function apply(page) {
@@ -123,4 +233,3 @@ function apply(page) {
   follow(page);
   page.render();
 }
-

@@ -11,21 +11,71 @@ export const health = {
 
 function problems() {
   const all = [...state.problems].sort(([, a], [, b]) => Number(a.warning ?? false) - Number(b.warning ?? false));
-  return panel("Problems", all.length ? h("ul", { class: "attention long" }, all.map(([key, p]) => h("li", { key, class: p.warning ? "warn" : "bad" },
-    h("div", null, h("b", null, p.object || "File"), " ", h("code", null, p.at)), h("p", null, p.message), p.remedy ? h("p", { class: "faint" }, p.remedy) : null)))
-    : empty("Everything that was read is used.", "Problems of manifests, Functions and APIRules are listed here, with what to do."));
+  return panel(
+    "Problems",
+    all.length
+      ? h(
+          "ul",
+          { class: "attention long" },
+          all.map(([key, p]) =>
+            h(
+              "li",
+              { key, class: p.warning ? "warn" : "bad" },
+              h("div", null, h("b", null, p.object || "File"), " ", h("code", null, p.at)),
+              h("p", null, p.message),
+              p.remedy ? h("p", { class: "faint" }, p.remedy) : null,
+            ),
+          ),
+        )
+      : empty("Everything that was read is used.", "Problems of manifests, Functions and APIRules are listed here, with what to do."),
+  );
 }
 
-const purposes = /** @type {Record<string, string>} */ ({ "rouse-retries": "events that wait for their next attempt", "rouse-dead-letters": "events that could not be delivered" });
+const purposes = /** @type {Record<string, string>} */ ({
+  "rouse-retries": "events that wait for their next attempt",
+  "rouse-dead-letters": "events that could not be delivered",
+});
 
-const streams = () => panel("Streams", h("ul", { class: "meters" }, [...state.streams.values()].map((s) => h("li", { key: s.name },
-  h("div", { class: "spread" }, h("b", null, s.name), h("span", { class: s.fill > 0.8 ? "bad" : "" }, s.problem ? "unknown" : percent(s.fill))),
-  fill(s.fill, `fill of ${s.name}`), h("p", { class: "faint" }, s.problem ?? purposes[s.name] ?? "events that are not delivered yet")))));
+const streams = () =>
+  panel(
+    "Streams",
+    h(
+      "ul",
+      { class: "meters" },
+      [...state.streams.values()].map((s) =>
+        h(
+          "li",
+          { key: s.name },
+          h(
+            "div",
+            { class: "spread" },
+            h("b", null, s.name),
+            h("span", { class: s.fill > 0.8 ? "bad" : "" }, s.problem ? "unknown" : percent(s.fill)),
+          ),
+          fill(s.fill, `fill of ${s.name}`),
+          h("p", { class: "faint" }, s.problem ?? purposes[s.name] ?? "events that are not delivered yet"),
+        ),
+      ),
+    ),
+  );
 
 function about() {
   const a = state.about;
   if (!a) return null;
-  return panel("This installation", h("dl", { class: "facts" }, h("dt", null, "Home"), h("dd", null, a.home === "local" ? "local mode" : "cluster"), h("dt", null, a.home === "local" ? "Folder" : "Cluster"), h("dd", null, h("code", null, a.name)),
-    h("dt", null, "Version"), h("dd", null, a.version), a.publish ? [h("dt", null, "Publish to"), h("dd", null, h("code", null, a.publish))] : [],
-    h("dt", null, "You"), h("dd", null, a.user.name, a.user.changes ? ", who may change things" : ", who may read")));
+  return panel(
+    "This installation",
+    h(
+      "dl",
+      { class: "facts" },
+      h("dt", null, "Home"),
+      h("dd", null, a.home === "local" ? "local mode" : "cluster"),
+      h("dt", null, a.home === "local" ? "Folder" : "Cluster"),
+      h("dd", null, h("code", null, a.name)),
+      h("dt", null, "Version"),
+      h("dd", null, a.version),
+      a.publish ? [h("dt", null, "Publish to"), h("dd", null, h("code", null, a.publish))] : [],
+      h("dt", null, "You"),
+      h("dd", null, a.user.name, a.user.changes ? ", who may change things" : ", who may read"),
+    ),
+  );
 }
