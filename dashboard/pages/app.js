@@ -84,6 +84,7 @@ function show() {
   document.title = `${view.title(page)} · Rouse`;
   if (ready) view.mount?.(page);
   render();
+  requestAnimationFrame(() => side.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }));
 }
 
 /** @param {string} path @returns {[View, string[]]} */

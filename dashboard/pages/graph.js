@@ -5,7 +5,8 @@
 /**
  * @typedef {{id: string, kind: "source" | "type" | "function" | "sink", label: string, under?: string, layer: number, x: number, y: number,
  *   width: number, height: number, row: number}} GraphNode
- * @typedef {{id: string, from: string, to: string, subscription?: Subscription, learned?: boolean, back?: boolean, d: string}} Edge
+ * @typedef {{id: string, from: string, to: string, subscription?: Subscription, learned?: boolean, back?: boolean, d: string,
+ *   middle: number[]}} Edge
  * @typedef {{nodes: Map<string, GraphNode>, edges: Map<string, Edge>, width: number, height: number, left: number}} Graph
  */
 
@@ -103,7 +104,7 @@ function add(graph, id, kind, label, under) {
 /** @param {Graph} graph @param {string} from @param {string} to @param {Partial<Edge>} more */
 function connect(graph, from, to, more) {
   const id = `${from} > ${to}${more.subscription ? ` ${more.subscription.namespace}/${more.subscription.name}` : ""}`;
-  if (!graph.edges.has(id)) graph.edges.set(id, { id, from, to, d: "", ...more });
+  if (!graph.edges.has(id)) graph.edges.set(id, { id, from, to, d: "", middle: [0, 0], ...more });
 }
 
 /**
@@ -131,7 +132,7 @@ export function arrange(graph, room) {
     gap = Math.max(leastGap, Math.min(gap, gap + (room - across(gap)) / Math.max(1, filled.length - 1)));
     along(graph, filled, gap);
   }
-  for (const edge of graph.edges.values()) edge.d = curve(graph, edge, downwards);
+  for (const edge of graph.edges.values()) curve(graph, edge, downwards);
   return graph;
 }
 
@@ -238,18 +239,17 @@ function down(graph, layers, room) {
   graph.height = y - 40 + margin;
 }
 
-/** curve is the line of an edge. @param {Graph} graph @param {Edge} edge @param {boolean} downwards */
+/** curve draws the line of an edge. @param {Graph} graph @param {Edge} edge @param {boolean} downwards */
 function curve(graph, edge, downwards) {
   const a = /** @type {GraphNode} */ (graph.nodes.get(edge.from));
   const b = /** @type {GraphNode} */ (graph.nodes.get(edge.to));
-  if (downwards) {
-    const [x1, y1, x2, y2] = [a.x + a.width / 2, a.y + a.height, b.x + b.width / 2, b.y];
-    const bend = Math.max(16, Math.abs(y2 - y1) / 2);
-    return `M${x1},${y1} C${x1},${y1 + bend} ${x2},${y2 - bend} ${x2},${y2}`;
-  }
-  const [x1, y1, x2, y2] = [a.x + a.width, a.y + a.height / 2, b.x, b.y + b.height / 2];
-  const bend = edge.back ? 60 : Math.max(24, (x2 - x1) / 2);
-  return `M${x1},${y1} C${x1 + bend},${y1} ${x2 - bend},${y2} ${x2},${y2}`;
+  const [x1, y1] = downwards ? [a.x + a.width / 2, a.y + a.height] : [a.x + a.width, a.y + a.height / 2];
+  const [x2, y2] = downwards ? [b.x + b.width / 2, b.y] : [b.x, b.y + b.height / 2];
+  edge.middle = [(x1 + x2) / 2, (y1 + y2) / 2];
+  const bend = edge.back ? 60 : Math.max(18, (downwards ? Math.abs(y2 - y1) : x2 - x1) / 2);
+  edge.d = downwards
+    ? `M${x1},${y1} C${x1},${y1 + bend} ${x2},${y2 - bend} ${x2},${y2}`
+    : `M${x1},${y1} C${x1 + bend},${y1} ${x2 - bend},${y2} ${x2},${y2}`;
 }
 
 /**

@@ -67,7 +67,7 @@ export const deadLetters = {
             [
               { title: "" },
               { title: "Event" },
-              { title: "Subscription" },
+              { title: "Subscription", class: "wide" },
               { title: "Reason" },
               { title: "Attempts", class: "right wide" },
               { title: "When" },
@@ -188,7 +188,7 @@ function row(page, l) {
       h("button", { class: "plain strong", "aria-expanded": String(Boolean(open)), onclick: () => toggle(page, l) }, l.type ?? "message"),
       h("div", { class: "faint id", title: l.id }, short(l.id ?? "", 36)),
     ),
-    h("td", null, h("span", { class: "faint" }, `${l.namespace}/`), l.subscription),
+    h("td", { class: "wide" }, h("span", { class: "faint" }, `${l.namespace}/`), l.subscription),
     h(
       "td",
       null,
@@ -220,6 +220,8 @@ function details(l) {
     h(
       "dl",
       { class: "facts" },
+      h("dt", null, "Subscription"),
+      h("dd", null, `${l.namespace}/${l.subscription}`),
       h("dt", null, "Origin"),
       h("dd", null, l.source ?? "unknown"),
       h("dt", null, "Published"),

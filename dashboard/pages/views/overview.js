@@ -145,7 +145,7 @@ function picture() {
             [...drawn.edges.values()].map(line),
             h("g", { id: "dots", own: true }),
           ),
-          [...drawn.edges.values()].map((edge) => badge(drawn, edge)),
+          [...drawn.edges.values()].map(badge),
           [...drawn.nodes.values()].map(node),
         ),
       ),
@@ -163,7 +163,7 @@ function picture() {
 
 /** @param {import("../graph.js").Edge} edge */
 function line(edge) {
-  const s = edge.subscription;
+  const s = subscriptionOf(edge);
   const classes = ["edge"];
   if (Date.now() - (lit.get(edge.id) ?? 0) < 2000) classes.push("lit");
   if (s && s.backlog + s.inFlight > 0) classes.push("busy");
@@ -172,15 +172,16 @@ function line(edge) {
   return h("path", { key: edge.id, id: `edge ${edge.id}`, class: classes.join(" "), d: edge.d });
 }
 
-/** badge is the number of events that wait on an edge. @param {import("../graph.js").Graph} drawn @param {import("../graph.js").Edge} edge */
-function badge(drawn, edge) {
-  const s = edge.subscription;
-  const to = drawn.nodes.get(edge.to);
-  const from = drawn.nodes.get(edge.from);
-  if (!s || !to || !from) return null;
+/** subscriptionOf is the Subscription of an edge as it is now. @param {import("../graph.js").Edge} edge */
+const subscriptionOf = (edge) => edge.subscription && state.subscriptions.get(`${edge.subscription.namespace}/${edge.subscription.name}`);
+
+/** badge is the number of events that wait on an edge. @param {import("../graph.js").Edge} edge */
+function badge(edge) {
+  const s = subscriptionOf(edge);
+  if (!s) return null;
   const waiting = s.backlog + s.inFlight + s.retries;
   if (!waiting && s.state === "ready") return null;
-  const at = { left: `${(from.x + from.width + to.x) / 2}px`, top: `${(from.y + from.height / 2 + to.y + to.height / 2) / 2}px` };
+  const at = { left: `${edge.middle[0]}px`, top: `${edge.middle[1]}px` };
   return h(
     "a",
     {

@@ -38,7 +38,7 @@ export const subscriptions = {
               "Subscriptions, those furthest behind first",
               [
                 { title: "Subscription" },
-                { title: "Events" },
+                { title: "Events", class: "wide" },
                 { title: "Sink", class: "wide" },
                 { title: "State" },
                 { title: "Waiting", class: "right" },
@@ -77,7 +77,7 @@ function row([key, s]) {
     ),
     h(
       "td",
-      null,
+      { class: "wide" },
       h(
         "div",
         { class: "types" },

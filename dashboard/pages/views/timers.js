@@ -20,7 +20,7 @@ function schedules() {
         s.name,
         s.problem ? h("div", { class: "reason bad" }, s.problem) : null,
       ),
-      h("td", null, h("code", null, s.when)),
+      h("td", null, h("code", { class: "cron" }, s.when)),
       h(
         "td",
         null,
@@ -29,8 +29,8 @@ function schedules() {
       ),
       h("td", null, time(s.next)),
       h("td", { class: "wide" }, time(s.last)),
-      h("td", { class: "right" }, number(s.published)),
-      h("td", { class: "right" }, number(s.missed, "warn")),
+      h("td", { class: "right wide" }, number(s.published)),
+      h("td", { class: "right wide" }, number(s.missed, "warn")),
     ),
   );
   return panel(
@@ -44,8 +44,8 @@ function schedules() {
             { title: "Event" },
             { title: "Next" },
             { title: "Last", class: "wide" },
-            { title: "Published", class: "right" },
-            { title: "Missed", class: "right" },
+            { title: "Published", class: "right wide" },
+            { title: "Missed", class: "right wide" },
           ],
           rows,
         )
