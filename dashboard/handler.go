@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +28,7 @@ type Deps struct {
 	Lines       Lines
 	DeadLetters DeadLetters
 	Publisher   Publisher
+	Caller      Caller
 	Log         logr.Logger
 }
 
@@ -54,20 +54,21 @@ func New(deps Deps) (*Handler, error) {
 	}
 	h := &Handler{deps: deps, pages: files, api: http.NewServeMux(), streams: fair.NewPool(fair.Limits{Total: maxStreams})}
 	for pattern, do := range map[string]action{
-		"GET /api/v1/about":                            h.about,
-		"GET /api/v1/snapshot":                         h.snapshot,
-		"GET /api/v1/live":                             h.live,
-		"GET /api/v1/functions/{namespace}/{name}":     h.function,
-		"GET /api/v1/functions/{namespace}/{name}/log": h.log,
-		"GET /api/v1/events":                           h.events,
-		"GET /api/v1/events/live":                      h.eventsLive,
-		"GET /api/v1/event":                            h.event,
-		"GET /api/v1/trace":                            h.trace,
-		"GET /api/v1/deadletters":                      h.deadLetters,
-		"GET /api/v1/deadletters/{sequence}":           h.deadLetter,
-		"POST /api/v1/deadletters/redrive":             h.changing(h.redrive),
-		"POST /api/v1/deadletters/purge":               h.changing(h.purge),
-		"POST /api/v1/publish":                         h.changing(h.publish),
+		"GET /api/v1/about":                              h.about,
+		"GET /api/v1/snapshot":                           h.snapshot,
+		"GET /api/v1/live":                               h.live,
+		"GET /api/v1/functions/{namespace}/{name}":       h.function,
+		"GET /api/v1/functions/{namespace}/{name}/log":   h.log,
+		"GET /api/v1/events":                             h.events,
+		"GET /api/v1/events/live":                        h.eventsLive,
+		"GET /api/v1/event":                              h.event,
+		"GET /api/v1/trace":                              h.trace,
+		"GET /api/v1/deadletters":                        h.deadLetters,
+		"GET /api/v1/deadletters/{sequence}":             h.deadLetter,
+		"POST /api/v1/deadletters/redrive":               h.changing(h.redrive),
+		"POST /api/v1/deadletters/purge":                 h.changing(h.purge),
+		"POST /api/v1/publish":                           h.changing(h.publish),
+		"POST /api/v1/functions/{namespace}/{name}/call": h.changing(h.call),
 	} {
 		h.api.HandleFunc(pattern, h.serve(do))
 	}
@@ -247,25 +248,4 @@ func (h *Handler) function(w http.ResponseWriter, r *http.Request, user User) er
 		answer(w, http.StatusOK, found)
 	}
 	return err
-}
-
-// maxEvent bounds an event that a user publishes by hand.
-const maxEvent = 256 << 10
-
-func (h *Handler) publish(w http.ResponseWriter, r *http.Request, user User) error {
-	var event json.RawMessage
-	if err := decode(w, r, &event, maxEvent); err != nil {
-		return err
-	}
-	if err := h.deps.Publisher.Publish(r.Context(), user, event); err != nil {
-		return requestError{http.StatusUnprocessableEntity, cmp.Or(err.Error(), "the event was refused")}
-	}
-	h.audit(user, "event published by hand")
-	answer(w, http.StatusOK, struct{}{})
-	return nil
-}
-
-// audit logs what a user has done.
-func (h *Handler) audit(user User, what string, details ...any) {
-	h.deps.Log.Info(what, append([]any{"user", user.Name}, details...)...)
 }

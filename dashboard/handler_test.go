@@ -20,7 +20,7 @@ var paths = map[string][]string{
 		"/api/v1/about", "/api/v1/snapshot", "/api/v1/live", "/api/v1/functions/shop/pricing", "/api/v1/functions/shop/pricing/log", "/api/v1/events",
 		"/api/v1/events/live", "/api/v1/event?id=1", "/api/v1/trace?id=1", "/api/v1/deadletters", "/api/v1/deadletters/1",
 	},
-	http.MethodPost: {"/api/v1/deadletters/redrive", "/api/v1/deadletters/purge", "/api/v1/publish"},
+	http.MethodPost: {"/api/v1/deadletters/redrive", "/api/v1/deadletters/purge", "/api/v1/publish", "/api/v1/functions/shop/pricing/call"},
 }
 
 func TestNothingIsAnsweredToStrangers(t *testing.T) {
@@ -196,6 +196,24 @@ func TestAnEventIsPublishedAsItIs(t *testing.T) {
 	h := home.handler(t)
 	require.Equal(t, http.StatusOK, ask(t, h, http.MethodPost, "/api/v1/publish", `{"specversion":"1.0","id":"1"}`).Code)
 	require.Equal(t, []string{`{"specversion":"1.0","id":"1"}`}, home.published)
+}
+
+func TestAFunctionIsCalledAtAPathOfItsOwn(t *testing.T) {
+	t.Parallel()
+	home := newHome()
+	h := home.handler(t)
+	const path = "/api/v1/functions/shop/pricing/call"
+	got := ask(t, h, http.MethodPost, path, `{"method":"POST","path":"/orders?id=7","body":"hello"}`)
+	require.Equal(t, http.StatusOK, got.Code)
+	require.JSONEq(t, `{"status":418,"contentType":"","body":"hello","tookMs":0}`, got.Body.String())
+	for _, body := range []string{
+		`{"method":"CONNECT","path":"/"}`, `{"method":"get","path":"/"}`, `{"method":"GET","path":""}`, `{"method":"GET","path":"@example.com/"}`,
+		`{"method":"GET","path":"http://example.com/"}`, `{"method":"GET","path":"/a b"}`, `{"method":"GET","path":"/\\n"}`, `{"method":"GET","path":"/` + strings.Repeat("x", maxPath) + `"}`,
+	} {
+		require.Equal(t, http.StatusBadRequest, ask(t, h, http.MethodPost, path, body).Code, body)
+	}
+	require.Equal(t, []string{"POST /orders?id=7"}, home.called)
+	require.Equal(t, http.StatusNotFound, ask(t, h, http.MethodPost, "/api/v1/functions/Shop/pricing/call", `{"method":"GET","path":"/"}`).Code)
 }
 
 func TestEveryResponseHasTheHeadersThatProtectThePage(t *testing.T) {

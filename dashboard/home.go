@@ -75,6 +75,29 @@ type Publisher interface {
 	Publish(ctx context.Context, user User, event []byte) error
 }
 
+// Caller calls a Function over HTTP. It fails with ErrNotFound; other errors are for the user.
+type Caller interface {
+	Call(ctx context.Context, user User, function types.NamespacedName, call Call) (CallAnswer, error)
+}
+
+// Call is a request to a Function.
+type Call struct {
+	Method      string `json:"method"`
+	Path        string `json:"path"`
+	ContentType string `json:"contentType"`
+	Body        string `json:"body"`
+}
+
+// CallAnswer is the answer of a Function.
+type CallAnswer struct {
+	Status      int    `json:"status"`
+	ContentType string `json:"contentType"`
+	// Body is the beginning of the body, where Cut is true.
+	Body   string `json:"body"`
+	Cut    bool   `json:"cut,omitempty"`
+	TookMS int64  `json:"tookMs"`
+}
+
 // About is what does not change while a home runs.
 type About struct {
 	// Home is "local" or "cluster".

@@ -33,6 +33,7 @@ type fakeHome struct {
 	letters   map[uint64]admin.DeadLetterDetail
 	redriven  []uint64
 	published []string
+	called    []string
 	lines     []Line
 	asked     int // how often a home was asked for anything
 }
@@ -49,7 +50,7 @@ func (f *fakeHome) handler(t *testing.T) *Handler {
 	t.Helper()
 	h, err := New(Deps{
 		About:  About{Home: "local", Name: "/shop", Version: "devel", LogIn: "open the address that rouse dev has printed"},
-		Access: f, State: f, Events: f, Lines: fakeLines{f}, DeadLetters: fakeLetters{f}, Publisher: f, Log: logr.Discard(),
+		Access: f, State: f, Events: f, Lines: fakeLines{f}, DeadLetters: fakeLetters{f}, Publisher: f, Caller: f, Log: logr.Discard(),
 	})
 	require.NoError(t, err)
 	return h
@@ -112,6 +113,13 @@ func (f *fakeHome) Publish(_ context.Context, _ User, event []byte) error {
 	defer f.mu.Unlock()
 	f.published = append(f.published, string(event))
 	return nil
+}
+
+func (f *fakeHome) Call(_ context.Context, _ User, _ types.NamespacedName, call Call) (CallAnswer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.called = append(f.called, call.Method+" "+call.Path)
+	return CallAnswer{Status: http.StatusTeapot, Body: call.Body}, nil
 }
 
 type fakeLines struct{ *fakeHome }

@@ -1,9 +1,10 @@
 // Function: one of them, with its code and what it prints.
-import { get, post, stream } from "../api.js";
+import { get, stream } from "../api.js";
 import { h } from "../dom.js";
 import { clock, counted, full } from "../format.js";
-import { empty, failure, heading, loading, note, number, panel, phase, wakeBar } from "../parts.js";
+import { empty, failure, heading, loading, number, panel, phase, wakeBar } from "../parts.js";
 import { state, subscriptionsOf } from "../store.js";
+import { forget, testCall, testEvent } from "./try.js";
 
 const mostLines = 1000;
 
@@ -23,7 +24,7 @@ export const oneFunction = {
   title: ({ params }) => params[1],
   /** @param {import("../app.js").Page} page */
   mount({ params, render }) {
-    Object.assign(draft, { type: "", source: "", data: draft.data });
+    forget();
     [detail, error, lines, paused, only, skipped, seen, file] = [null, null, [], false, "", 0, "", 0];
     const path = `/api/v1/functions/${params.map(encodeURIComponent).join("/")}`;
     const load = async () => {
@@ -90,7 +91,7 @@ export const oneFunction = {
         "div",
         { class: "split", key: "split" },
         h("div", { class: "wide-part" }, log(page), code(detail)),
-        h("div", { class: "side-part" }, why(detail), triggers(key), testEvent(page, key), facts(detail)),
+        h("div", { class: "side-part" }, why(detail), triggers(key), testEvent(page, key), testCall(page), facts(detail)),
       ),
     ];
   },
@@ -268,102 +269,4 @@ function log(page) {
       ),
     ],
   );
-}
-
-const draft = { type: "", source: "", data: '{\n  "id": "1"\n}' };
-
-/** testEvent sends an event that wakes the Function. @param {import("../app.js").Page} page @param {string} key */
-function testEvent(page, key) {
-  if (!state.about?.user.changes) return null;
-  const kinds = subscriptionsOf(key).flatMap((s) => s.types.map((type) => ({ type, source: s.source })));
-  if (!kinds.length) return null;
-  if (!kinds.some((k) => k.type === draft.type)) Object.assign(draft, kinds[0]);
-  return panel(
-    "Test event",
-    h(
-      "form",
-      {
-        class: "form",
-        onsubmit: (/** @type {SubmitEvent} */ e) => {
-          e.preventDefault();
-          send(page);
-        },
-      },
-      h(
-        "label",
-        null,
-        "Type",
-        h(
-          "select",
-          {
-            value: draft.type,
-            onchange: (/** @type {any} */ e) => {
-              Object.assign(
-                draft,
-                kinds.find((k) => k.type === e.target.value),
-              );
-              page.render();
-            },
-          },
-          kinds.map((k) => h("option", { value: k.type }, k.type)),
-        ),
-      ),
-      h(
-        "label",
-        null,
-        "Source",
-        h("input", {
-          value: draft.source,
-          oninput: (/** @type {any} */ e) => {
-            draft.source = e.target.value;
-          },
-        }),
-      ),
-      h(
-        "label",
-        null,
-        "Data, in JSON",
-        h("textarea", {
-          rows: "5",
-          spellcheck: "false",
-          value: draft.data,
-          oninput: (/** @type {any} */ e) => {
-            draft.data = e.target.value;
-          },
-        }),
-      ),
-      h(
-        "div",
-        { class: "spread" },
-        h("span", { class: "faint" }, "Every Subscription of the type gets it."),
-        h("button", { class: "main" }, "Publish"),
-      ),
-    ),
-  );
-}
-
-/** @param {import("../app.js").Page} page */
-async function send(page) {
-  let data;
-  try {
-    data = JSON.parse(draft.data);
-  } catch (failed) {
-    note(`The data are not JSON: ${/** @type {Error} */ (failed).message}`, "bad");
-    return;
-  }
-  const id = `test-${crypto.randomUUID().slice(0, 8)}`;
-  try {
-    await post("/api/v1/publish", {
-      specversion: "1.0",
-      id,
-      type: draft.type,
-      source: draft.source,
-      datacontenttype: "application/json",
-      data,
-    });
-    note(`Published ${id}`);
-  } catch (failed) {
-    note(/** @type {Error} */ (failed).message, "bad");
-  }
-  page.render();
 }
