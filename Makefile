@@ -174,9 +174,13 @@ test-run: ## The README's first command, once
 cluster-programs: ## Compile and fetch the local cluster's programs, which make cluster and make test-e2e do otherwise
 	@$(CLUSTERS) programs
 
+.PHONY: check-pages
+check-pages: ## Check the types and the form of the dashboard's pages, by TypeScript and Biome of npm (FIX=1 formats them)
+	@e2e/dashboard/types.sh $(if $(FIX),--write)
+
 # Needs Chromium, which no other test does, so make test leaves it out.
 .PHONY: test-dashboard
-test-dashboard: bin/rouse ## The dashboard of a real rouse dev in Chromium without a window; installs Chromium and the check of types where they are missing
+test-dashboard: check-pages bin/rouse ## The dashboard of a real rouse dev in Chromium without a window; installs Chromium where it is missing
 	@e2e/dashboard/run.sh $(if $(RUN),-run '$(RUN)')
 
 .PHONY: test-e2e

@@ -84,7 +84,7 @@ and handles dead letters.`,
 		newInit(), newDev(streams), newDeploy(streams), newDiff(streams), newDelete(streams), newFiles(streams), newConvert(), convert.NewMigrate(), newDoors(streams), newDoctor(streams),
 		newPublish(streams), newInvoke(streams), newLogs(streams), newGet(streams), newDescribe(streams),
 		newFunctions(streams), newSubscriptions(streams), newPause(streams), newResume(streams), newRollback(streams),
-		newEvents(streams), newTrace(streams), newDeadLetters(streams), newSchedules(streams),
+		newDashboard(streams), newEvents(streams), newTrace(streams), newDeadLetters(streams), newSchedules(streams),
 		newVersion(streams), newMan(), helpTopicExitCodes(),
 	)
 	judgeArguments(root)

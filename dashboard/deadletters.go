@@ -24,7 +24,7 @@ const (
 func (h *Handler) deadLetters(w http.ResponseWriter, r *http.Request, user User) error {
 	query, err := admin.ParseQuery(r.URL.Query())
 	if err != nil {
-		return requestError{http.StatusBadRequest, err.Error()}
+		return Error{http.StatusBadRequest, err.Error()}
 	}
 	page, err := h.deps.DeadLetters.List(r.Context(), user, query)
 	if err != nil {
@@ -40,7 +40,7 @@ func (h *Handler) deadLetters(w http.ResponseWriter, r *http.Request, user User)
 func (h *Handler) deadLetter(w http.ResponseWriter, r *http.Request, user User) error {
 	sequence, err := strconv.ParseUint(r.PathValue("sequence"), 10, 64)
 	if err != nil {
-		return requestError{http.StatusBadRequest, "sequence: it must be a number"}
+		return Error{http.StatusBadRequest, "sequence: it must be a number"}
 	}
 	found, err := h.deps.DeadLetters.Get(r.Context(), user, sequence)
 	if err == nil {
@@ -100,7 +100,7 @@ func (h *Handler) change(
 		return err
 	}
 	if len(body.Sequences) == 0 || len(body.Sequences) > maxSelected || slices.Contains(body.Sequences, 0) {
-		return requestError{http.StatusBadRequest, "sequences: name from 1 to " + strconv.Itoa(maxSelected) + " dead letters"}
+		return Error{http.StatusBadRequest, "sequences: name from 1 to " + strconv.Itoa(maxSelected) + " dead letters"}
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the body is read, and the rest has a bound of its own
 	ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)

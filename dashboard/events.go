@@ -43,7 +43,7 @@ type eventDetail struct {
 func (h *Handler) event(w http.ResponseWriter, r *http.Request, user User) error {
 	id, source := r.URL.Query().Get("id"), r.URL.Query().Get("source")
 	if id == "" || len(id)+len(source) > maxID {
-		return requestError{http.StatusBadRequest, "id: name the event by its id, and by its source if others have the same id"}
+		return Error{http.StatusBadRequest, "id: name the event by its id, and by its source if others have the same id"}
 	}
 	detail := eventDetail{Records: []journal.Record{}}
 	query := journal.Query{ID: id, Source: source, Limit: eventSample}
@@ -57,7 +57,7 @@ func (h *Handler) event(w http.ResponseWriter, r *http.Request, user User) error
 		return err
 	}
 	if err != nil && len(detail.Records) == 0 {
-		return requestError{http.StatusNotFound, "there is no record of this event: it was not published here, or is too long ago"}
+		return Error{http.StatusNotFound, "there is no record of this event: it was not published here, or is too long ago"}
 	}
 	answer(w, http.StatusOK, detail)
 	return nil
@@ -67,7 +67,7 @@ func (h *Handler) event(w http.ResponseWriter, r *http.Request, user User) error
 func (h *Handler) trace(w http.ResponseWriter, r *http.Request, user User) error {
 	id := r.URL.Query().Get("id")
 	if id == "" || len(id) > maxID {
-		return requestError{http.StatusBadRequest, "id: name an event of the chain by its id"}
+		return Error{http.StatusBadRequest, "id: name an event of the chain by its id"}
 	}
 	var records []journal.Record
 	h.deps.Events.Each(r.Context(), user, journal.Query{}, func(record journal.Record) bool {
@@ -76,7 +76,7 @@ func (h *Handler) trace(w http.ResponseWriter, r *http.Request, user User) error
 	})
 	root, err := trace.Tree(records, id)
 	if errors.Is(err, trace.ErrUnknown) {
-		return requestError{http.StatusNotFound, err.Error()}
+		return Error{http.StatusNotFound, err.Error()}
 	}
 	if err != nil {
 		return err

@@ -119,7 +119,7 @@ func (h *Handler) serve(do action) http.HandlerFunc {
 		user, err := h.deps.Access.Authenticate(r)
 		if err == nil && r.Method != http.MethodPost { // those have a body, which is read within bounds
 			if err = daemon.WithoutBody(w, r); err != nil {
-				err = requestError{http.StatusBadRequest, err.Error()}
+				err = Error{http.StatusBadRequest, err.Error()}
 			}
 		}
 		if err == nil {
@@ -135,30 +135,30 @@ func (h *Handler) serve(do action) http.HandlerFunc {
 func (h *Handler) changing(do action) action {
 	return func(w http.ResponseWriter, r *http.Request, user User) error {
 		if !user.Changes {
-			return requestError{http.StatusForbidden, "you may read here and change nothing: ask the operator of this installation for the right"}
+			return Error{http.StatusForbidden, "you may read here and change nothing: ask the operator of this installation for the right"}
 		}
 		if r.Header.Get("Content-Type") != "application/json" {
-			return requestError{http.StatusUnsupportedMediaType, "send JSON with Content-Type: application/json"}
+			return Error{http.StatusUnsupportedMediaType, "send JSON with Content-Type: application/json"}
 		}
 		return do(w, r, user)
 	}
 }
 
-// requestError is an error with its status.
-type requestError struct {
-	status int
-	text   string
+// Error is an error with a text for the user, and its status.
+type Error struct {
+	Status int
+	Text   string
 }
 
-// Error returns the text for the client.
-func (e requestError) Error() string { return e.text }
+// Error implements error.
+func (e Error) Error() string { return e.Text }
 
 // explain responds to a request that failed, and logs what the response does not explain.
 func (h *Handler) explain(w http.ResponseWriter, r *http.Request, err error) {
-	var known requestError
+	known, isKnown := errors.AsType[Error](err)
 	switch {
-	case errors.As(err, &known):
-		fail(w, known.status, known.text)
+	case isKnown:
+		fail(w, known.Status, known.Text)
 	case errors.Is(err, ErrUnauthenticated):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="rouse"`)
 		fail(w, http.StatusUnauthorized, "log in first: "+h.deps.About.LogIn)
@@ -202,12 +202,12 @@ func decode(w http.ResponseWriter, r *http.Request, into any, most int64) error 
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			return requestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", most)}
+			return Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", most)}
 		}
-		return requestError{http.StatusBadRequest, "the body is not what this path takes: " + err.Error()}
+		return Error{http.StatusBadRequest, "the body is not what this path takes: " + err.Error()}
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return requestError{http.StatusBadRequest, "the body has more than one object"}
+		return Error{http.StatusBadRequest, "the body has more than one object"}
 	}
 	return nil
 }

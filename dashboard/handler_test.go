@@ -163,7 +163,10 @@ func TestQueriesThatFitNothingAreExplained(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, got.Code, path)
 		require.Contains(t, got.Body.String(), want, path)
 	}
-	for _, path := range []string{"/api/v1/functions/shop/absent", "/api/v1/functions/Shop/pricing", "/api/v1/functions/shop/absent/log", "/api/v1/event?id=absent", "/api/v1/trace?id=absent"} {
+	for _, path := range []string{
+		"/api/v1/functions/shop/absent", "/api/v1/functions/Shop/pricing", "/api/v1/functions/shop/absent/log",
+		"/api/v1/event?id=absent", "/api/v1/trace?id=absent",
+	} {
 		require.Equal(t, http.StatusNotFound, ask(t, h, http.MethodGet, path, "").Code, path)
 	}
 }
@@ -175,7 +178,10 @@ func TestAnEventIsShownWithItsAttemptsAndItsChain(t *testing.T) {
 	for _, record := range []journal.Record{
 		{Time: now, Kind: journal.Stored, ID: "kept", Source: "store", Type: "order.received"},
 		{Time: now.Add(2 * time.Millisecond), Kind: journal.Stored, ID: "priced", Source: "pricing", Type: "order.priced", Cause: "kept"},
-		{Time: now.Add(3 * time.Millisecond), Began: now.Add(time.Millisecond), Took: 2 * time.Millisecond, Kind: journal.Delivered, ID: "kept", Source: "store", Type: "order.received", Namespace: "shop", Subscription: "pricing", Sink: "shop/pricing", Attempt: 1, Status: 200},
+		{
+			Time: now.Add(3 * time.Millisecond), Began: now.Add(time.Millisecond), Took: 2 * time.Millisecond, Kind: journal.Delivered,
+			ID: "kept", Source: "store", Type: "order.received", Namespace: "shop", Subscription: "pricing", Sink: "shop/pricing", Attempt: 1, Status: 200,
+		},
 	} {
 		home.journal.Add(record)
 	}
@@ -208,7 +214,8 @@ func TestAFunctionIsCalledAtAPathOfItsOwn(t *testing.T) {
 	require.JSONEq(t, `{"status":418,"contentType":"","body":"hello","tookMs":0}`, got.Body.String())
 	for _, body := range []string{
 		`{"method":"CONNECT","path":"/"}`, `{"method":"get","path":"/"}`, `{"method":"GET","path":""}`, `{"method":"GET","path":"@example.com/"}`,
-		`{"method":"GET","path":"http://example.com/"}`, `{"method":"GET","path":"/a b"}`, `{"method":"GET","path":"/\\n"}`, `{"method":"GET","path":"/` + strings.Repeat("x", maxPath) + `"}`,
+		`{"method":"GET","path":"http://example.com/"}`, `{"method":"GET","path":"/a b"}`, `{"method":"GET","path":"/\\n"}`,
+		`{"method":"GET","path":"/` + strings.Repeat("x", maxPath) + `"}`,
 	} {
 		require.Equal(t, http.StatusBadRequest, ask(t, h, http.MethodPost, path, body).Code, body)
 	}
@@ -221,7 +228,9 @@ func TestEveryResponseHasTheHeadersThatProtectThePage(t *testing.T) {
 	h := newHome().handler(t)
 	for _, path := range []string{"/", "/functions/shop/pricing", "/app.js", "/style.css", "/absent.js", "/api/v1/about", "/api/v1/absent"} {
 		got := ask(t, h, http.MethodGet, path, "").Header()
-		for _, part := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'"} {
+		for _, part := range []string{
+			"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'",
+		} {
 			require.Contains(t, got.Get("Content-Security-Policy"), part, path)
 		}
 		require.NotContains(t, got.Get("Content-Security-Policy"), "unsafe", path)

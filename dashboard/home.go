@@ -137,9 +137,10 @@ type Function struct {
 	Min     int    `json:"min"`
 	Max     int    `json:"max"`
 	// Backlog is nil when it is unknown.
-	Backlog  *int   `json:"backlog"`
-	Wakes    int    `json:"wakes"`
-	Restarts int    `json:"restarts"`
+	Backlog *int `json:"backlog"`
+	// Wakes and Restarts count since local mode began; nil in a cluster.
+	Wakes    *int   `json:"wakes"`
+	Restarts *int   `json:"restarts"`
 	URL      string `json:"url,omitempty"`
 	// Exposed lists the URLs of APIRules that lead to it.
 	Exposed []string `json:"exposed,omitempty"`

@@ -41,7 +41,7 @@ type stream struct {
 // run serves a stream, which holds one of the user's places until it ends.
 func (h *Handler) run(w http.ResponseWriter, r *http.Request, user User, from source) error {
 	if !h.streams.TryAcquire(user.Name, 1) {
-		return requestError{http.StatusTooManyRequests, "you have too many live pages open: close some of them"}
+		return Error{http.StatusTooManyRequests, "you have too many live pages open: close some of them"}
 	}
 	defer h.streams.Release(user.Name, 1)
 	s := &stream{w: w, control: http.NewResponseController(w), sent: time.Now()}
@@ -161,7 +161,7 @@ func (h *Handler) eventsLive(w http.ResponseWriter, r *http.Request, user User) 
 func recordsOf(r *http.Request) (journal.Query, error) {
 	query, _, err := admin.ParseEvents(r.URL.Query(), time.Now())
 	if err != nil {
-		return query, requestError{http.StatusBadRequest, err.Error()}
+		return query, Error{http.StatusBadRequest, err.Error()}
 	}
 	if query.Limit == 0 || query.Limit > eventSample {
 		query.Limit = eventSample

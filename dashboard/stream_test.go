@@ -4,9 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -96,7 +96,7 @@ func TestALiveStreamCountsEveryEventAndSendsSome(t *testing.T) {
 	for sent := 0; counted < flood; sent++ {
 		if sent == 0 {
 			for i := range flood {
-				home.journal.Add(journal.Record{Kind: journal.Stored, ID: fmt.Sprint(i), Source: "store", Type: "order.received"})
+				home.journal.Add(journal.Record{Kind: journal.Stored, ID: strconv.Itoa(i), Source: "store", Type: "order.received"})
 			}
 		}
 		var flow Flow
@@ -193,7 +193,7 @@ func TestPathsOfATurnAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBatch(10)
 	for i := range maxPaths * 2 {
-		b.add(journal.Record{Kind: journal.Stored, Type: fmt.Sprint(i)})
+		b.add(journal.Record{Kind: journal.Stored, Type: strconv.Itoa(i)})
 	}
 	b.add(journal.Record{Kind: journal.Skipped, Count: 7})
 	flow, moved := b.take()

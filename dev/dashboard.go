@@ -1,19 +1,11 @@
 package dev
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -44,22 +36,15 @@ func (m *mode) serveDashboard(ctx context.Context) error {
 			Home: "local", Name: directory, Version: daemon.Version(), Publish: urlOf(m.public) + publishPath,
 			LogIn: "open the address that rouse dev has printed, which has its token",
 		},
-		Access: at, State: &shownState{home: at}, Events: at, Lines: lineFeed{m.feed}, DeadLetters: keptDeadLetters{m.store}, Publisher: at, Caller: at,
+		Access: dashboard.Owner{Token: m.token, Changes: true}, State: &shownState{home: at}, Events: at, Lines: lineFeed{m.feed},
+		DeadLetters: keptDeadLetters{m.store}, Publisher: at, Caller: at,
 		Log: m.log.WithName("dashboard"),
 	})
 	if err != nil {
 		return err
 	}
-	serve := handler.Until(ctx)
 	return daemon.Serve(ctx, daemon.Server{
-		Name: "dashboard", Listener: m.dashboard, DrainTimeout: stopTimeout,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !onLoopback(r) {
-				fail(w, http.StatusMisdirectedRequest, errHost.Error())
-				return
-			}
-			serve.ServeHTTP(w, r)
-		}),
+		Name: "dashboard", Listener: m.dashboard, DrainTimeout: stopTimeout, Handler: handler.OnThisMachine(ctx),
 	}, m.log)
 }
 
@@ -74,7 +59,8 @@ func (m *mode) openDashboard(ctx context.Context) error {
 	}
 	m.dashboard = listener
 	if moved {
-		m.logLine(fmt.Sprintf("port %d is taken, so the dashboard is at port %d; choose one with %s", defaultDashboardPort, portOf(listener), flagDashboardPort))
+		m.logLine(fmt.Sprintf("port %d is taken, so the dashboard is at port %d; choose one with %s",
+			defaultDashboardPort, portOf(listener), flagDashboardPort))
 	}
 	return nil
 }
@@ -95,11 +81,7 @@ func (m *mode) dashboardURL() string {
 	return m.dashboardAddress() + "/#" + m.token
 }
 
-// pageFile is a page that leads to the dashboard.
-const pageFile = "dashboard.html"
-
-// openBrowser opens the dashboard. The browser is given a file, which only its owner can read: the arguments of a program, and with
-// them a token, can be read by everyone on this machine.
+// openBrowser opens the dashboard with --open.
 func (m *mode) openBrowser(ctx context.Context) error {
 	if m.options.Open && m.dashboard != nil {
 		m.startBrowser(ctx)
@@ -109,32 +91,9 @@ func (m *mode) openBrowser(ctx context.Context) error {
 }
 
 func (m *mode) startBrowser(ctx context.Context) {
-	program := cmp.Or(m.options.opener, "xdg-open")
-	if m.options.opener == "" && runtime.GOOS == "darwin" {
-		program = "open"
+	if err := dashboard.Open(ctx, m.options.opener, m.state, m.dashboardURL()); err != nil {
+		m.logLine("--open: " + err.Error())
 	}
-	file := filepath.Join(m.state, pageFile)
-	text := `<!doctype html><meta charset="utf-8"><title>Rouse</title><meta http-equiv="refresh" content="0; url=` + m.dashboardURL() + `">`
-	err := os.WriteFile(file, []byte(text), ownerOnly)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, openerTimeout)
-		defer cancel()
-		err = exec.CommandContext(ctx, program, file).Run() //nolint:gosec // a program of the desktop, with our own file
-	}
-	if err != nil {
-		m.logLine(fmt.Sprintf("--open: %s: %s; open the address of the dashboard yourself", program, err))
-	}
-}
-
-// openerTimeout bounds how long the program that opens a browser may take.
-const openerTimeout = 20 * time.Second
-
-// Authenticate implements dashboard.Access.
-func (h *home) Authenticate(r *http.Request) (dashboard.User, error) {
-	if !daemon.HasBearer(r, h.token) {
-		return dashboard.User{}, dashboard.ErrUnauthenticated
-	}
-	return dashboard.User{Name: "local", Changes: true}, nil
 }
 
 // Each implements dashboard.Events.
@@ -166,9 +125,6 @@ func (h *home) Publish(ctx context.Context, _ dashboard.User, event []byte) erro
 	return h.source.publisher.publish(ctx, events)
 }
 
-// maxCalled bounds what is shown of the answer of a Function.
-const maxCalled = 64 << 10
-
 // Call implements dashboard.Caller, by the Function's port of this machine.
 func (h *home) Call(ctx context.Context, _ dashboard.User, function types.NamespacedName, call dashboard.Call) (dashboard.CallAnswer, error) {
 	all := h.functions.Status()
@@ -176,31 +132,7 @@ func (h *home) Call(ctx context.Context, _ dashboard.User, function types.Namesp
 	if at < 0 || all[at].URL == "" {
 		return dashboard.CallAnswer{}, fmt.Errorf("%w: there is no Function %s with a port", dashboard.ErrNotFound, function)
 	}
-	request, err := http.NewRequestWithContext(ctx, call.Method, all[at].URL+call.Path, strings.NewReader(call.Body))
-	if err != nil {
-		return dashboard.CallAnswer{}, fmt.Errorf("call %s: %w", function, err)
-	}
-	if call.Body != "" {
-		request.Header.Set("Content-Type", cmp.Or(call.ContentType, "application/json"))
-	}
-	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	began := time.Now()
-	response, err := client.Do(request)
-	if err != nil {
-		return dashboard.CallAnswer{}, fmt.Errorf("call %s: %w", function, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxCalled+1))
-	if err != nil {
-		return dashboard.CallAnswer{}, fmt.Errorf("read the answer of %s: %w", function, err)
-	}
-	return dashboard.CallAnswer{
-		Status: response.StatusCode, ContentType: response.Header.Get("Content-Type"), TookMS: time.Since(began).Milliseconds(),
-		Body: strings.ToValidUTF8(string(text[:min(len(text), maxCalled)]), "\uFFFD"), Cut: len(text) > maxCalled,
-	}, nil
+	return call.At(ctx, all[at].URL)
 }
 
 // lineFeed implements dashboard.Lines.

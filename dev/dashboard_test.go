@@ -163,14 +163,16 @@ func TestADeadLetterIsRedrivenFromTheDashboard(t *testing.T) {
 func TestAFunctionIsWokenAndCalledFromTheDashboard(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
-	write(t, directory, "fn.yaml", greeter("module.exports.main = event => 'hello ' + event.extensions.request.method + ' ' + event.extensions.request.path"))
+	const handler = "module.exports.main = event => 'hello ' + event.extensions.request.method + ' ' + event.extensions.request.path"
+	write(t, directory, "fn.yaml", greeter(handler))
 	w := run(t, directory)
 	asUser := func(r *http.Request) {
 		r.Header.Set("Authorization", "Bearer "+w.Token)
 		r.Header.Set("Content-Type", "application/json")
 	}
 	await(t, "the Function's port", func() bool { return w.functions(t)["greeter"].URL != "" })
-	status, text := dashboardAnswer(t, http.MethodPost, w.Dashboard+"/api/v1/functions/orders/greeter/call", `{"method":"PUT","path":"/orders/7"}`, asUser)
+	path := w.Dashboard + "/api/v1/functions/orders/greeter/call"
+	status, text := dashboardAnswer(t, http.MethodPost, path, `{"method":"PUT","path":"/orders/7"}`, asUser)
 	require.Equal(t, http.StatusOK, status, text)
 	require.Contains(t, text, `"status":200`)
 	require.Contains(t, text, `"body":"hello PUT /orders/7"`)

@@ -93,7 +93,7 @@ func (s *shownState) shownFunctions() []dashboard.Function {
 		shown := dashboard.Function{
 			Namespace: status.Namespace, Name: status.Name, Runtime: status.Runtime, Phase: status.Phase, Doing: status.Doing,
 			Problem: status.LastError, Older: status.Older, Desired: status.Desired, Ready: status.Ready, Min: status.Desired, Max: status.Desired,
-			Wakes: status.Wakes, Restarts: status.Restarts, URL: status.URL, Exposed: s.apiRules.URLs(name),
+			Wakes: &status.Wakes, Restarts: &status.Restarts, URL: status.URL, Exposed: s.apiRules.URLs(name),
 			LastWake: wakes[name], At: status.At.String(),
 		}
 		if scaling := s.scaling.Status(name); scaling != nil {

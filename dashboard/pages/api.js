@@ -56,7 +56,7 @@ async function ask(path, init = {}) {
     response = await fetch(path, { ...init, headers, cache: "no-store" });
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw new Failure(0, "The dashboard does not answer. Is rouse dev still running?");
+    throw new Failure(0, "The dashboard does not answer: start the command again that serves it, and open the address that it prints.");
   }
   if (response.ok) return response;
   const body = await response.json().catch(() => ({}));

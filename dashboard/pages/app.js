@@ -58,15 +58,15 @@ const side = /** @type {HTMLElement} */ (document.getElementById("side"));
 /** @type {Page} */ let page = { render, params: [], query: new URLSearchParams() };
 let ready = false;
 /** @type {Error | null} */ let broken = null;
-let _drawing = 0;
+let drawing = 0;
 
 /** render draws soon, once for all changes until then. */
 function render() {
-  _drawing ||= requestAnimationFrame(() => {
-    _drawing = 0;
+  if (drawing) return;
+  drawing = requestAnimationFrame(() => {
+    drawing = 0;
     drawSide();
-    if (!main.contains(document.activeElement) || !isComposing)
-      patch(main, flat(ready ? view.render(page) : broken ? logInForm(broken) : loading("Connecting")));
+    if (!isComposing) patch(main, flat(ready ? view.render(page) : broken ? logInForm(broken) : loading("Connecting")));
   });
 }
 
@@ -91,7 +91,12 @@ function show() {
 function match(path) {
   for (const [pattern, found] of routes) {
     const params = pattern.exec(path);
-    if (params) return [found, params.slice(1).map(decodeURIComponent)];
+    if (!params) continue;
+    try {
+      return [found, params.slice(1).map(decodeURIComponent)];
+    } catch {
+      break; // no name is written so
+    }
   }
   return [nowhere, []];
 }
@@ -227,6 +232,8 @@ function logInForm(error) {
       null,
       "Open the address that ",
       h("code", null, "rouse dev"),
+      " or ",
+      h("code", null, "rouse dashboard"),
       " has printed: it has the token behind the #. Or paste the token here.",
     ),
     h("label", null, "Token", h("input", { name: "token", type: "password", autocomplete: "off", required: true })),

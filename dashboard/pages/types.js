@@ -3,7 +3,7 @@
 /**
  * @typedef {{cause: string, began: string, sentMs?: number, addressedMs?: number, readyMs: number}} Wake
  * @typedef {{namespace: string, name: string, runtime: string, phase: string, doing?: string, problem?: string, older?: boolean,
- *   desired: number, ready: number, min: number, max: number, backlog: number | null, wakes: number, restarts: number, url?: string,
+ *   desired: number, ready: number, min: number, max: number, backlog: number | null, wakes: number | null, restarts: number | null, url?: string,
  *   exposed?: string[], lastWake?: Wake, at?: string}} Fn
  * @typedef {Fn & {why: {question: string, answer: string}[], files: {name: string, text: string}[], repository?: string,
  *   dependencies?: string, environment: string[]}} FnDetail

@@ -21,6 +21,9 @@ import (
 // patience bounds every wait: it costs nothing when what is awaited comes.
 const patience = 2 * time.Minute
 
+// client keeps no connections, which would outlive a test.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 // rouse is a running rouse dev.
 type rouse struct {
 	Publish   string `json:"publish"`
@@ -90,7 +93,7 @@ func (r *rouse) publish(t *testing.T, kind, source, id string, data any) {
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.Publish, bytes.NewReader(body))
 	require.NoError(t, err)
 	request.Header.Set("Content-Type", "application/cloudevents+json")
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	require.Equal(t, http.StatusNoContent, response.StatusCode)
@@ -103,7 +106,7 @@ func (r *rouse) get(ctx context.Context, path string, into any) error {
 		return err
 	}
 	request.Header.Set("Authorization", "Bearer "+r.Token)
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}

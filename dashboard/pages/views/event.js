@@ -13,6 +13,8 @@ import { chip, empty, eventPath, failure, heading, loading, moment, outcome, pan
 /** @type {Link | null} */ let chain = null;
 /** @type {Error | null} */ let error = null;
 let again = 0;
+/** what is shown: answers about another event come too late */
+let current = "";
 
 export const event = {
   title: () => "Event",
@@ -20,16 +22,16 @@ export const event = {
   mount({ query, render }) {
     [detail, chain, error] = [null, null, null];
     const [id, source] = [query.get("id") ?? "", query.get("source") ?? ""];
+    current = `${source}|${id}`;
     const load = async () => {
-      try {
-        [detail, chain] = await Promise.all([
-          get(`/api/v1/event${write({ id, source })}`),
-          get(`/api/v1/trace${write({ id })}`).catch(() => null),
-        ]);
-        error = null;
-      } catch (failed) {
-        error = /** @type {Error} */ (failed);
-      }
+      const about = `${source}|${id}`;
+      const [found, failed] = await get(`/api/v1/event${write({ id, source })}`).then(
+        (answer) => [answer, null],
+        (reason) => [detail, reason],
+      );
+      const tree = await get(`/api/v1/trace${write({ id })}`).catch(() => null);
+      if (current !== about) return;
+      [detail, error, chain] = [found, failed, tree];
       render();
     };
     load();

@@ -102,7 +102,7 @@ export const events = {
 function follow(page) {
   end?.();
   [byEvent, skipped, begun, error] = [new Map(), 0, false, null];
-  const path = `/api/v1/events/live${write({ ...Object.fromEntries(Object.entries(filter).filter(([f]) => f !== "namespace" || !filter.subscription || filter.namespace)), limit: "400" })}`;
+  const path = `/api/v1/events/live${write({ ...filter, limit: "400" })}`;
   end = stream(path, {
     open: () => {
       [byEvent, error] = [new Map(), null];

@@ -16,6 +16,8 @@ let paused = false;
 let only = "";
 let skipped = 0;
 let seen = "";
+/** what is shown: answers about another Function come too late */
+let current = "";
 let file = 0;
 /** @type {(() => void)[]} */ let ends = [];
 
@@ -27,13 +29,14 @@ export const oneFunction = {
     forget();
     [detail, error, lines, paused, only, skipped, seen, file] = [null, null, [], false, "", 0, "", 0];
     const path = `/api/v1/functions/${params.map(encodeURIComponent).join("/")}`;
+    current = path;
     const load = async () => {
-      try {
-        detail = await get(path);
-        error = null;
-      } catch (failed) {
-        error = /** @type {Error} */ (failed);
-      }
+      const [found, failed] = await get(path).then(
+        (answer) => [answer, null],
+        (reason) => [detail, reason],
+      );
+      if (current !== path) return;
+      [detail, error] = [found, failed];
       render();
     };
     load();
@@ -107,8 +110,7 @@ const why = (d) =>
       (d.why ?? []).map((w) => [h("dt", null, w.question), h("dd", null, w.answer)]),
       h("dt", null, "Replicas"),
       h("dd", null, d.min === d.max ? `always ${d.min}` : `from ${d.min} to ${d.max}`),
-      h("dt", null, "Woken"),
-      h("dd", null, counted(d.wakes, "time")),
+      d.wakes === null ? [] : [h("dt", null, "Woken"), h("dd", null, counted(d.wakes, "time"))],
       d.restarts ? [h("dt", null, "Restarted"), h("dd", { class: "warn" }, counted(d.restarts, "time"))] : [],
     ),
   ]);

@@ -126,7 +126,7 @@ function row([key, f]) {
     h("td", { class: "right" }, f.backlog === null ? h("span", { class: "faint" }, "?") : number(f.backlog, "warn")),
     h("td", { class: "right" }, rate(perSec)),
     h("td", { class: "wide" }, wake(f)),
-    h("td", { class: "right wide" }, number(f.wakes)),
+    h("td", { class: "right wide" }, f.wakes === null ? h("span", { class: "faint" }, "?") : number(f.wakes)),
     h("td", { class: "wide faint" }, f.runtime),
   );
 }

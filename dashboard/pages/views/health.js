@@ -39,24 +39,26 @@ const purposes = /** @type {Record<string, string>} */ ({
 const streams = () =>
   panel(
     "Streams",
-    h(
-      "ul",
-      { class: "meters" },
-      [...state.streams.values()].map((s) =>
-        h(
-          "li",
-          { key: s.name },
-          h(
-            "div",
-            { class: "spread" },
-            h("b", null, s.name),
-            h("span", { class: s.fill > 0.8 ? "bad" : "" }, s.problem ? "unknown" : percent(s.fill)),
+    state.streams.size === 0
+      ? empty("How full they are is not known here.", "In a cluster its metrics and alerts watch the streams.")
+      : h(
+          "ul",
+          { class: "meters" },
+          [...state.streams.values()].map((s) =>
+            h(
+              "li",
+              { key: s.name },
+              h(
+                "div",
+                { class: "spread" },
+                h("b", null, s.name),
+                h("span", { class: s.fill > 0.8 ? "bad" : "" }, s.problem ? "unknown" : percent(s.fill)),
+              ),
+              fill(s.fill, `fill of ${s.name}`),
+              h("p", { class: "faint" }, s.problem ?? purposes[s.name] ?? "events that are not delivered yet"),
+            ),
           ),
-          fill(s.fill, `fill of ${s.name}`),
-          h("p", { class: "faint" }, s.problem ?? purposes[s.name] ?? "events that are not delivered yet"),
         ),
-      ),
-    ),
   );
 
 function about() {

@@ -82,7 +82,13 @@ function stats() {
     stat("Awake", count(t.awake), ` of ${count(t.functions)}`, null, "/functions", t.awake > 0 ? "glowing" : ""),
     stat("Backlog", count(t.backlog), t.retries ? ` and ${counted(t.retries, "retry", "retries")}` : "", null, "/subscriptions"),
     stat("Dead letters", count(t.deadLetters), "", null, "/deadletters", t.deadLetters ? "bad" : ""),
-    stat("Fullest stream", percent(t.fill), "", fill(t.fill, "fill of the fullest stream"), "/health"),
+    stat(
+      "Fullest stream",
+      state.streams.size ? percent(t.fill) : "?",
+      "",
+      state.streams.size ? fill(t.fill, "fill of the fullest stream") : null,
+      "/health",
+    ),
   );
 }
 
