@@ -73,7 +73,7 @@ func (b *browser) do(t *testing.T, actions ...chromedp.Action[chromedp.Void]) {
 func (b *browser) size(t *testing.T, width, height int64, scheme string) {
 	t.Helper()
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
-	b.do(t, chromedp.EmulateViewport(width, height, chromedp.EmulateScale(2)),
+	b.do(t, chromedp.EmulateViewport(width, height, chromedp.EmulateScale(1.5)),
 		chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 			_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media)
 			return err

@@ -81,7 +81,7 @@ func TestTheKeyboardAndTheNavigationReachEveryView(t *testing.T) {
 }
 
 // pictured are the pictures of the documentation. ROUSE_EVERY_SCREENSHOT=1 makes the others too, to look at.
-var pictured = []string{"overview", "overview-dark", "function", "overview-phone"}
+var pictured = []string{"overview", "function", "overview-phone"}
 
 // TestScreenshots writes the pictures of the documentation, where make screenshots names a folder.
 func TestScreenshots(t *testing.T) {
