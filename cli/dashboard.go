@@ -76,7 +76,7 @@ func (p *pages) serve(ctx context.Context, conn *target.Connection, objects *tar
 	if err != nil {
 		return err
 	}
-	if _, err := home.Snapshot(ctx, dashboard.User{}); err != nil { // before anything is printed
+	if _, err := home.read(ctx); err != nil { // before anything is printed
 		return err
 	}
 	p.endProgress()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/dashboard"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
@@ -109,7 +110,7 @@ func TestTheDashboardOfAClusterSaysWhatIsMissing(t *testing.T) {
 	require.Contains(t, snapshot.Problems[0].Message, "there is no eventbridge")
 
 	refused := c.run(t, "dashboard", "--context", "limited")
-	require.NotZero(t, refused.code)
+	require.Equal(t, int(exit.Unreachable), refused.code)
 	require.Contains(t, refused.err, "functions")
 	nowhere := run(t, "", "dashboard")
 	require.Contains(t, nowhere.err, "name one with --context or --kubeconfig")

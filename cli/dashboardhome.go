@@ -68,18 +68,18 @@ func (h *clusterHome) Snapshot(ctx context.Context, _ dashboard.User) (dashboard
 		}
 		h.asked = time.Now()
 	}
-	return h.last, h.err
+	return h.last, refused(h.err)
 }
 
 // read asks the API server and a bridge. Without a bridge there are no numbers, and a problem that says so.
 func (h *clusterHome) read(ctx context.Context) (dashboard.Snapshot, error) {
 	functions, err := h.conn.Functions(ctx, h.namespace)
 	if err != nil {
-		return dashboard.Snapshot{}, refused(err)
+		return dashboard.Snapshot{}, err
 	}
 	subscriptions, err := h.conn.Subscriptions(ctx, h.namespace)
 	if err != nil {
-		return dashboard.Snapshot{}, refused(err)
+		return dashboard.Snapshot{}, err
 	}
 	found := dashboard.Snapshot{
 		Functions: []dashboard.Function{}, Subscriptions: []dashboard.Subscription{}, Exposures: []dashboard.Exposure{},

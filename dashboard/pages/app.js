@@ -66,13 +66,19 @@ function render() {
   drawing = requestAnimationFrame(() => {
     drawing = 0;
     drawSide();
-    if (!isComposing) patch(main, flat(ready ? view.render(page) : broken ? logInForm(broken) : loading("Connecting")));
+    if (!isComposing) patch(main, flat(ready ? [lost(), view.render(page)] : broken ? logInForm(broken) : loading("Connecting")));
   });
 }
 
 let isComposing = false;
 document.addEventListener("compositionstart", () => (isComposing = true));
 document.addEventListener("compositionend", () => (isComposing = false));
+
+/** lost says that what is shown is old. */
+const lost = () =>
+  !state.connected && state.lost && state.loaded
+    ? h("div", { class: "notice bad", key: "lost", role: "alert" }, `What you see is old. ${state.lost} It is tried again.`)
+    : null;
 
 function show() {
   const path = location.pathname.replace(/(.)\/$/, "$1");
