@@ -20,6 +20,9 @@ let next = 0;
 /** @type {{what: "redrive" | "purge", sequences: number[], done: number, failed: number, gone: number, running: boolean, stopped: boolean, over: boolean, problems: string[]} | null} */
 let work = null;
 let known = -1;
+/** requests of the list: an answer counts unless a later one was asked */
+let asked = 0;
+let askedAt = 0;
 
 export const deadLetters = {
   title: () => "Dead letters",
@@ -35,11 +38,12 @@ export const deadLetters = {
   /** @param {import("../app.js").Page} page */
   render(page) {
     const now = totals().deadLetters;
-    if (known !== now && !work?.running && letters) {
+    const all = letters ?? [];
+    const short = !next && !Object.values(filter).some(Boolean) && all.length !== now && Date.now() - askedAt > 2000;
+    if ((known !== now || short) && !work?.running && letters) {
       known = now;
       load(page);
     }
-    const all = letters ?? [];
     return [
       heading(
         "Dead letters",
@@ -84,8 +88,11 @@ export const deadLetters = {
 
 /** @param {import("../app.js").Page} page @param {number} [after] */
 async function load(page, after = 0) {
+  const mine = ++asked;
+  askedAt = Date.now();
   try {
     const found = await get(`/api/v1/deadletters${write({ ...filter, limit: pageSize, after: after ? String(after) : "" })}`);
+    if (mine !== asked) return;
     letters = after ? (letters ?? []).concat(found.deadletters) : found.deadletters;
     next = found.next ?? 0;
     const there = new Set((letters ?? []).map((l) => l.sequence));
