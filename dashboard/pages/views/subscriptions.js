@@ -43,7 +43,7 @@ export const subscriptions = {
                 { title: "State" },
                 { title: "Waiting", class: "right" },
                 { title: "In delivery", class: "right wide" },
-                { title: "Retries", class: "right" },
+                { title: "Retries", class: "right wide" },
                 { title: "Delivered/s", class: "right wide" },
                 { title: "Dead letters", class: "right" },
               ],
@@ -89,7 +89,7 @@ function row([key, s]) {
     h("td", null, chip(s.state, { class: levels[s.state] }), s.message ? h("div", { class: "reason" }, s.message) : null),
     h("td", { class: "right" }, number(s.backlog, "warn")),
     h("td", { class: "right wide" }, number(s.inFlight)),
-    h("td", { class: "right" }, number(s.retries, "warn")),
+    h("td", { class: "right wide" }, number(s.retries, "warn")),
     h("td", { class: "right wide" }, rate(perSecond(`delivered ${key}`))),
     h(
       "td",
