@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -147,14 +149,28 @@ func (s *shownState) Function(_ context.Context, _ dashboard.User, name types.Na
 	return detail, nil
 }
 
-// describeSource adds the source of a Function, and the names of its variables.
+// maxShownSource bounds the text of a Function's source that is shown.
+const maxShownSource = 512 << 10
+
+// describeSource adds the source of a Function, and the names of its variables. What is no text, and what is too much, is left out.
 func describeSource(detail *dashboard.FunctionDetail, fn *manifest.Function) {
 	if git := fn.Spec.Source.GitRepository; git != nil {
 		detail.Repository = git.URL
 	}
 	if inline := fn.Spec.Source.Inline; inline != nil {
-		detail.Files = append(detail.Files, dashboard.SourceFile{Name: "handler", Text: inline.Source})
 		detail.Dependencies = inline.Dependencies
+		if inline.Source != "" {
+			detail.Files = append(detail.Files, dashboard.SourceFile{Name: "handler", Text: inline.Source})
+		}
+	}
+	if fn.Files != nil {
+		size := 0
+		for _, name := range slices.Sorted(maps.Keys(fn.Files.Content)) {
+			content := fn.Files.Content[name]
+			if size += len(content); size <= maxShownSource && utf8.Valid(content) {
+				detail.Files = append(detail.Files, dashboard.SourceFile{Name: name, Text: string(content)})
+			}
+		}
 	}
 	detail.Environment = variableNames(fn.Spec.Env)
 }
