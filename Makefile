@@ -24,7 +24,7 @@ CONTROLLER_GEN := $(GENERATOR) $(addprefix paths=./,$(filter-out $(OLD_APIS),$(w
 GOLANGCI_LINT  := $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint
 ACTIONLINT     := $(GO) tool -modfile="$(CURDIR)/tools/lint/actions/go.mod" actionlint
 SUPPLY    := $(GO) run -C tools/supply
-MODULES   := . e2e/cluster e2e/cluster/components/network-policies e2e/bench/own e2e/bindings e2e/dashboard tools tools/pack tools/release tools/supply
+MODULES   := . e2e/cluster e2e/cluster/components/network-policies e2e/bench/own e2e/bindings tools tools/pack tools/release tools/supply
 # The modules with tests that run beside the root's; the release tools have a separate target.
 TESTED    := e2e/cluster e2e/cluster/components/network-policies tools tools/supply
 # kube-apiserver, etcd, nats-server and other programs that tests start, which the cluster's cache keeps.
@@ -178,7 +178,7 @@ cluster-programs: ## Compile and fetch the local cluster's programs, which make 
 check-pages: ## Check the types and the form of the dashboard's pages, by TypeScript and Biome of npm (FIX=1 formats them)
 	@e2e/dashboard/types.sh $(if $(FIX),--write)
 
-# Needs Chromium, which no other test does, so make test leaves it out.
+# Needs Chromium and its driver, which nothing else does, so make test leaves this module out, of lint too.
 .PHONY: test-dashboard
 test-dashboard: check-pages bin/rouse ## The dashboard of a real rouse dev in Chromium without a window; installs Chromium where it is missing
 	@e2e/dashboard/run.sh $(if $(RUN),-run '$(RUN)')

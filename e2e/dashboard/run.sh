@@ -6,4 +6,5 @@ if ! command -v chromium chromium-browser chromium-headless-shell google-chrome 
   echo "installing Chromium ..."
   apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null
 fi
+go vet .
 exec go test -count=1 -timeout 30m "$@" .
