@@ -23,6 +23,9 @@ import (
 // shownFor is how long what NATS has answered is shown to all pages.
 const shownFor = 400 * time.Millisecond
 
+// askTimeout bounds how long NATS is waited for.
+const askTimeout = 2 * time.Second
+
 // shownState implements dashboard.State.
 type shownState struct {
 	*home
@@ -65,6 +68,8 @@ func (s *shownState) kept(ctx context.Context) ([]admin.Subscription, []dashboar
 	if time.Since(s.asked) < shownFor {
 		return s.backlogs, s.streams
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // the answer is for all pages
+	defer cancel()
 	if backlogs, err := s.store.Subscriptions(ctx); err == nil {
 		s.backlogs = backlogs
 	}
