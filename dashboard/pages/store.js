@@ -125,7 +125,9 @@ function learnFrom(records) {
 function consider(known, delivery) {
   const { effect, by } = known;
   const ran = (delivery.began ?? "") <= (effect.began || effect.time) && effect.time <= later(delivery.time);
-  if (!ran || (by && by.time <= delivery.time)) return;
+  /** a Function that names itself as the source @param {Entry} d */
+  const named = (d) => d.sink?.endsWith(`/${effect.source}`) ?? false;
+  if (!ran || (by && (named(by) || (!named(delivery) && by.time <= delivery.time)))) return;
   if (by) vote(effect, by, -1);
   vote(effect, delivery, 1);
   known.by = delivery;
