@@ -174,6 +174,15 @@ test-run: ## The README's first command, once
 cluster-programs: ## Compile and fetch the local cluster's programs, which make cluster and make test-e2e do otherwise
 	@$(CLUSTERS) programs
 
+.PHONY: check-pages
+check-pages: ## Check the types and the form of the dashboard's pages, by TypeScript and Biome of npm (FIX=1 formats them)
+	@e2e/dashboard/types.sh $(if $(FIX),--write)
+
+# Needs Chromium and its driver, which nothing else does, so make test leaves this module out, of lint too.
+.PHONY: test-dashboard
+test-dashboard: check-pages bin/rouse ## The dashboard of a real rouse dev in Chromium without a window; installs Chromium where it is missing
+	@e2e/dashboard/run.sh $(if $(RUN),-run '$(RUN)')
+
 .PHONY: test-e2e
 test-e2e: ## End-to-end tests on the local cluster, which is taken down again (PACKAGES, RUN)
 	@e2e/run.sh
@@ -334,6 +343,10 @@ chaos-standins: cluster ## Events for Functions that stand-ins serve while they 
 .PHONY: recording
 recording: bin/rouse ## Make the README's moving picture again (docs/images/dev.svg)
 	@env -u NODE_EXTRA_CA_CERTS $(GO) run ./docs/recording
+
+.PHONY: screenshots
+screenshots: bin/rouse ## Make the pictures of the dashboard's page again (docs/images)
+	@ROUSE_SCREENSHOTS="$(CURDIR)/docs/images" e2e/dashboard/run.sh -run TestScreenshots
 
 .PHONY: build
 build: ## Build the binaries into bin/

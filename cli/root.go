@@ -84,7 +84,7 @@ and handles dead letters.`,
 		newInit(), newDev(streams), newDeploy(streams), newDiff(streams), newDelete(streams), newFiles(streams), newConvert(), newMigrate(streams), newDoors(streams), newDoctor(streams),
 		newPublish(streams), newInvoke(streams), newLogs(streams), newGet(streams), newDescribe(streams),
 		newFunctions(streams), newSubscriptions(streams), newPause(streams), newResume(streams), newRollback(streams),
-		newEvents(streams), newTrace(streams), newDeadLetters(streams), newSchedules(streams),
+		newDashboard(streams), newEvents(streams), newTrace(streams), newDeadLetters(streams), newSchedules(streams),
 		newVersion(streams), newMan(), helpTopicExitCodes(),
 	)
 	judgeArguments(root)
@@ -254,6 +254,8 @@ Events that were not delivered are kept until the next start. Ctrl-C ends everyt
 	flags.SortFlags = false
 	flags.IntVarP(&o.Port, "port", "p", o.Port, "port that events are published to; 8080 if it is free, when 0")
 	flags.IntVar(&o.APIRulesPort, "apirules-port", o.APIRulesPort, "port that APIRules are served at; 8070 if it is free, when 0")
+	flags.IntVar(&o.DashboardPort, "dashboard-port", o.DashboardPort, "port of the dashboard; 8060 if it is free, when 0")
+	flags.BoolVar(&o.Open, "open", o.Open, "open the dashboard in a browser")
 	flags.StringArrayVar(&o.Publish, "publish", o.Publish, "file with an event or an array of them (CloudEvents JSON) to publish when everything is up; may be repeated")
 	flags.BoolVar(&o.Once, "once", o.Once, "end when the events of --publish or --expect are settled and all Functions asleep; keeps nothing")
 	flags.StringVar(&o.Expect, "expect", o.Expect,

@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -122,7 +119,7 @@ func NewControl(deps ControlDeps) *ControlHandler {
 // ServeHTTP implements http.Handler.
 func (h *ControlHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case !onLoopback(r):
+	case !daemon.OnLoopback(r):
 		fail(w, http.StatusMisdirectedRequest, errHost.Error())
 	case !daemon.HasBearer(r, h.deps.Token):
 		fail(w, http.StatusUnauthorized, errToken.Error())
@@ -240,17 +237,3 @@ var (
 	errHost  = errors.New("this API answers on this machine's loopback address alone")
 	errToken = errors.New("the API needs the header Authorization: Bearer <token>; the token is in instance.json of the state folder")
 )
-
-// onLoopback reports whether the Host header is a loopback address. A web page whose name resolves to this machine (DNS rebinding)
-// sends that name.
-func onLoopback(r *http.Request) bool {
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && address.IsLoopback()
-}

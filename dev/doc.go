@@ -17,6 +17,7 @@
 //     of a cluster. The folder's Functions are the Services, every gateway has the domain localhost, and there are no authorizers.
 //   - Control API: GET /v1/functions, /v1/subscriptions and /v1/functions/{namespace}/{name}/log report status and logs as JSON,
 //     /v1/events the last published events.
+//   - Dashboard: package dashboard serves it on a port of its own, with what the other parts know.
 //
 // It guarantees:
 //   - an error in one file affects only the objects of that file; an object that is temporarily invalid or unreadable stays as it was;

@@ -48,8 +48,9 @@ type folder struct {
 
 	mu      sync.Mutex
 	targets map[types.NamespacedName]autoscale.Target
-	empty   bool          // whether the absence of Functions was reported
-	again   chan struct{} // closed at the next read
+	last    []manifest.Function // as they were last read
+	empty   bool                // whether the absence of Functions was reported
+	again   chan struct{}       // closed at the next read
 }
 
 // watch reads the folder again after each change of a file.
@@ -85,6 +86,7 @@ func (f *folder) read(context.Context) error {
 		return err
 	}
 	f.mu.Lock()
+	f.last = set.Functions
 	f.targets = targetsOf(set, problems, f.targets, f.debug)
 	targets := make([]autoscale.Target, 0, len(f.targets))
 	for _, target := range f.targets {

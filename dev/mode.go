@@ -80,6 +80,7 @@ type mode struct {
 	folder      *folder
 
 	public, admin, control net.Listener
+	dashboard              net.Listener      // nil with --once
 	outside                net.Listener      // of APIRules
 	outsideMoved           bool              // to another port than the usual one
 	firstPort              int               // of Functions
@@ -135,6 +136,9 @@ func (m *mode) open(ctx context.Context) (err error) {
 	if m.control, err = listen(ctx, 0); err != nil {
 		return fmt.Errorf("take a port for the control API: %w", err)
 	}
+	if err = m.openDashboard(ctx); err != nil {
+		return err
+	}
 	m.hidden, m.metrics = bufconn.Listen(hiddenBuffer), bufconn.Listen(hiddenBuffer)
 	m.conn, err = broker.Connect(ctx, broker.Options{
 		URL: m.nats, Name: natsName, TokenFile: filepath.Join(m.state, tokenFile),
@@ -150,7 +154,7 @@ func (m *mode) open(ctx context.Context) (err error) {
 
 // close releases what open opened. Listeners that were served are closed already.
 func (m *mode) close() {
-	for _, listener := range []net.Listener{m.public, m.admin, m.control, m.outside} {
+	for _, listener := range []net.Listener{m.public, m.admin, m.control, m.outside, m.dashboard} {
 		if listener != nil {
 			_ = listener.Close() // its server may have done so
 		}
@@ -201,7 +205,7 @@ func (m *mode) build(ctx context.Context) error {
 	})
 	m.deadLetters = newDeadLetters(m.conn.DeadLetterCounts)
 	m.source = &source{
-		directory: m.options.Directory, publish: urlOf(m.public) + publishPath, admin: urlOf(m.admin),
+		directory: m.options.Directory, publish: urlOf(m.public) + publishPath, admin: urlOf(m.admin), dashboard: m.dashboardURL(),
 		functions: m.functions, apiRules: m.apiRules, scaling: m.scaling, subs: m.subs, deadLetters: m.deadLetters, journal: m.journal, feed: m.feed,
 		publisher: newPublisher(urlOf(m.public) + publishPath), events: m.events, changed: make(chan struct{}),
 	}
@@ -242,6 +246,8 @@ func (m *mode) work(ctx context.Context) error {
 		m.apiRules.Run,
 		m.folder.watch,
 		m.serveControl,
+		m.serveDashboard,
+		m.openBrowser,
 		m.deadLetters.run,
 		m.remember,
 		m.announce,
@@ -289,7 +295,7 @@ func (m *mode) announce(ctx context.Context) error {
 		changed := m.folder.renewed()
 		err := m.claim.Announce(instance.Instance{
 			Started: m.started, Publish: urlOf(m.public) + publishPath, Admin: urlOf(m.admin), Control: urlOf(m.control),
-			Token: m.token, Namespace: m.folder.namespace(),
+			Token: m.token, Namespace: m.folder.namespace(), Dashboard: m.dashboardAddress(),
 		})
 		if err != nil {
 			return err

@@ -13,11 +13,13 @@ const (
 	// defaultPort is the port of the publish endpoint.
 	defaultPort = 8080
 	// defaultAPIRulesPort is below the ports of Functions, which begin after the publish endpoint's.
-	defaultAPIRulesPort = 8070
-	lastPort            = 65535
-	// flagPort and flagAPIRulesPort are the flags of both.
-	flagPort         = "--port"
-	flagAPIRulesPort = "--apirules-port"
+	defaultAPIRulesPort  = 8070
+	defaultDashboardPort = 8060
+	lastPort             = 65535
+	// flagPort, flagAPIRulesPort and flagDashboardPort are their flags.
+	flagPort          = "--port"
+	flagAPIRulesPort  = "--apirules-port"
+	flagDashboardPort = "--dashboard-port"
 	// defaultCooldown is short, so that a user sees a Function scale to zero.
 	defaultCooldown = 5 * time.Second
 )
@@ -34,6 +36,10 @@ type Options struct {
 	Port int
 	// APIRulesPort is the port of the hosts of APIRules. 0 is 8070, or another one when that is taken.
 	APIRulesPort int
+	// DashboardPort is the port of the dashboard. 0 is 8060, or another one when that is taken.
+	DashboardPort int
+	// Open opens the dashboard in a browser.
+	Open bool
 	// Fresh deletes the state of earlier runs of the folder.
 	Fresh bool
 	// Plain prints lines instead of a live view.
@@ -50,6 +56,8 @@ type Options struct {
 	Expect string
 	// Programs are used in place of those in the PATH, by the name of the language.
 	Programs map[string]string
+	// opener opens a file in a browser; the desktop's program when empty.
+	opener string
 	// In and Out are the terminal.
 	In  io.Reader
 	Out io.Writer
@@ -67,6 +75,7 @@ func UsualPorts() []UsualPort {
 	return []UsualPort{
 		{Number: defaultPort, Use: "the publish endpoint", Flag: flagPort},
 		{Number: defaultAPIRulesPort, Use: "APIRules", Flag: flagAPIRulesPort},
+		{Number: defaultDashboardPort, Use: "the dashboard", Flag: flagDashboardPort},
 	}
 }
 
@@ -78,7 +87,7 @@ func DefaultOptions() Options {
 // Validate reports every invalid option, including folders and files that do not exist.
 func (o *Options) Validate() error {
 	var errs []error
-	for flag, port := range map[string]int{flagPort: o.Port, flagAPIRulesPort: o.APIRulesPort} {
+	for flag, port := range map[string]int{flagPort: o.Port, flagAPIRulesPort: o.APIRulesPort, flagDashboardPort: o.DashboardPort} {
 		if port < 0 || port > lastPort {
 			errs = append(errs, fmt.Errorf("%s %d: use one from 1 to %d", flag, port, lastPort))
 		}
@@ -88,6 +97,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Expect != "" && !o.Once {
 		errs = append(errs, errors.New("--expect needs --once: what is expected is compared when everything is settled"))
+	}
+	if o.Open && o.Once {
+		errs = append(errs, errors.New("--open and --once contradict each other: a run with --once has no dashboard"))
 	}
 	_, err := instance.Folder(o.State, o.Directory)
 	errs = append(errs, err)

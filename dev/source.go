@@ -30,7 +30,7 @@ const (
 
 // source is the data source of a view.
 type source struct {
-	directory, publish, admin string
+	directory, publish, admin, dashboard string
 
 	functions   *runner.Functions
 	apiRules    *APIRules
@@ -92,7 +92,7 @@ func (s *source) wrongs() []manifest.Problem {
 }
 
 func (s *source) state() view.State {
-	state := view.State{Directory: s.directory, Publish: s.publish, Admin: s.admin, Problems: s.wrongs()}
+	state := view.State{Directory: s.directory, Publish: s.publish, Admin: s.admin, Dashboard: s.dashboard, Problems: s.wrongs()}
 	for _, status := range s.apiRules.Status() {
 		state.APIRules = append(state.APIRules, view.APIRule(status))
 	}
@@ -109,12 +109,15 @@ func (s *source) state() view.State {
 
 // FollowEvents implements view.Source.
 func (s *source) FollowEvents(ctx context.Context, handle func(journal.Record)) {
-	s.journal.Follow(ctx, journal.Query{}, func(r journal.Record) {
-		if r.Kind == journal.Stored {
-			r.Message = s.subs.Interest().Explain(routing.EventKind{Type: r.Type, Source: r.Source})
-		}
-		handle(r)
-	})
+	s.journal.Follow(ctx, journal.Query{}, func(r journal.Record) { handle(s.explained(r)) })
+}
+
+// explained adds to a stored event that no Subscription matches a Message about that.
+func (s *source) explained(r journal.Record) journal.Record {
+	if r.Kind == journal.Stored {
+		r.Message = s.subs.Interest().Explain(routing.EventKind{Type: r.Type, Source: r.Source})
+	}
+	return r
 }
 
 // FollowLines implements view.Source.

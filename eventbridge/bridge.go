@@ -240,7 +240,7 @@ func (b *Bridge) administer(ctx context.Context) error {
 		return errors.New("serve the admin API: it has an address but no authorizer (Deps.AdminAccess)")
 	}
 	handler := admin.New(admin.Deps{
-		Store: b.deps.Admin, Journal: b.remembered(), Wakes: b.wakes, Timers: b.due(), Access: b.deps.AdminAccess, Log: b.deps.Log.WithName("admin"),
+		Store: b.deps.Admin, Journal: b.remembered(), Wakes: b.wakes, Timers: b.Timers(), Access: b.deps.AdminAccess, Log: b.deps.Log.WithName("admin"),
 	})
 	return daemon.Serve(ctx, daemon.Server{
 		Name: "admin", Addr: b.options.Admin.Address, Listener: b.deps.AdminListener, Handler: handler.Until(ctx), DrainTimeout: b.options.DrainTimeout,
@@ -256,8 +256,11 @@ func (b *Bridge) remembered() admin.Journal {
 	return b.deps.Journal
 }
 
-// due returns a nil interface without timers.
-func (b *Bridge) due() admin.Timers {
+// Wakes returns the last wake of each Function.
+func (b *Bridge) Wakes() *journal.Wakes { return b.wakes }
+
+// Timers returns what is due later, and a nil interface without timers.
+func (b *Bridge) Timers() admin.Timers {
 	if b.timers == nil {
 		return nil
 	}

@@ -128,7 +128,7 @@ spec: {runtime: ruby}
 	require.Equal(t, "Node.js", m.Languages[0].Title)
 	require.NotEmpty(t, m.Languages[0].Version+m.Languages[0].Problem)
 	require.Len(t, m.Languages, 3)
-	require.Len(t, m.Ports, 2)
+	require.Len(t, m.Ports, 3)
 	for _, disk := range m.Disks {
 		require.Positive(t, disk.Free)
 		require.Empty(t, disk.Problem)

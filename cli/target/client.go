@@ -155,6 +155,9 @@ type Selection struct {
 	Reason       string `json:"reason,omitempty"`
 	Sequence     uint64 `json:"sequence,omitempty"`
 	All          bool   `json:"all,omitempty"`
+
+	// After is the sequence before the first one of a list.
+	After uint64 `json:"-"`
 }
 
 // Outcome is the result of a redrive or a purge.
@@ -173,6 +176,9 @@ func (c *Client) DeadLetters(ctx context.Context, s Selection, limit int) (deadL
 		if value != "" {
 			query.Set(name, value)
 		}
+	}
+	if s.After > 0 {
+		query.Set("after", strconv.FormatUint(s.After, 10))
 	}
 	for len(deadLetters) <= limit { // one more reveals that there are more
 		query.Set("limit", strconv.Itoa(min(limit+1-len(deadLetters), pageSize)))
@@ -304,6 +310,12 @@ func (c *Client) Work(ctx context.Context, namespace string) ([]Work, error) {
 
 // LastWake returns the last wake of a Function that the bridge has heard of, nil if there is none.
 func (c *Client) LastWake(ctx context.Context, namespace, name string) (*activation.Wake, error) {
+	wakes, err := c.LastWakes(ctx, namespace)
+	return wakes[name], err
+}
+
+// LastWakes returns the last wakes in a namespace that the bridge has heard of, by Function.
+func (c *Client) LastWakes(ctx context.Context, namespace string) (map[string]*activation.Wake, error) {
 	var answer struct {
 		Wakes []struct {
 			Name string `json:"name"`
@@ -311,12 +323,11 @@ func (c *Client) LastWake(ctx context.Context, namespace, name string) (*activat
 		} `json:"wakes"`
 	}
 	err := c.read(ctx, "/v1/wakes", inNamespace(namespace), &answer)
+	wakes := make(map[string]*activation.Wake, len(answer.Wakes))
 	for i := range answer.Wakes {
-		if answer.Wakes[i].Name == name {
-			return &answer.Wakes[i].Wake, err
-		}
+		wakes[answer.Wakes[i].Name] = &answer.Wakes[i].Wake
 	}
-	return nil, err
+	return wakes, err
 }
 
 // inNamespace returns the query for a namespace, or for all.

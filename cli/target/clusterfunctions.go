@@ -12,11 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/internal/routing"
+	"github.com/rouse-run/rouse/internal/workload"
 )
 
 // The phases of Functions, as in local mode.
@@ -93,8 +95,19 @@ func describe(fn *v1alpha2.Function, count replicas) Function {
 			shown.LastError = condition.Message
 		}
 	}
+	shown.Min, shown.Max = bounds(fn)
 	shown.Phase = phaseOf(fn, count, shown.LastError != "")
 	return shown
+}
+
+// bounds returns the replicas that a Function may have, which are equal without a scaleConfig.
+func bounds(fn *v1alpha2.Function) (low, high int) {
+	if fn.Spec.ScaleConfig == nil {
+		fixed := int(ptr.Deref(fn.Spec.Replicas, 1))
+		return fixed, fixed
+	}
+	least, most := workload.ReplicaBounds(fn)
+	return int(least), int(most)
 }
 
 func phaseOf(fn *v1alpha2.Function, count replicas, failing bool) string {

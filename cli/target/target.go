@@ -70,6 +70,10 @@ type Function struct {
 	LastError string `json:"lastError,omitempty"`
 	Older     bool   `json:"older,omitempty"` // an older version answers, because of LastError; in local mode only
 
+	// Min and Max bound the replicas; in clusters only.
+	Min int `json:"-"`
+	Max int `json:"-"`
+
 	// Exposed lists the URLs of APIRules. In a cluster Inventory.Exposed returns them instead.
 	Exposed []string `json:"exposed,omitempty"`
 }

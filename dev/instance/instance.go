@@ -34,7 +34,9 @@ type Instance struct {
 	Admin string `json:"admin"`
 	// Control is the URL of the control API, which requires the Token.
 	Control string `json:"control"`
-	// Token is the bearer token of both.
+	// Dashboard is the URL of the dashboard, which requires the Token; empty without one.
+	Dashboard string `json:"dashboard,omitempty"`
+	// Token is the bearer token of all three.
 	Token string `json:"token"`
 	// Namespace is the default namespace of commands.
 	Namespace string `json:"namespace"`

@@ -34,6 +34,7 @@ type State struct {
 	Directory string // as the user wrote it
 	Publish   string // the URL of the publish endpoint
 	Admin     string // the URL of the eventbridge's admin API
+	Dashboard string // the URL of the dashboard, with its token
 	Functions []Function
 	APIRules  []APIRule
 	Problems  []manifest.Problem
@@ -253,7 +254,7 @@ func (m *model) deadLetters() int {
 }
 
 func cleanState(s State) State {
-	s.Directory, s.Publish, s.Admin = clean(s.Directory), clean(s.Publish), clean(s.Admin)
+	s.Directory, s.Publish, s.Admin, s.Dashboard = clean(s.Directory), clean(s.Publish), clean(s.Admin), clean(s.Dashboard)
 	s.Functions = slices.Clone(s.Functions)
 	for i := range s.Functions {
 		f := &s.Functions[i]

@@ -164,6 +164,9 @@ func (p *printer) where(at time.Time, s State) {
 	if s.Admin != "" {
 		p.print(at, "rouse", "admin API at "+s.Admin)
 	}
+	if s.Dashboard != "" {
+		p.print(at, "rouse", "dashboard at "+s.Dashboard)
+	}
 }
 
 // wrong prints new problems, and the end of the last one.

@@ -26,6 +26,9 @@ func (m *model) layout() layout {
 	if len(m.state.APIRules) > 0 {
 		l.header++
 	}
+	if m.state.Dashboard != "" {
+		l.header++
+	}
 	left := m.height - l.header - l.footer
 	if left < 6 {
 		l.header = 1
@@ -179,6 +182,9 @@ func (m *model) header(l layout) []string {
 		second += m.style.dim.Render("   admin ") + m.state.Admin
 	}
 	lines = append(lines, second)
+	if m.state.Dashboard != "" {
+		lines = append(lines, m.style.dim.Render(" dashboard ")+m.state.Dashboard)
+	}
 	if len(m.state.APIRules) > 0 {
 		lines = append(lines, m.hosts())
 	}

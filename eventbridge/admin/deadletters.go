@@ -158,7 +158,7 @@ func (h *Handler) subscriptions(_ http.ResponseWriter, r *http.Request) (action,
 
 // list returns a page of dead letters.
 func (h *Handler) list(_ http.ResponseWriter, r *http.Request) (action, error) {
-	query, err := queryOf(r.URL.Query())
+	query, err := ParseQuery(r.URL.Query())
 	do := func(w http.ResponseWriter, r *http.Request, _ identity.User) error {
 		page, err := h.store.List(r.Context(), query)
 		if err != nil {

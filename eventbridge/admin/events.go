@@ -51,7 +51,7 @@ func (h *Handler) lastWakes(_ http.ResponseWriter, r *http.Request) (action, err
 
 // events responds with a line of JSON for each record.
 func (h *Handler) events(_ http.ResponseWriter, r *http.Request) (action, error) {
-	query, follow, err := eventsOf(r.URL.Query(), time.Now())
+	query, follow, err := ParseEvents(r.URL.Query(), time.Now())
 	if err == nil && h.journal == nil {
 		err = httpError{http.StatusNotFound, "this eventbridge records no events: --journal-events is 0"}
 	}
@@ -111,8 +111,8 @@ func (l lines) write(record journal.Record) error {
 // flush leaves it to the next write to notice that the client is gone.
 func (l lines) flush() { _ = l.control.Flush() }
 
-// eventsOf parses the query of a request.
-func eventsOf(values url.Values, now time.Time) (query journal.Query, follow bool, err error) {
+// ParseEvents parses the query of a request for records. Its error names the parameter.
+func ParseEvents(values url.Values, now time.Time) (query journal.Query, follow bool, err error) {
 	texts := map[string]*string{
 		"id": &query.ID, "trace": &query.Trace, "cause": &query.Cause, "source": &query.Source, "type": &query.Type,
 		"namespace": &query.Namespace, "subscription": &query.Subscription,

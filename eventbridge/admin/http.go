@@ -94,8 +94,8 @@ func (s selectionBody) check() (Selection, error) {
 	return selected, invalid(selected.Validate())
 }
 
-// queryOf parses the query of a list.
-func queryOf(values url.Values) (Query, error) {
+// ParseQuery parses the query of a list of dead letters. Its error names the parameter.
+func ParseQuery(values url.Values) (Query, error) {
 	query := Query{Limit: defaultLimit}
 	for name := range values {
 		value := values.Get(name)

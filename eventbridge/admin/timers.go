@@ -89,7 +89,7 @@ func (h *Handler) schedules(_ http.ResponseWriter, r *http.Request) (action, err
 	do := func(w http.ResponseWriter, _ *http.Request, _ identity.User) error {
 		all := []Schedule{}
 		for _, each := range h.timers.Schedules(namespace) {
-			all = append(all, scheduleOf(each))
+			all = append(all, ScheduleOf(each))
 		}
 		slices.SortFunc(all, func(a, b Schedule) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -102,7 +102,8 @@ func (h *Handler) schedules(_ http.ResponseWriter, r *http.Request) (action, err
 	return action{identity.ListSchedules(namespace), do}, err
 }
 
-func scheduleOf(state timers.ScheduleState) Schedule {
+// ScheduleOf returns how a Schedule is listed.
+func ScheduleOf(state timers.ScheduleState) Schedule {
 	s := state.Schedule
 	at := func(t time.Time) *time.Time {
 		if t.IsZero() {

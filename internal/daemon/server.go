@@ -12,6 +12,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -175,4 +176,18 @@ func HasBearer(r *http.Request, token string) bool {
 	// Hashes are compared because comparing texts leaks their lengths.
 	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
+}
+
+// OnLoopback reports whether the Host header is a loopback address. A web page whose name resolves to this machine (DNS rebinding)
+// sends that name.
+func OnLoopback(r *http.Request) bool {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && address.IsLoopback()
 }

@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	"github.com/rouse-run/rouse/cli/exit"
+	"github.com/rouse-run/rouse/cli/target"
+	"github.com/rouse-run/rouse/dashboard"
+	"github.com/rouse-run/rouse/eventbridge/admin"
+	"github.com/rouse-run/rouse/internal/activation"
+)
+
+// snapshotAge is how long what the API server and the bridges have answered is shown to all pages.
+const snapshotAge = 2 * time.Second
+
+// clusterHome is the dashboard's home for a cluster: what the user of the kubeconfig may read.
+type clusterHome struct {
+	conn      *target.Connection
+	objects   *target.Objects
+	namespace string // empty for all
+
+	mu    sync.Mutex
+	asked time.Time
+	last  dashboard.Snapshot
+	err   error
+
+	login sync.Mutex
+	found time.Time
+	apis  []target.Admin
+}
+
+// loginAge is how long the bridges that were found, and the login to them, are used.
+const loginAge = 20 * time.Second
+
+// admins returns the admin APIs of all bridges.
+func (h *clusterHome) admins(ctx context.Context) ([]target.Admin, error) {
+	h.login.Lock()
+	defer h.login.Unlock()
+	if time.Since(h.found) < loginAge {
+		return h.apis, nil
+	}
+	apis, err := h.conn.Admins(ctx)
+	if err == nil {
+		h.apis, h.found = apis, time.Now()
+	}
+	return apis, err
+}
+
+// Snapshot implements dashboard.State.
+func (h *clusterHome) Snapshot(ctx context.Context, _ dashboard.User) (dashboard.Snapshot, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.asked) >= snapshotAge {
+		found, err := h.read(ctx)
+		if ctx.Err() != nil {
+			return h.last, ctx.Err() // it says nothing to others
+		}
+		if h.err = err; err == nil {
+			h.last = found
+		}
+		h.asked = time.Now()
+	}
+	return h.last, refused(h.err)
+}
+
+// read asks the API server and a bridge. Without a bridge there are no numbers, and a problem that says so.
+func (h *clusterHome) read(ctx context.Context) (dashboard.Snapshot, error) {
+	functions, err := h.conn.Functions(ctx, h.namespace)
+	if err != nil {
+		return dashboard.Snapshot{}, err
+	}
+	subscriptions, err := h.conn.Subscriptions(ctx, h.namespace)
+	if err != nil {
+		return dashboard.Snapshot{}, err
+	}
+	found := dashboard.Snapshot{
+		Functions: []dashboard.Function{}, Subscriptions: []dashboard.Subscription{}, Exposures: []dashboard.Exposure{},
+		Schedules: []admin.Schedule{}, Streams: []dashboard.Stream{}, Problems: []dashboard.Problem{},
+	}
+	known, problem := h.fromBridge(ctx, functions)
+	if problem != nil {
+		found.Problems = append(found.Problems, dashboard.Problem{
+			Object: "Admin API", Message: problem.Error(), Remedy: "without it there are no backlogs, events and dead letters", Warning: true,
+		})
+	}
+	exposed := h.conn.Exposed(ctx, h.namespace)
+	for i := range functions {
+		found.Functions = append(found.Functions, shownFunction(&functions[i], subscriptions, known, exposed))
+	}
+	for i := range subscriptions {
+		found.Subscriptions = append(found.Subscriptions, shownSubscription(&subscriptions[i], functions, known))
+	}
+	for _, each := range known.schedules {
+		found.Schedules = append(found.Schedules, admin.Schedule(each))
+	}
+	return found, nil
+}
+
+// bridgeState is what a bridge knows.
+type bridgeState struct {
+	work      map[types.NamespacedName]target.Work
+	wakes     map[types.NamespacedName]*activation.Wake
+	schedules []target.Schedule
+}
+
+// fromBridge asks one bridge, which knows the same as the others.
+func (h *clusterHome) fromBridge(ctx context.Context, functions []target.Function) (bridgeState, error) {
+	known := bridgeState{work: map[types.NamespacedName]target.Work{}, wakes: map[types.NamespacedName]*activation.Wake{}}
+	bridge, err := h.bridge(ctx)
+	if err != nil {
+		return known, err
+	}
+	work, err := bridge.Work(ctx, h.namespace)
+	if err != nil {
+		return known, err
+	}
+	for _, each := range work {
+		known.work[types.NamespacedName{Namespace: each.Namespace, Name: each.Name}] = each
+	}
+	asked := map[string]bool{}
+	for i := range functions {
+		namespace := functions[i].Namespace
+		if asked[namespace] {
+			continue
+		}
+		asked[namespace] = true
+		wakes, err := bridge.LastWakes(ctx, namespace)
+		if err != nil {
+			return known, err
+		}
+		for name, wake := range wakes {
+			known.wakes[types.NamespacedName{Namespace: namespace, Name: name}] = wake
+		}
+	}
+	known.schedules, err = bridge.Schedules(ctx, h.namespace)
+	if exit.CodeOf(err) == exit.NotFound { // an installation without them
+		err = nil
+	}
+	return known, err
+}
+
+// bridge returns a client of one of the bridges.
+func (h *clusterHome) bridge(ctx context.Context) (*target.Client, error) {
+	admins, err := h.admins(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return target.New(admins[0]), nil
+}
+
+func shownFunction(
+	fn *target.Function, subscriptions []target.Subscription, known bridgeState, exposed map[types.NamespacedName][]string,
+) dashboard.Function {
+	name := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}
+	shown := dashboard.Function{
+		Namespace: fn.Namespace, Name: fn.Name, Runtime: fn.Runtime, Phase: fn.Phase, Problem: fn.LastError, Older: fn.Older,
+		Desired: fn.Desired, Ready: fn.Ready, Min: fn.Min, Max: fn.Max, URL: fn.URL, Exposed: exposed[name], LastWake: known.wakes[name],
+	}
+	backlog := 0
+	for i := range subscriptions {
+		work, is := known.work[types.NamespacedName{Namespace: subscriptions[i].Namespace, Name: subscriptions[i].Name}]
+		if is && subscriptions[i].LeadsTo(fn) {
+			backlog += int(work.Backlog + work.AckPending + work.WaitingRetries)
+			shown.Backlog = &backlog
+		}
+	}
+	return shown
+}
+
+func shownSubscription(sub *target.Subscription, functions []target.Function, known bridgeState) dashboard.Subscription {
+	work := known.work[types.NamespacedName{Namespace: sub.Namespace, Name: sub.Name}]
+	shown := dashboard.Subscription{
+		Namespace: sub.Namespace, Name: sub.Name, Source: sub.Source, Types: sub.Types, TypeMatching: eventingv1alpha2.TypeMatching(sub.TypeMatching),
+		Sink: sub.Sink, State: sub.State, Message: sub.Message,
+		Backlog: work.Backlog, InFlight: work.AckPending, Retries: work.WaitingRetries, DeadLetters: work.DeadLetters,
+	}
+	if at := slices.IndexFunc(functions, func(f target.Function) bool { return sub.LeadsTo(&f) }); at >= 0 {
+		shown.Sink, shown.Function = functions[at].Namespace+"/"+functions[at].Name, true
+	}
+	return shown
+}
+
+// Function implements dashboard.State.
+func (h *clusterHome) Function(ctx context.Context, user dashboard.User, name types.NamespacedName) (dashboard.FunctionDetail, error) {
+	all, err := h.Snapshot(ctx, user)
+	if err != nil {
+		return dashboard.FunctionDetail{}, err
+	}
+	at := slices.IndexFunc(all.Functions, func(f dashboard.Function) bool { return f.Namespace == name.Namespace && f.Name == name.Name })
+	if at < 0 {
+		return dashboard.FunctionDetail{}, fmt.Errorf("%w: there is no Function %s", dashboard.ErrNotFound, name)
+	}
+	detail := dashboard.FunctionDetail{Function: all.Functions[at], Files: []dashboard.SourceFile{}, Environment: []string{}}
+	if scaling, err := h.conn.Scaling(ctx, name.Namespace, name.Name); err == nil && scaling != nil {
+		if detail.Backlog != nil {
+			waiting := uint64(*detail.Backlog)
+			scaling.Waiting = &waiting
+		}
+		detail.Why = scaling.Explain(time.Now())
+	} // else it is not explained
+	source, err := h.objects.Source(ctx, name.Namespace, name.Name)
+	if err != nil {
+		return detail, refused(err)
+	}
+	if source.Inline != "" {
+		detail.Files = append(detail.Files, dashboard.SourceFile{Name: "handler", Text: source.Inline})
+	}
+	detail.Repository, detail.Dependencies, detail.Environment = source.Repository, source.Dependencies, source.Environment
+	return detail, nil
+}
+
+// refused returns an error whose text is for the user, as all of package target are.
+func refused(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case exit.CodeOf(err) == exit.NotFound:
+		return dashboard.Error{Status: http.StatusNotFound, Text: err.Error()}
+	}
+	return dashboard.Error{Status: http.StatusBadGateway, Text: err.Error()}
+}

@@ -1,0 +1,251 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/failure"
+	"github.com/rouse-run/rouse/internal/fair"
+)
+
+// Deps are what a home provides.
+type Deps struct {
+	About       About
+	Access      Access
+	State       State
+	Events      Events
+	Lines       Lines
+	DeadLetters DeadLetters
+	Publisher   Publisher
+	Caller      Caller
+	Log         logr.Logger
+}
+
+// Handler serves the pages and the API.
+type Handler struct {
+	deps    Deps
+	pages   pages
+	api     *http.ServeMux
+	streams *fair.Pool
+}
+
+// maxStreams bounds the streams of all users. One user has at most as many as are left to others.
+const maxStreams = 128
+
+// action serves a request of a known user.
+type action func(w http.ResponseWriter, r *http.Request, user User) error
+
+// New returns a Handler.
+func New(deps Deps) (*Handler, error) {
+	files, err := readPages()
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{deps: deps, pages: files, api: http.NewServeMux(), streams: fair.NewPool(fair.Limits{Total: maxStreams})}
+	for pattern, do := range map[string]action{
+		"GET /api/v1/about":                              h.about,
+		"GET /api/v1/snapshot":                           h.snapshot,
+		"GET /api/v1/live":                               h.live,
+		"GET /api/v1/functions/{namespace}/{name}":       h.function,
+		"GET /api/v1/functions/{namespace}/{name}/log":   h.log,
+		"GET /api/v1/events":                             h.events,
+		"GET /api/v1/events/live":                        h.eventsLive,
+		"GET /api/v1/event":                              h.event,
+		"GET /api/v1/trace":                              h.trace,
+		"GET /api/v1/deadletters":                        h.deadLetters,
+		"GET /api/v1/deadletters/{sequence}":             h.deadLetter,
+		"POST /api/v1/deadletters/redrive":               h.changing(h.redrive),
+		"POST /api/v1/deadletters/purge":                 h.changing(h.purge),
+		"POST /api/v1/publish":                           h.changing(h.publish),
+		"POST /api/v1/functions/{namespace}/{name}/call": h.changing(h.call),
+	} {
+		h.api.HandleFunc(pattern, h.serve(do))
+	}
+	h.api.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, http.StatusNotFound, "there is no such path, or not with this method: see docs/dashboard.md")
+	})
+	h.api.Handle("/", files)
+	return h, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	protect(w.Header())
+	h.api.ServeHTTP(w, r)
+}
+
+// Until returns the handler with requests that end with ctx.
+func (h *Handler) Until(ctx context.Context) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requestCtx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		h.ServeHTTP(w, r.WithContext(requestCtx))
+	})
+}
+
+// foreign reports whether a browser sent a request for a page of another origin, other ports of this host included.
+func foreign(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "same-origin", "none":
+		return false
+	case "": // an older browser, which names the origin of what is not a simple GET, or no browser
+		origin := r.Header.Get("Origin")
+		return origin != "" && origin != "http://"+r.Host && origin != "https://"+r.Host
+	default:
+		return true
+	}
+}
+
+// serve finds out who sends a request before anything of it is read.
+func (h *Handler) serve(do action) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		if foreign(r) {
+			fail(w, http.StatusForbidden, "this request comes from a page of another origin: open the dashboard itself")
+			return
+		}
+		user, err := h.deps.Access.Authenticate(r)
+		if err == nil && r.Method != http.MethodPost { // those have a body, which is read within bounds
+			if err = daemon.WithoutBody(w, r); err != nil {
+				err = Error{http.StatusBadRequest, err.Error()}
+			}
+		}
+		if err == nil {
+			err = do(w, r, user)
+		}
+		if err != nil {
+			h.explain(w, r, err)
+		}
+	}
+}
+
+// changing refuses users who may only read, and forms of other pages.
+func (h *Handler) changing(do action) action {
+	return func(w http.ResponseWriter, r *http.Request, user User) error {
+		if !user.Changes {
+			return Error{http.StatusForbidden, "you may read here and change nothing: ask the operator of this installation for the right"}
+		}
+		if r.Header.Get("Content-Type") != "application/json" {
+			return Error{http.StatusUnsupportedMediaType, "send JSON with Content-Type: application/json"}
+		}
+		return do(w, r, user)
+	}
+}
+
+// Error is an error with a text for the user, and its status.
+type Error struct {
+	Status int
+	Text   string
+}
+
+// Error implements error.
+func (e Error) Error() string { return e.Text }
+
+// explain responds to a request that failed, and logs what the response does not explain.
+func (h *Handler) explain(w http.ResponseWriter, r *http.Request, err error) {
+	known, isKnown := errors.AsType[Error](err)
+	switch {
+	case isKnown:
+		fail(w, known.Status, known.Text)
+	case errors.Is(err, ErrUnauthenticated):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="rouse"`)
+		fail(w, http.StatusUnauthorized, "log in first: "+h.deps.About.LogIn)
+	case errors.Is(err, ErrNotFound), errors.Is(err, failure.ErrDeadLetterNotFound):
+		fail(w, http.StatusNotFound, err.Error())
+	case errors.Is(err, failure.ErrConsumerNotFound):
+		fail(w, http.StatusConflict, "the Subscription takes no events: create it, or wait until it is ready; its dead letters are kept")
+	case errors.Is(err, failure.ErrNotConnected), errors.Is(err, failure.ErrNoStream), errors.Is(err, failure.ErrTimeout):
+		fail(w, http.StatusServiceUnavailable, "NATS does not answer: try again")
+	case errors.Is(err, failure.ErrStorageFull):
+		fail(w, http.StatusServiceUnavailable, "the stream is full: try again when events are delivered; dead letters are kept")
+	case r.Context().Err() != nil: // the client is gone, or the process ends
+	default:
+		h.deps.Log.Error(err, "dashboard request failed", "path", r.URL.Path)
+		fail(w, http.StatusInternalServerError, "internal error: the log of the dashboard has the reason")
+	}
+}
+
+func fail(w http.ResponseWriter, status int, text string) {
+	answer(w, status, struct {
+		Error string `json:"error"`
+	}{text})
+}
+
+func answer(w http.ResponseWriter, status int, content any) {
+	var body bytes.Buffer
+	if err := json.NewEncoder(&body).Encode(content); err != nil {
+		status = http.StatusInternalServerError
+		body.Reset()
+		body.WriteString(`{"error":"the answer cannot be written as JSON"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes()) // the client may be gone
+}
+
+// decode reads a JSON object of a bounded number of bytes.
+func decode(w http.ResponseWriter, r *http.Request, into any, most int64) error {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+			return Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", most)}
+		}
+		return Error{http.StatusBadRequest, "the body is not what this path takes: " + err.Error()}
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return Error{http.StatusBadRequest, "the body has more than one object"}
+	}
+	return nil
+}
+
+// nameOf returns the object in the path of a request.
+func nameOf(r *http.Request) (types.NamespacedName, error) {
+	name := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+	if len(validation.IsDNS1123Label(name.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(name.Name)) > 0 {
+		return name, fmt.Errorf("%w: no Function can have this name", ErrNotFound)
+	}
+	return name, nil
+}
+
+func (h *Handler) about(w http.ResponseWriter, _ *http.Request, user User) error {
+	answer(w, http.StatusOK, struct {
+		About
+
+		User User `json:"user"`
+	}{h.deps.About, user})
+	return nil
+}
+
+func (h *Handler) snapshot(w http.ResponseWriter, r *http.Request, user User) error {
+	found, err := h.deps.State.Snapshot(r.Context(), user)
+	if err == nil {
+		answer(w, http.StatusOK, found)
+	}
+	return err
+}
+
+func (h *Handler) function(w http.ResponseWriter, r *http.Request, user User) error {
+	name, err := nameOf(r)
+	if err != nil {
+		return err
+	}
+	found, err := h.deps.State.Function(r.Context(), user, name)
+	if err == nil {
+		answer(w, http.StatusOK, found)
+	}
+	return err
+}

@@ -1,0 +1,28 @@
+// The shapes of the API, as docs/dashboard.md describes them.
+
+/**
+ * @typedef {{cause: string, began: string, sentMs?: number, addressedMs?: number, readyMs: number}} Wake
+ * @typedef {{namespace: string, name: string, runtime: string, phase: string, doing?: string, problem?: string, older?: boolean,
+ *   desired: number, ready: number, min: number, max: number, backlog: number | null, wakes: number | null, restarts: number | null, url?: string,
+ *   exposed?: string[], lastWake?: Wake, at?: string}} Fn
+ * @typedef {Fn & {why: {question: string, answer: string}[], files: {name: string, text: string}[], repository?: string,
+ *   dependencies?: string, environment: string[]}} FnDetail
+ * @typedef {{namespace: string, name: string, source: string, types: string[], typeMatching?: string, sink: string, function: boolean,
+ *   state: string, message?: string, backlog: number, inFlight: number, retries: number, deadLetters: number}} Subscription
+ * @typedef {{kind: string, namespace: string, name: string, url?: string, at?: string}} Exposure
+ * @typedef {{namespace: string, name: string, when: string, type: string, source: string, problem?: string, last?: string,
+ *   next?: string, published: number, missed: number}} Schedule
+ * @typedef {{name: string, fill: number, problem?: string}} Stream
+ * @typedef {{at?: string, object?: string, message: string, remedy?: string, warning?: boolean}} Problem
+ * @typedef {{time: string, kind: string, id?: string, source?: string, type?: string, cause?: string, trace?: string,
+ *   namespace?: string, subscription?: string, sink?: string, deadLetter?: boolean, stored?: string, attempt?: number,
+ *   status?: number, reason?: string, message?: string, due?: string, began?: string, took?: number, count?: number}} Entry
+ * @typedef {{kind: string, source: string, type: string, subscription?: string, count: number}} Path
+ * @typedef {{records: Entry[], skipped?: number, lost?: number, paths: Path[]}} Flow
+ * @typedef {{sequence: number, namespace: string, subscription: string, reason: string, message: string, attempts: number,
+ *   status?: number, excerpt?: string, time: string, published?: string, id?: string, source?: string, type?: string,
+ *   event?: any, body?: string}} DeadLetter
+ * @typedef {{home: string, name: string, version: string, publish?: string, logIn: string, user: {name: string, changes: boolean}}} About
+ */
+
+export {};

@@ -1,0 +1,274 @@
+// Function: one of them, with its code and what it prints.
+import { get, stream } from "../api.js";
+import { h } from "../dom.js";
+import { clock, counted, full } from "../format.js";
+import { empty, failure, heading, loading, number, panel, phase, wakeBar } from "../parts.js";
+import { state, subscriptionsOf } from "../store.js";
+import { forget, testCall, testEvent } from "./try.js";
+
+const mostLines = 1000;
+
+/** @type {import("../types.js").FnDetail | null} */ let detail = null;
+/** @type {Error | null} */ let error = null;
+/** @type {{time: string, replica?: string, stream: string, text: string, number: number}[]} */ let lines = [];
+let lineNumber = 0;
+let paused = false;
+let only = "";
+let skipped = 0;
+let seen = "";
+/** what is shown: answers about another Function come too late */
+let current = "";
+let file = 0;
+/** @type {(() => void)[]} */ let ends = [];
+
+export const oneFunction = {
+  /** @param {import("../app.js").Page} page */
+  title: ({ params }) => params[1],
+  /** @param {import("../app.js").Page} page */
+  mount({ params, render }) {
+    forget();
+    [detail, error, lines, paused, only, skipped, seen, file] = [null, null, [], false, "", 0, "", 0];
+    const path = `/api/v1/functions/${params.map(encodeURIComponent).join("/")}`;
+    current = path;
+    const load = async () => {
+      const [found, failed] = await get(path).then(
+        (answer) => [answer, null],
+        (reason) => [detail, reason],
+      );
+      if (current !== path) return;
+      [detail, error] = [found, failed];
+      render();
+    };
+    load();
+    const again = setInterval(() => {
+      const now = JSON.stringify(state.functions.get(params.join("/")));
+      if (now !== seen || detail?.ready) load(); // the reasons have times in them
+      seen = now;
+    }, 1000);
+    ends = [
+      () => clearInterval(again),
+      stream(`${path}/log`, {
+        lines: (data) => {
+          skipped += data.skipped ?? 0;
+          for (const line of data.lines) lines.push({ ...line, number: lineNumber++ });
+          lines = lines.slice(-mostLines);
+          if (!paused) render();
+        },
+        open: () => (lines = []),
+      }),
+    ];
+  },
+  unmount() {
+    for (const end of ends) end();
+  },
+  /** @param {import("../app.js").Page} page */
+  render(page) {
+    const key = page.params.join("/");
+    const fn = state.functions.get(key);
+    const back = h("p", { class: "crumb" }, h("a", { href: "/functions" }, "Functions"), " / ", page.params[0]);
+    if (error && !detail) return [heading(page.params[1], null, back), failure(error)];
+    if (!fn || !detail) return [heading(page.params[1], null, back), loading()];
+    return [
+      heading(
+        fn.name,
+        [
+          phase(fn),
+          h(
+            "span",
+            { class: "replicas" },
+            `${fn.ready} of ${fn.max}`,
+            h("span", { class: "faint" }, fn.max === 1 ? " replica" : " replicas"),
+          ),
+        ],
+        back,
+      ),
+      fn.phase === "failing" || fn.problem
+        ? h(
+            "div",
+            { class: "notice bad", key: "problem", role: "alert" },
+            h("pre", null, fn.problem),
+            fn.older ? h("p", null, "The version before it answers.") : null,
+          )
+        : null,
+      h(
+        "div",
+        { class: "split", key: "split" },
+        h("div", { class: "wide-part" }, log(page), code(detail)),
+        h("div", { class: "side-part" }, why(detail), triggers(key), testEvent(page, key), testCall(page), facts(detail)),
+      ),
+    ];
+  },
+};
+
+/** @param {import("../types.js").FnDetail} d */
+const why = (d) =>
+  panel("Scaling", [
+    d.lastWake ? wakeBar(d.lastWake) : h("p", { class: "faint" }, "It has not woken yet."),
+    h(
+      "dl",
+      { class: "facts" },
+      (d.why ?? []).map((w) => [h("dt", null, w.question), h("dd", null, w.answer)]),
+      h("dt", null, "Replicas"),
+      h("dd", null, d.min === d.max ? `always ${d.min}` : `from ${d.min} to ${d.max}`),
+      d.wakes === null ? [] : [h("dt", null, "Woken"), h("dd", null, counted(d.wakes, "time"))],
+      d.restarts ? [h("dt", null, "Restarted"), h("dd", { class: "warn" }, counted(d.restarts, "time"))] : [],
+    ),
+  ]);
+
+/** @param {string} key */
+function triggers(key) {
+  const all = subscriptionsOf(key);
+  return panel(
+    "Subscriptions",
+    all.length
+      ? h(
+          "ul",
+          { class: "plain-list" },
+          all.map((s) =>
+            h(
+              "li",
+              { key: s.name },
+              h(
+                "div",
+                { class: "spread" },
+                h("b", null, s.name),
+                h("span", null, number(s.backlog + s.inFlight, "warn"), h("span", { class: "faint" }, " waiting")),
+              ),
+              h(
+                "div",
+                { class: "types" },
+                s.types.map((t) => h("a", { href: `/events?${new URLSearchParams({ type: t, source: s.source })}` }, t)),
+                h("span", { class: "faint" }, ` from ${s.source}`),
+              ),
+              s.deadLetters
+                ? h(
+                    "a",
+                    { class: "bad", href: `/deadletters?namespace=${s.namespace}&subscription=${s.name}` },
+                    counted(s.deadLetters, "dead letter"),
+                  )
+                : null,
+              s.state !== "ready" ? h("p", { class: "warn" }, `${s.state} ${s.message ?? ""}`) : null,
+            ),
+          ),
+        )
+      : empty("No event wakes it.", "Add a Subscription whose sink is its Service."),
+  );
+}
+
+/** @param {import("../types.js").FnDetail} d */
+const facts = (d) =>
+  panel(
+    "Facts",
+    h(
+      "dl",
+      { class: "facts" },
+      h("dt", null, "Runtime"),
+      h("dd", null, d.runtime),
+      d.url ? [h("dt", null, "URL"), h("dd", null, h("a", { href: d.url, target: "_blank", rel: "noreferrer" }, d.url))] : [],
+      (d.exposed ?? []).map((url) => [
+        h("dt", null, "APIRule"),
+        h("dd", null, h("a", { href: url, target: "_blank", rel: "noreferrer" }, url)),
+      ]),
+      d.at ? [h("dt", null, "Manifest"), h("dd", null, h("code", null, d.at))] : [],
+      d.repository ? [h("dt", null, "Repository"), h("dd", null, d.repository)] : [],
+      h("dt", null, "Variables"),
+      h(
+        "dd",
+        { title: "Values are never shown" },
+        d.environment.length ? d.environment.map((name) => h("code", { class: "variable" }, name)) : h("span", { class: "faint" }, "none"),
+      ),
+    ),
+  );
+
+/** @param {import("../types.js").FnDetail} d */
+function code(d) {
+  const files = [...d.files, ...(d.dependencies ? [{ name: "dependencies", text: d.dependencies }] : [])];
+  if (!files.length)
+    return panel(
+      "Code",
+      empty("The code is not in the manifest.", d.repository ? `It comes from ${d.repository}.` : "It is in a file beside it."),
+    );
+  const chosen = files[Math.min(file, files.length - 1)];
+  return panel(
+    "Code",
+    h(
+      "pre",
+      { class: "code", tabindex: "0", "aria-label": chosen.name },
+      chosen.text
+        .replace(/\n$/, "")
+        .split("\n")
+        .map((text) => h("span", { class: "row" }, `${text}\n`)),
+    ),
+    files.length > 1
+      ? h(
+          "div",
+          { class: "segments", role: "group", "aria-label": "File" },
+          files.map((f, i) =>
+            h(
+              "button",
+              {
+                "aria-pressed": String(i === file),
+                onclick: () => {
+                  file = i;
+                },
+              },
+              f.name,
+            ),
+          ),
+        )
+      : null,
+  );
+}
+
+/** @param {import("../app.js").Page} page */
+function log(page) {
+  const shown = only ? lines.filter((l) => l.text.toLowerCase().includes(only.toLowerCase())) : lines;
+  const several = new Set(lines.map((l) => l.replica)).size > 1;
+  return panel(
+    "Log",
+    [
+      skipped ? h("p", { class: "notice" }, `${counted(skipped, "line")} came too fast to be shown.`) : null,
+      lines.length === 0
+        ? empty("It has printed nothing yet.", "Send it a test event, and it wakes.")
+        : h(
+            "ol",
+            { class: "log", tabindex: "0", role: "log", "aria-label": "Log, the newest line first" },
+            [...shown]
+              .reverse()
+              .slice(0, 400)
+              .map((l) =>
+                h(
+                  "li",
+                  { key: String(l.number), class: l.stream },
+                  h("time", { datetime: l.time, title: full(l.time) }, clock(l.time)),
+                  several && l.replica ? h("span", { class: "replica" }, l.replica) : null,
+                  h("span", { class: "text" }, l.text),
+                ),
+              ),
+          ),
+    ],
+    [
+      h("input", {
+        type: "search",
+        placeholder: "Filter lines",
+        "aria-label": "Filter lines",
+        value: only,
+        oninput: (/** @type {any} */ e) => {
+          only = e.target.value;
+          page.render();
+        },
+      }),
+      h(
+        "button",
+        {
+          "aria-pressed": String(paused),
+          onclick: () => {
+            paused = !paused;
+            page.render();
+          },
+        },
+        paused ? "Resume" : "Pause",
+      ),
+    ],
+  );
+}

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Runs the tests of the dashboard with Chromium, which it installs where it is missing: root, on Debian and Ubuntu.
+set -euo pipefail
+cd "$(dirname "$0")"
+if ! command -v chromium chromium-browser chromium-headless-shell google-chrome >/dev/null; then
+  echo "installing Chromium ..."
+  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null
+fi
+go vet .
+exec go test -count=1 -timeout 30m "$@" .
