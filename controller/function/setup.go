@@ -79,7 +79,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		Named("function").
 		// Its own status too: what was computed from a stale cache is computed again.
 		For(&v1alpha2.Function{}).
-		Watches(&appsv1.Deployment{}, kube.Settled(ownersOf(mgr), settle)).
+		Watches(&appsv1.Deployment{}, kube.Settled(ownersOf(mgr), statusPause)).
 		Owns(&corev1.Service{}).
 		Owns(&autoscalingv2.HorizontalPodAutoscaler{}, builder.WithPredicates(kube.ChangedOrDiffers(scalingActiveDiffers))).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(functionOfHPA),
@@ -108,8 +108,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 	return nil
 }
 
-// settle is the pause after which a Function's status follows its Deployment. A wake is over by then.
-const settle = 500 * time.Millisecond
+// statusPause is the pause after which a Function's status follows its Deployment. A wake is over by then.
+const statusPause = 500 * time.Millisecond
 
 // ownersOf finds the Function that controls an object.
 func ownersOf(mgr ctrl.Manager) handler.EventHandler {
