@@ -123,4 +123,14 @@ func TestAFolderInTypeScriptIsDeployedWithAllItsFiles(t *testing.T) {
 	write("lib/rates.ts", "export const rate = (): number => 8\n")
 	require.Regexp(t, `configmap/price-files +configured`, rouse(0, "deploy", folder))
 	require.Equal(t, "8 EUR", rouse(0, "invoke", "price"))
+
+	// A copy for development needs no build, and the next deploy brings the files back.
+	write("lib/rates.ts", "export const rate = (): number => 9
+")
+	require.Contains(t, rouse(0, "sync", folder), "function/price answers with what was saved after ")
+	require.Equal(t, "9 EUR", rouse(0, "invoke", "price"))
+	require.Contains(t, rouse(1, "diff", folder), "rouse.run/files")
+	rouse(0, "deploy", folder)
+	require.Equal(t, "9 EUR", rouse(0, "invoke", "price"))
+	require.Empty(t, rouse(0, "diff", folder))
 }

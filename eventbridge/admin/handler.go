@@ -63,6 +63,7 @@ func New(deps Deps) *Handler {
 	for path, e := range map[string]endpoint{
 		"/v1/events":                         {http.MethodGet, h.events, following},
 		"/v1/subscriptions":                  {http.MethodGet, h.subscriptions, reading},
+		"/v1/subscriptions/retry":            {http.MethodPost, h.retry, changing},
 		"/v1/wakes":                          {http.MethodGet, h.lastWakes, reading},
 		"/v1/deadletters":                    {http.MethodGet, h.list, reading},
 		"/v1/deadletters/{sequence}":         {http.MethodGet, h.get, reading},
