@@ -125,8 +125,7 @@ func TestAFolderInTypeScriptIsDeployedWithAllItsFiles(t *testing.T) {
 	require.Equal(t, "8 EUR", rouse(0, "invoke", "price"))
 
 	// A copy for development needs no build, and the next deploy brings the files back.
-	write("lib/rates.ts", "export const rate = (): number => 9
-")
+	write("lib/rates.ts", "export const rate = (): number => 9\n")
 	require.Contains(t, rouse(0, "sync", folder), "function/price answers with what was saved after ")
 	require.Equal(t, "9 EUR", rouse(0, "invoke", "price"))
 	require.Contains(t, rouse(1, "diff", folder), "rouse.run/files")
