@@ -28,6 +28,7 @@ func leaving(t *testing.T) string {
 	function := func(name, runtime string) string {
 		return strings.NewReplacer("pricing", name, "nodejs22", runtime, "spec:\n", `spec:
   env:
+    - {name: a.b-c, value: "1"}
     - {name: CURRENCY, value: "EUR $(X) 'a'"}
     - {name: KEY, valueFrom: {secretKeyRef: {name: bank, key: key}}}
   secretMounts: [{secretName: bank, mountPath: /bindings/bank}]

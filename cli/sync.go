@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,14 @@ type syncVerb struct {
 	// applied has the objects as they were applied last, and built what was said about builds.
 	applied map[deploy.Ref]deploy.Object
 	built   map[string]bool
+	waiting []awaited
+}
+
+// awaited is an applied object that is not ready yet.
+type awaited struct {
+	deploy.Result
+
+	saved time.Time
 }
 
 func newSync(streams Streams) *cobra.Command {
@@ -36,8 +45,8 @@ func newSync(streams Streams) *cobra.Command {
 		Use:   "sync [DIR]",
 		Short: "Bring a folder into a cluster for development, without builds where that is possible; --watch does it at each save",
 		Long: `sync applies a folder as deploy does, but packs the files of each Function into its inline source, which pods get without a build:
-a handler in JavaScript or TypeScript with what it imports as one script, Python as the files that it has. Dependencies are built when they
-change. Functions in Go, Git sources, and what is too large or read at run time are built as by deploy; sync says so.
+as one script with all that the handler imports, or as a handler that brings its files along. Dependencies are built when they change.
+Languages that compile to a binary, Git sources, and what is too large or read at run time are built as by deploy; sync says so.
 
 With --watch each save is applied at once, objects that have changed alone, and a line says when the new version answers. Ctrl-C ends that.
 Then the cluster has what was saved last; deploy brings it there as files again.`,
@@ -64,7 +73,7 @@ Then the cluster has what was saved last; deploy brings it there as files again.
 	return cmd
 }
 
-// follow applies the folder now and after each change, until ctx ends. A change ends the wait for the version before.
+// follow applies the folder now and after each change, until ctx ends. A change ends the wait for what it replaces.
 func (v *syncVerb) follow(ctx context.Context) error {
 	saved := make(chan time.Time, 1)
 	saved <- time.Now()
@@ -124,18 +133,38 @@ func (v *syncVerb) round(ctx context.Context, since time.Time) error {
 	d := v.deploymentOf(folder, v.objects)
 	d.Poll = syncPoll
 	changes, err := v.changesOf(ctx, d)
-	if err != nil || len(changes) == 0 {
+	if err != nil {
 		return err
 	}
 	results, err := d.Apply(ctx, changes)
 	for i := range results {
 		v.applied[results[i].Ref] = changes[i].Object
+		v.waiting = slices.DeleteFunc(v.waiting, func(a awaited) bool { return a.Ref == results[i].Ref })
+		v.waiting = append(v.waiting, awaited{results[i], since})
 	}
-	if err == nil {
-		err = v.await(ctx, func(ctx context.Context) error { return d.Wait(ctx, results) })
+	return errors.Join(err, v.settle(ctx, d))
+}
+
+// settle waits until the applied objects are ready. What is not when ctx ends is waited for again in the next round.
+func (v *syncVerb) settle(ctx context.Context, d *deploy.Deployment) error {
+	results := make([]deploy.Result, len(v.waiting))
+	for i := range v.waiting {
+		results[i] = v.waiting[i].Result
 	}
+	err := v.await(ctx, func(ctx context.Context) error { return d.Wait(ctx, results) })
 	v.endProgress()
-	return errors.Join(v.tell(results, time.Since(since)), err)
+	var left []awaited
+	for i, result := range results {
+		switch result.State {
+		case deploy.Ready:
+			err = errors.Join(v.tell(result, time.Since(v.waiting[i].saved)), err)
+		case deploy.Failed, "": // the error says why; a namespace is never waited for
+		default:
+			left = append(left, awaited{result, v.waiting[i].saved})
+		}
+	}
+	v.waiting = left
+	return err
 }
 
 // changesOf returns the objects that differ from those that were applied last. The first time all are tried first, as by a deploy; later the
@@ -157,19 +186,15 @@ func (v *syncVerb) changesOf(ctx context.Context, d *deploy.Deployment) ([]deplo
 	return changes, nil
 }
 
-// tell writes a line for each object that has changed.
-func (v *syncVerb) tell(results []deploy.Result, took time.Duration) error {
-	for _, result := range results {
-		if result.Action == deploy.Unchanged || result.State != deploy.Ready {
-			continue
-		}
-		text := "is applied"
-		if result.Kind == "Function" {
-			text = "answers with what was saved"
-		}
-		if _, err := fmt.Fprintf(v.Out, "%s %s after %s\n", result.Ref, text, took.Round(10*time.Millisecond)); err != nil {
-			return exit.With(exit.Failed, err)
-		}
+// tell writes a line for an object that has changed and is ready.
+func (v *syncVerb) tell(result deploy.Result, took time.Duration) error {
+	if result.Action == deploy.Unchanged {
+		return nil
 	}
-	return nil
+	text := "is applied"
+	if result.Kind == "Function" {
+		text = "answers with what was saved"
+	}
+	_, err := fmt.Fprintf(v.Out, "%s %s after %s\n", result.Ref, text, took.Round(10*time.Millisecond))
+	return err
 }

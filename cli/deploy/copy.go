@@ -59,15 +59,16 @@ func (f Folder) Copy(ctx context.Context) (Folder, Copied, error) {
 			told.Packed = append(told.Packed, object.Ref())
 		}
 	}
+	needed := slices.Clone(copied.Objects)
 	copied.Objects = slices.DeleteFunc(copied.Objects, func(o Object) bool {
-		return o.GetKind() == kindConfigMap && packed[o.GetNamespace()+"/"+o.GetName()] && !copied.names(o)
+		return o.GetKind() == kindConfigMap && packed[o.GetNamespace()+"/"+o.GetName()] && !hasFilesIn(needed, o)
 	})
 	return copied, told, nil
 }
 
-// names reports whether a Function of the folder still has its files in a ConfigMap.
-func (f Folder) names(config Object) bool {
-	return slices.ContainsFunc(f.Objects, func(o Object) bool {
+// hasFilesIn reports whether a Function has its files in a ConfigMap.
+func hasFilesIn(objects []Object, config Object) bool {
+	return slices.ContainsFunc(objects, func(o Object) bool {
 		name, _, _ := unstructured.NestedString(o.Object.Object, "spec", "annotations", v1alpha2.AnnotationFiles)
 		return o.GetKind() == kindFunction && o.GetNamespace() == config.GetNamespace() && name == config.GetName()
 	})

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -153,10 +154,16 @@ func (w *writer) readable() {
 // script returns run.sh.
 func script(fn Function, l *language.Language) string {
 	var text strings.Builder
-	text.WriteString("#!/bin/sh\n# Builds and runs the Function on this machine, without an image, at http://127.0.0.1:8080 or FUNC_PORT.\nset -eu\ncd \"$(dirname \"$0\")\"\n" +
-		"export FUNC_PORT=\"${FUNC_PORT:-8080}\"\n")
+	text.WriteString(`#!/bin/sh
+# Builds and runs the Function on this machine, without an image, at http://127.0.0.1:8080 or another FUNC_PORT.
+set -eu
+cd "$(dirname "$0")"
+export FUNC_PORT="${FUNC_PORT:-8080}"
+`)
 	for _, variable := range workload.Environment(fn.Function.Function, fn.Spec.Runtime, "", workload.Addresses{}) {
 		switch {
+		case !shellName.MatchString(variable.Name): // Kubernetes takes dots and hyphens
+			fmt.Fprintf(&text, "# kubernetes.yaml has a variable with a name that no shell has: %q\n", variable.Name)
 		case variable.ValueFrom != nil:
 			fmt.Fprintf(&text, ": \"${%s:?set it as the cluster does, see kubernetes.yaml}\"\n", variable.Name)
 		case variable.Value != "":
@@ -165,6 +172,8 @@ func script(fn Function, l *language.Language) string {
 	}
 	return text.String() + l.Ejected.Run
 }
+
+var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // quoted returns a value as one word of a shell.
 func quoted(value string) string { return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'" }
@@ -177,7 +186,8 @@ func lostBy(fn Function) []string {
 		lost = append(lost, fmt.Sprintf("scaling from %d to %d: the Deployment has a fixed number of replicas", low, high))
 	}
 	if fn.Spec.RuntimeImageOverride != "" {
-		lost = append(lost, "spec.runtimeImageOverride ("+fn.Spec.RuntimeImageOverride+"): the Dockerfile begins with the official image; BASE_IMAGE changes that")
+		lost = append(lost, fmt.Sprintf("spec.runtimeImageOverride (%s): the Dockerfile begins with the official image; BASE_IMAGE changes that",
+			fn.Spec.RuntimeImageOverride))
 	}
 	if len(fn.Spec.Annotations) > 0 {
 		lost = append(lost, "spec.annotations")
