@@ -50,6 +50,8 @@ type Language struct {
 	Local  Local
 	// Ejected is how a Function is built without Rouse.
 	Ejected Ejected
+	// Types makes types from the shapes of events; its zero value: the language has none.
+	Types TypesOf
 	// Kyma is nil for a language that Kyma does not have.
 	Kyma     *Kyma
 	Scaffold Scaffold

@@ -39,7 +39,7 @@ func Language() *language.Language {
 		Bundled: &language.Bundled{
 			Entry: entryToBundle, Script: "handler.cjs", Module: "handler.mjs", Manifest: scriptManifest, Aside: aside,
 		},
-		Local: local(), Ejected: ejected(),
+		Local: local(), Ejected: ejected(), Types: language.TypesOf{Name: "typescript", Write: typeScript},
 		Kyma: &language.Kyma{
 			Script: kymaScript,
 			Environment: func(string) []language.Variable {

@@ -48,7 +48,7 @@ func Language() *language.Language {
 			}, files...)
 		}},
 		Packed: packed,
-		Local:  local(), Ejected: ejected(),
+		Local:  local(), Ejected: ejected(), Types: language.TypesOf{Name: "python", Write: typedDicts},
 		Kyma: &language.Kyma{
 			Script: kymaScript, Environment: kymaEnvironment, WritableDir: "/.local", Server: "is /server.py or /kubeless.py",
 		},
