@@ -20,6 +20,8 @@ import (
 const (
 	// MaxRetriedNow bounds what one call brings back.
 	MaxRetriedNow = 1000
+	// maxRetriesScanned bounds what one call looks at, also of what it leaves alone.
+	maxRetriesScanned = 10 * MaxRetriedNow
 	// soonTime is the remaining wait of a retry that a bridge may have in hand, or get while it is brought back. It is left alone, because the
 	// bridge would store it once more for the rest of its delay, or bring it back after the stream has forgotten its id.
 	soonTime = 4 * handTime
@@ -44,7 +46,7 @@ type Retried struct {
 //
 // No event is lost, because a retry is deleted only after its event is stored for a consumer that was there before and after. None is doubled: a
 // retry that a bridge may be working on goes on by itself, and one whose deletion was not confirmed has an id by which the stream recognises
-// it. ErrConsumerNotFound means that the Subscription has no consumer. The result counts what was done also when there is an error.
+// it within its window for duplicates. ErrConsumerNotFound means that the Subscription has no consumer. The result counts what was done also when there is an error.
 func (c *Conn) RetryNow(ctx context.Context, stream string, subscription types.NamespacedName) (Retried, error) {
 	r := &retryNow{forwarder: newForwarder(c, stream), subscription: subscription, problems: map[string]bool{}}
 	err := r.run(ctx, stream)
@@ -67,6 +69,7 @@ type retryNow struct {
 	// moving has the identities of retries that go from one level to the next about now.
 	moving   map[string]bool
 	tried    int
+	scanned  int
 	done     Retried
 	problems map[string]bool
 }
@@ -127,6 +130,9 @@ type returning struct {
 func (r *retryNow) batch(ctx context.Context, scan *deadLetterScan, only map[string]bool) ([]returning, error) {
 	var batch []returning
 	for size := 0; len(batch) < redriveInFlight && size < redriveBatchBytes && r.tried < MaxRetriedNow; {
+		if r.scanned++; r.scanned > maxRetriesScanned {
+			return batch, nil
+		}
 		raw, err := scan.next(ctx)
 		if err != nil || raw == nil {
 			return batch, err
