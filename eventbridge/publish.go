@@ -79,6 +79,9 @@ func (p publisher) PublishAll(ctx context.Context, events []*cloudevent.Event) [
 	if p.full() {
 		return slices.Repeat([]error{failure.ErrNearlyFull}, len(events))
 	}
+	if p.schemas == nil {
+		return p.storeAll(ctx, events)
+	}
 	errs := make([]error, len(events))
 	fitting, places := make([]*cloudevent.Event, 0, len(events)), make([]int, 0, len(events))
 	for i, ev := range events {
@@ -89,13 +92,21 @@ func (p publisher) PublishAll(ctx context.Context, events []*cloudevent.Event) [
 	if len(fitting) == 0 {
 		return errs
 	}
-	all := make([]publishing, len(fitting))
-	for i, ev := range fitting {
+	for i, err := range p.storeAll(ctx, fitting) {
+		errs[places[i]] = err
+	}
+	return errs
+}
+
+// storeAll stores events that were checked.
+func (p publisher) storeAll(ctx context.Context, events []*cloudevent.Event) []error {
+	all := make([]publishing, len(events))
+	for i, ev := range events {
 		all[i] = p.begin(ctx, ev)
 	}
-	for i, err := range p.store.PublishAll(ctx, fitting) {
-		all[i].end(err)
-		errs[places[i]] = err
+	errs := p.store.PublishAll(ctx, events)
+	for i := range all {
+		all[i].end(errs[i])
 	}
 	return errs
 }

@@ -82,7 +82,9 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	schemas := &eventschema.Current{}
-	deps.Schemas = schemas
+	if o.schemas != "" {
+		deps.Schemas = schemas
+	}
 	bridge := replica.New(conn, deps, o.bridge)
 	watcher, err := settingswatch.New(o.settings, settingswatch.Deps{Config: config, Log: log, Registry: registry, Apply: func(read *settings.Settings) {
 		if err := tracer.Collect(read.Collector(o.bridge.Bridge.Tracing.Endpoint)); err != nil {
