@@ -274,6 +274,10 @@ bench-gateway: ## Requests and tokens through the gateway, beside Envoy and net/
 bench-local: bin/rouse ## 20 wakes of a Function of each language in local mode, beside bare servers
 	@$(GO) run ./e2e/bench local
 
+.PHONY: bench-dev
+bench-dev: bin/rouse cluster ## From a saved file to the answer of its Function, in local mode in each language and on the local cluster, and a deploy of 20 files (ROUNDS)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench dev -cluster $(if $(ROUNDS),-rounds $(ROUNDS))
+
 .PHONY: bench-build
 bench-build: cluster ## From apply to Running: inline, first build, same dependencies again, on the local cluster (BUILD_PROFILE, ROUNDS)
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster build $(if $(BUILD_PROFILE),-profile $(BUILD_PROFILE)) $(if $(ROUNDS),-rounds $(ROUNDS))

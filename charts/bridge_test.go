@@ -142,3 +142,15 @@ func TestStreamFillAlertsHaveTwoThresholds(t *testing.T) {
 	require.Equal(t, expression("warning", 0.7), found["RouseStreamFills"])
 	require.Equal(t, expression("critical", 0.95), found["RouseStreamNearlyFull"])
 }
+
+func TestTheSchemasOfEventsAreMountedIntoTheEventbridge(t *testing.T) {
+	t.Parallel()
+	pod := named[*appsv1.Deployment](t, render(t, values{"eventbridge.schemas=event-schemas"}), "rouse-eventbridge").Spec.Template.Spec
+	require.Contains(t, pod.Containers[0].Args, "--event-schemas=/etc/rouse/event-schemas")
+	require.Contains(t, pod.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "event-schemas", MountPath: "/etc/rouse/event-schemas", ReadOnly: true})
+	require.Contains(t, pod.Volumes, corev1.Volume{Name: "event-schemas", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "event-schemas"}, Optional: new(true),
+	}}})
+	without := named[*appsv1.Deployment](t, render(t, nil), "rouse-eventbridge").Spec.Template.Spec
+	require.NotContains(t, strings.Join(without.Containers[0].Args, " "), "event-schemas")
+}

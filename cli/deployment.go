@@ -108,27 +108,42 @@ func (d *dryRun) Set(text string) error {
 // withFolder reads the folder, and opens the cluster.
 func (v *folderVerb) withFolder(args []string, do func(d *deploy.Deployment, conn *target.Connection) error) error {
 	return v.withObjects(func(conn *target.Connection, objects *target.Objects) error {
-		v.source.Directory, v.source.Namespace, v.source.Only = ".", conn.Namespace, v.options.Namespace != ""
-		if len(args) > 0 {
-			v.source.Directory = args[0]
-		}
-		folder, problems, err := deploy.Load(v.source)
-		for _, problem := range problems {
-			v.note("%s", output.Clean(problem))
-		}
+		v.from(args, conn)
+		folder, err := v.load()
 		if err != nil {
 			return err
 		}
 		if len(folder.Left) > 0 {
 			v.note("left out, for kubectl: %s", output.Clean(strings.Join(folder.Left, ", ")))
 		}
-		return do(&deploy.Deployment{
-			Cluster: objects, Folder: folder, Force: v.force,
-			Note:     func(text string) { v.note("%s", output.Clean(text)) },
-			Progress: func(text string) { v.reportProgress(text) },
-			Log:      v.buildLine,
-		}, conn)
+		return do(v.deploymentOf(folder, objects), conn)
 	})
+}
+
+// from sets the folder of the command.
+func (v *folderVerb) from(args []string, conn *target.Connection) {
+	v.source.Directory, v.source.Namespace, v.source.Only = ".", conn.Namespace, v.options.Namespace != ""
+	if len(args) > 0 {
+		v.source.Directory = args[0]
+	}
+}
+
+// load reads the folder and reports its problems.
+func (v *folderVerb) load() (deploy.Folder, error) {
+	folder, problems, err := deploy.Load(v.source)
+	for _, problem := range problems {
+		v.note("%s", output.Clean(problem))
+	}
+	return folder, err
+}
+
+func (v *folderVerb) deploymentOf(folder deploy.Folder, objects *target.Objects) *deploy.Deployment {
+	return &deploy.Deployment{
+		Cluster: objects, Folder: folder, Force: v.force,
+		Note:     func(text string) { v.note("%s", output.Clean(text)) },
+		Progress: func(text string) { v.reportProgress(text) },
+		Log:      v.buildLine,
+	}
 }
 
 // buildLine writes a line of a build's log.

@@ -22,12 +22,12 @@ func newEvents(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "events",
 		GroupID: groupAsk,
-		Short:   "Follow events, and publish them again",
+		Short:   "Follow events, publish them again, and see their types",
 		Args:    noCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(newTail(streams), newReplay(streams))
+	cmd.AddCommand(newTail(streams), newReplay(streams), newEventTypes(streams))
 	return cmd
 }
 

@@ -149,7 +149,7 @@ func (w *fixture) startBridge(t *testing.T) net.Listener {
 
 	bridge := eventbridge.DefaultOptions()
 	bridge.ShutdownDelay = 0
-	bridge.Dispatch.Backoff = dispatch.Backoff{Base: tick, Max: tick, Jitter: 0.2}
+	bridge.Dispatch.Backoff = dispatch.Backoff{Base: tick, Max: time.Hour, Jitter: 0.2} // Retry-After may ask for more
 	bridge.Dispatch.MaxAttempts = 2
 	public, metrics, admin := listen(t), listen(t), listen(t)
 	events := journal.New(1000)

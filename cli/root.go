@@ -81,9 +81,9 @@ and handles dead letters.`,
 	})
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Work on Functions:"}, &cobra.Group{ID: groupAsk, Title: "Ask a running Rouse:"})
 	root.AddCommand(
-		newInit(), newDev(streams), newDeploy(streams), newDiff(streams), newDelete(streams), newFiles(streams), newConvert(), newMigrate(streams), newDoors(streams), newDoctor(streams),
+		newInit(), newDev(streams), newDeploy(streams), newSync(streams), newDiff(streams), newDelete(streams), newFiles(streams), newConvert(), newMigrate(streams), newDoors(streams), newDoctor(streams),
 		newPublish(streams), newInvoke(streams), newLogs(streams), newGet(streams), newDescribe(streams),
-		newFunctions(streams), newSubscriptions(streams), newPause(streams), newResume(streams), newRollback(streams),
+		newFunctions(streams), newSubscriptions(streams), newEject(streams), newPause(streams), newResume(streams), newRetry(streams), newRollback(streams),
 		newDashboard(streams), newEvents(streams), newTrace(streams), newDeadLetters(streams), newSchedules(streams),
 		newVersion(streams), newMan(), helpTopicExitCodes(),
 	)

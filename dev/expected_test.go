@@ -66,13 +66,18 @@ func TestARunIsComparedWithTheFileOfItsExpectations(t *testing.T) {
 	}
 }
 
-func TestTheSampleDoesWhatItsFileExpects(t *testing.T) {
+func TestSamplesDoWhatTheirFilesExpect(t *testing.T) {
 	t.Parallel()
-	out := &output.Buffer{}
-	o := DefaultOptions()
-	o.Directory, o.State, o.Out, o.Once, o.Expect = orders, t.TempDir(), out, true, orders+"/expect.yaml"
-	require.NoError(t, Run(t.Context(), o), out)
-	require.Contains(t, out.String(), "expect.yaml: everything is as expected\n")
+	for _, sample := range []string{orders, "../samples/tickets"} {
+		t.Run(filepath.Base(sample), func(t *testing.T) {
+			t.Parallel()
+			out := &output.Buffer{}
+			o := DefaultOptions()
+			o.Directory, o.State, o.Out, o.Once, o.Expect = sample, t.TempDir(), out, true, sample+"/expect.yaml"
+			require.NoError(t, Run(t.Context(), o), out)
+			require.Contains(t, out.String(), "expect.yaml: everything is as expected\n")
+		})
+	}
 }
 
 func TestEmissionsLeaveOutTheEventsOfTheRunAndRepeats(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +22,7 @@ import (
 	"github.com/rouse-run/rouse/dev/runner"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/door"
+	"github.com/rouse-run/rouse/internal/eventschema"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/workload"
 )
@@ -43,6 +46,7 @@ type folder struct {
 	scaling   *autoscale.Autoscaler
 	debug     debugged
 	source    *source
+	schemas   *eventschema.Current
 	logLine   func(text string)
 	changed   chan struct{} // signals that files have changed
 
@@ -85,6 +89,7 @@ func (f *folder) read(context.Context) error {
 	if err != nil {
 		return err
 	}
+	problems = append(problems, f.readSchemas()...)
 	f.mu.Lock()
 	f.last = set.Functions
 	f.targets = targetsOf(set, problems, f.targets, f.debug)
@@ -102,6 +107,23 @@ func (f *folder) read(context.Context) error {
 	f.source.setProblems(append(slices.Clone(problems), f.missing(set, problems)...))
 	f.renew(len(targets) == 0 && len(problems) == 0)
 	return nil
+}
+
+// readSchemas puts the schemas of events in force. One that cannot be used is a problem, and its type may have any data.
+func (f *folder) readSchemas() []manifest.Problem {
+	set, wrong, err := eventschema.ReadFolder(os.DirFS(f.directory))
+	if err != nil {
+		return []manifest.Problem{{Position: manifest.Position{File: f.shown}, Message: "schemas of events cannot be read: " + err.Error()}}
+	}
+	f.schemas.Use(set)
+	problems := make([]manifest.Problem, 0, len(wrong))
+	for _, file := range slices.Sorted(maps.Keys(wrong)) {
+		problems = append(problems, manifest.Problem{
+			Position: manifest.Position{File: filepath.Join(f.shown, filepath.FromSlash(file))}, Message: wrong[file].Error(),
+			Remedy: "correct it; until then its type may have any data",
+		})
+	}
+	return problems
 }
 
 // targetsOf returns how Functions scale. A Function that cannot be read scales as before.

@@ -33,6 +33,7 @@ import (
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/door"
+	"github.com/rouse-run/rouse/internal/eventschema"
 	"github.com/rouse-run/rouse/scaler"
 )
 
@@ -70,6 +71,7 @@ type mode struct {
 	scaling     *autoscale.Autoscaler
 	subs        *subscriptionWorkers
 	schedules   *listed[*rousev1alpha1.Schedule]
+	schemas     *eventschema.Current
 	doors       *listed[door.Known]
 	bridge      *eventbridge.Bridge
 	store       *jetstream.AdminStore
@@ -180,6 +182,7 @@ func (m *mode) build(ctx context.Context) error {
 	m.journal = journal.New(journalRecords)
 	m.subs = newSubscriptions(m.conn, m.streams, m.reportSubscription, m.log.WithName("subscriptions"))
 	m.conn.OnConnect(m.subs.Check)
+	m.schemas = &eventschema.Current{}
 	m.schedules, m.doors = newListed[*rousev1alpha1.Schedule](), newListed[door.Known]()
 	debug := newDebugged(m.options.Debug)
 	m.functions = runner.New(runner.Deps{
@@ -210,7 +213,7 @@ func (m *mode) build(ctx context.Context) error {
 		publisher: newPublisher(urlOf(m.public) + publishPath), events: m.events, changed: make(chan struct{}),
 	}
 	m.folder = &folder{
-		directory: m.claim.Directory(), shown: m.options.Directory, reader: manifest.NewReader(), functions: m.functions, subs: m.subs, began: time.Now(), schedules: m.schedules, doors: m.doors,
+		directory: m.claim.Directory(), shown: m.options.Directory, reader: manifest.NewReader(), functions: m.functions, subs: m.subs, began: time.Now(), schedules: m.schedules, doors: m.doors, schemas: m.schemas,
 		apiRules: m.apiRules, scaling: m.scaling, debug: debug, source: m.source, logLine: m.logLine, changed: make(chan struct{}, 1),
 	}
 	// The folder is read before anything runs, so that an unreadable folder fails the start.
@@ -341,6 +344,7 @@ func (m *mode) buildBridge() {
 		Admin:         m.store,
 		AdminAccess:   identity.Token(m.token),
 		Journal:       m.journal,
+		Schemas:       m.schemas,
 		Destination:   m.nats,
 		Registry:      daemon.NewRegistry(),
 		Log:           m.log.WithName("eventbridge"),

@@ -19,23 +19,41 @@ const cluster = "cluster"
 // Every command of the tutorial that needs no cluster, in a copy of this repository.
 func TestTheCommandsOfTheTutorial(t *testing.T) {
 	t.Parallel()
-	for _, program := range []string{"bash", "make", "node", "npm", "python3"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("the tutorial needs %s", program)
-		}
-	}
-	page, err := os.ReadFile("tutorial.md")
-	require.NoError(t, err)
-	steps, err := transcript.Parse(string(page), cluster)
-	require.NoError(t, err)
+	steps := stepsOf(t, "tutorial.md")
 	require.True(t, slices.ContainsFunc(steps, func(s transcript.Step) bool { return s.Tagged(cluster) }))
 	steps = slices.DeleteFunc(steps, func(s transcript.Step) bool { return s.Tagged(cluster) })
 	require.Greater(t, len(steps), 20, "most of the tutorial needs no cluster")
+	play(t, "tutorial.md", steps)
+}
 
+// The symptoms that local mode can have are seen and mended as the page says.
+func TestTheCommandsOfTheTroubleshootingPage(t *testing.T) {
+	t.Parallel()
+	play(t, "troubleshooting.md", stepsOf(t, "troubleshooting.md"))
+}
+
+// stepsOf reads a page, and skips the test where its programs are missing.
+func stepsOf(t *testing.T, name string) []transcript.Step {
+	t.Helper()
+	for _, program := range []string{"bash", "make", "node", "npm", "python3"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the commands of %s need %s", name, program)
+		}
+	}
+	page, err := os.ReadFile(name)
+	require.NoError(t, err)
+	steps, err := transcript.Parse(string(page), cluster)
+	require.NoError(t, err)
+	return steps
+}
+
+// play runs the steps of a page in a copy of this repository.
+func play(t *testing.T, name string, steps []transcript.Step) {
+	t.Helper()
 	root := filepath.Join(t.TempDir(), "rouse")
 	require.NoError(t, transcript.Checkout("..", root))
 	require.NoError(t, transcript.Play(t.Context(), steps, transcript.Options{
-		Name: "docs/tutorial.md", Dir: root, Env: transcript.Environment(t.TempDir()), Timeout: 8 * time.Minute,
-		Progress: func(s transcript.Step) { t.Logf("docs/tutorial.md:%d", s.Line) },
+		Name: "docs/" + name, Dir: root, Env: transcript.Environment(t.TempDir()), Timeout: 8 * time.Minute,
+		Progress: func(s transcript.Step) { t.Logf("docs/%s:%d", name, s.Line) },
 	}))
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/timers"
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/activation"
+	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/fair"
 	"github.com/rouse-run/rouse/internal/routing"
@@ -64,6 +65,13 @@ type Woken interface {
 	WatchWoken(ctx context.Context, apply func(function types.NamespacedName, course []byte)) error
 }
 
+// Schemas knows what the data of events may be.
+type Schemas interface {
+	admin.EventTypes
+	// Check returns a *failure.InvalidEventError for an event that the schema of its type does not allow.
+	Check(ev *cloudevent.Event) error
+}
+
 // Deps are the dependencies of a Bridge.
 type Deps struct {
 	Routes        Routes
@@ -82,6 +90,7 @@ type Deps struct {
 	Admin         admin.Store          // used only while the admin API has an address
 	AdminAccess   identity.Access      // authorizes users of the admin API, required where that API has an address
 	Journal       *journal.Journal     // records events for the admin API; nil records nothing
+	Schemas       Schemas              // what the data of published events may be; nil: anything
 	Woken         Woken                // announces wakes for the admin API; nil: there are none
 	Tracer        *tracecontext.Tracer // nil disables spans
 	ChainKey      chain.Key            // signs the passes of deliveries, the same at all replicas; the zero Key stands for a random one
@@ -122,11 +131,12 @@ func New(deps Deps, options Options) *Bridge {
 			Streams: deps.Storage, Registerer: deps.Registry, Log: deps.Log.WithName("storage"),
 		}, options.Storage)
 	}
-	publishes := publisher{deps.Store, deps.Tracer, deps.Journal, b.storage}
+	publishes := publisher{store: deps.Store, tracer: deps.Tracer, journal: deps.Journal, storage: b.storage}
 	b.timers = newTimers(deps, options.Timers, access, publishes)
+	publishes.schemas = deps.Schemas // what is due now was checked when it was published
 	handler := ingress.New(ingress.Deps{
 		Publisher:     publishes,
-		Delay:         delayOf(b.timers),
+		Delay:         checkedDelay(delayOf(b.timers), publishes.check),
 		Subscriptions: deps.Subscriptions,
 		Authorize:     access.authorizer(),
 		Chains:        b.dispatchers.chains,
@@ -240,7 +250,7 @@ func (b *Bridge) administer(ctx context.Context) error {
 		return errors.New("serve the admin API: it has an address but no authorizer (Deps.AdminAccess)")
 	}
 	handler := admin.New(admin.Deps{
-		Store: b.deps.Admin, Journal: b.remembered(), Wakes: b.wakes, Timers: b.Timers(), Access: b.deps.AdminAccess, Log: b.deps.Log.WithName("admin"),
+		Store: b.deps.Admin, Journal: b.remembered(), Wakes: b.wakes, Timers: b.Timers(), Types: b.deps.Schemas, Access: b.deps.AdminAccess, Log: b.deps.Log.WithName("admin"),
 	})
 	return daemon.Serve(ctx, daemon.Server{
 		Name: "admin", Addr: b.options.Admin.Address, Listener: b.deps.AdminListener, Handler: handler.Until(ctx), DrainTimeout: b.options.DrainTimeout,

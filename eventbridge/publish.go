@@ -33,6 +33,15 @@ type publisher struct {
 	tracer  *tracecontext.Tracer
 	journal *journal.Journal
 	storage *quota.StorageMonitor // nil leaves it to the server to refuse events
+	schemas Schemas               // nil allows any data
+}
+
+// check returns a *failure.InvalidEventError for an event that the schema of its type does not allow.
+func (p publisher) check(ev *cloudevent.Event) error {
+	if p.schemas == nil {
+		return nil
+	}
+	return p.schemas.Check(ev)
 }
 
 func (p publisher) full() bool { return p.storage != nil && p.storage.Full() }
@@ -41,6 +50,9 @@ func (p publisher) full() bool { return p.storage != nil && p.storage.Full() }
 func (p publisher) Publish(ctx context.Context, ev *cloudevent.Event) error {
 	if p.full() {
 		return failure.ErrNearlyFull
+	}
+	if err := p.check(ev); err != nil {
+		return err
 	}
 	publishing := p.begin(ctx, ev)
 	err := p.store.Publish(ctx, ev)
@@ -53,6 +65,9 @@ func (p publisher) PublishLegacy(ctx context.Context, ev *cloudevent.Event, oldT
 	if p.full() {
 		return failure.ErrNearlyFull
 	}
+	if err := p.check(ev); err != nil {
+		return err
+	}
 	publishing := p.begin(ctx, ev)
 	err := p.store.PublishLegacy(ctx, ev, oldType)
 	publishing.end(err)
@@ -64,6 +79,27 @@ func (p publisher) PublishAll(ctx context.Context, events []*cloudevent.Event) [
 	if p.full() {
 		return slices.Repeat([]error{failure.ErrNearlyFull}, len(events))
 	}
+	if p.schemas == nil {
+		return p.storeAll(ctx, events)
+	}
+	errs := make([]error, len(events))
+	fitting, places := make([]*cloudevent.Event, 0, len(events)), make([]int, 0, len(events))
+	for i, ev := range events {
+		if errs[i] = p.check(ev); errs[i] == nil {
+			fitting, places = append(fitting, ev), append(places, i)
+		}
+	}
+	if len(fitting) == 0 {
+		return errs
+	}
+	for i, err := range p.storeAll(ctx, fitting) {
+		errs[places[i]] = err
+	}
+	return errs
+}
+
+// storeAll stores events that were checked.
+func (p publisher) storeAll(ctx context.Context, events []*cloudevent.Event) []error {
 	all := make([]publishing, len(events))
 	for i, ev := range events {
 		all[i] = p.begin(ctx, ev)
@@ -224,6 +260,19 @@ func delayOf(t *timers.Timers) ingress.Delay {
 	return func(ctx context.Context, ev *cloudevent.Event, due time.Time) (id string, later bool, err error) {
 		stored, later, err := t.Delay(ctx, ev, due)
 		return stored.ID, later, err
+	}
+}
+
+// checkedDelay refuses at once what could not be published when it is due.
+func checkedDelay(delay ingress.Delay, check func(*cloudevent.Event) error) ingress.Delay {
+	if delay == nil {
+		return nil
+	}
+	return func(ctx context.Context, ev *cloudevent.Event, due time.Time) (id string, later bool, err error) {
+		if err := check(ev); err != nil {
+			return "", false, err
+		}
+		return delay(ctx, ev, due)
 	}
 }
 

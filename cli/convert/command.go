@@ -24,6 +24,7 @@ func NewCommand() *cobra.Command {
 
   Functions and GitRepositories of serverless.kyma-project.io/v1alpha1   to Functions of v1alpha2
   APIRules of gateway.kyma-project.io/v1beta1 and v1alpha1               to APIRules of v2
+  config.yaml of a workspace of Kyma's command line, version 2           to its Function, Subscriptions and APIRules
 
 A Function's GitRepository has to be among the manifests: it becomes part of the Function. An APIRule that is stored as v2 without a
 spec is read from the annotation that holds its v1beta1 spec. Lists, as kubectl get prints them, are split; other objects pass unchanged.

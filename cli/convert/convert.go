@@ -53,6 +53,16 @@ func Manifests(ctx context.Context, files []File, old func(*Object) bool) (Resul
 	c := &converter{old: old, repositories: conversion.Repositories{}, used: map[types.NamespacedName]bool{}}
 	var documents []located
 	for i, file := range files {
+		if isWorkspace(file.Content) {
+			content, notes, err := expand(file)
+			if err != nil {
+				return Result{}, fmt.Errorf("%s: %w", file.Name(), err)
+			}
+			for _, note := range notes {
+				c.Notes = append(c.Notes, file.Name()+": "+note)
+			}
+			file.Content = content
+		}
 		found, err := Documents(file.Name(), file.Content, old)
 		if err != nil {
 			return Result{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,6 +38,8 @@ type Deployment struct {
 	Folder  Folder
 	// Force takes over fields that other managers own.
 	Force bool
+	// Poll is the interval at which objects are looked at; 0 for one that suits builds.
+	Poll time.Duration
 	// Note is called with messages for the user, Progress with what is waited for, and Log with the lines of builds.
 	Note     func(text string)
 	Progress func(text string)

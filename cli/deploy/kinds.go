@@ -9,6 +9,7 @@ import (
 
 const (
 	kindNamespace = "Namespace"
+	kindConfigMap = "ConfigMap"
 	kindFunction  = "Function"
 	kindSecret    = "Secret"
 )
@@ -25,7 +26,7 @@ func kinds() []kind {
 	return []kind{
 		{kindNamespace, "", "v1", "namespaces", false},
 		{kindSecret, "", "v1", "secrets", false},
-		{"ConfigMap", "", "v1", "configmaps", true},
+		{kindConfigMap, "", "v1", "configmaps", true},
 		{kindFunction, "serverless.kyma-project.io", "v1alpha2", "functions", true},
 		{"Subscription", "eventing.kyma-project.io", "v1alpha2", "subscriptions", true},
 		{"Schedule", "rouse.run", "v1alpha1", "schedules", true},

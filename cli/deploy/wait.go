@@ -87,7 +87,7 @@ func (d *Deployment) Wait(ctx context.Context, results []Result) error {
 				return notReady("not everything is ready after --timeout", results)
 			}
 			return notReady("stopped waiting; what was applied stays, and goes on", results)
-		case <-time.After(pollInterval):
+		case <-time.After(cmp.Or(d.Poll, pollInterval)):
 		}
 	}
 }

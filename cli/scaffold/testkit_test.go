@@ -163,3 +163,26 @@ func withoutChance(event map[string]any) map[string]any {
 	}
 	return event
 }
+
+func TestTheSamplesHaveTheFilesThatInitWrites(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"x", "--type", "ticket.opened", "--source", "desk", "--namespace", "tickets"},
+		{"notifier", "--runtime", "python", "--type", "ticket.triaged", "--source", "support", "--namespace", "tickets"},
+		{"triage", "--typescript", "--type", "ticket.opened", "--source", "desk", "--namespace", "tickets"},
+	} {
+		_, err := execute(t, append(args, "--directory", dir)...)
+		require.NoError(t, err)
+	}
+	for written, sample := range map[string]string{
+		"x/rouse-testing.js": "test/rouse-testing.js", "notifier/rouse_testing.py": "test/rouse_testing.py",
+		"triage/rouse.d.ts": "rouse.d.ts", "triage/tsconfig.json": "tsconfig.json",
+	} {
+		want, err := os.ReadFile(filepath.Join(dir, written))
+		require.NoError(t, err)
+		got, err := os.ReadFile(filepath.Join("..", "..", "samples", "tickets", sample))
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), sample)
+	}
+}

@@ -261,6 +261,39 @@ func (c *Client) RedriveEdited(ctx context.Context, namespace string, sequence u
 	}{namespace, data})
 }
 
+// EventTypes returns the JSON Schemas of types of events, by their types. They are the same for all namespaces.
+func (c *Client) EventTypes(ctx context.Context, namespace string) (map[string]json.RawMessage, error) {
+	var found struct {
+		Types []struct {
+			Type   string          `json:"type"`
+			Schema json.RawMessage `json:"schema"`
+		} `json:"types"`
+	}
+	err := c.read(ctx, "/v1/eventtypes", inNamespace(namespace), &found)
+	texts := make(map[string]json.RawMessage, len(found.Types))
+	for _, each := range found.Types {
+		texts[each.Type] = each.Schema
+	}
+	return texts, err
+}
+
+// Retried is what became of the events of a Subscription that waited for their next attempt.
+type Retried struct {
+	Retried   uint64   `json:"retried"`
+	Failed    uint64   `json:"failed"`
+	Remaining uint64   `json:"remaining"`
+	Problems  []string `json:"problems,omitempty"`
+}
+
+// RetryNow delivers what waits for its next attempt.
+func (c *Client) RetryNow(ctx context.Context, namespace, subscription string) (Retried, error) {
+	var done Retried
+	err := c.exchange(ctx, http.MethodPost, "/v1/subscriptions/retry", nil, map[string]string{
+		"namespace": namespace, "subscription": subscription,
+	}, &done)
+	return done, err
+}
+
 // Purge deletes dead letters. The outcome is valid also when there is an error.
 func (c *Client) Purge(ctx context.Context, s Selection) (Outcome, error) {
 	return c.change(ctx, "/v1/deadletters/purge", s)

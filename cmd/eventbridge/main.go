@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"os"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/tracecontext"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/daemon"
+	"github.com/rouse-run/rouse/internal/eventschema"
 	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/kube/settingswatch"
@@ -79,6 +81,10 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err := addDoors(&deps, objects, o.doorKeys); err != nil {
 		return err
 	}
+	schemas := &eventschema.Current{}
+	if o.schemas != "" {
+		deps.Schemas = schemas
+	}
 	bridge := replica.New(conn, deps, o.bridge)
 	watcher, err := settingswatch.New(o.settings, settingswatch.Deps{Config: config, Log: log, Registry: registry, Apply: func(read *settings.Settings) {
 		if err := tracer.Collect(read.Collector(o.bridge.Bridge.Tracing.Endpoint)); err != nil {
@@ -89,11 +95,28 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	err = daemon.RunOn(ctx, bridge.Run, objects.Start, conn.Hold, watcher.Run, daemon.PaceCollector, settingswatch.DebuggedBehindServices(objects, log, true).Run)
+	err = daemon.RunOn(ctx, bridge.Run, objects.Start, conn.Hold, watcher.Run, followSchemas(schemas, o.schemas, log), daemon.PaceCollector,
+		settingswatch.DebuggedBehindServices(objects, log, true).Run)
 	if lost := tracer.Close(ctx); lost != nil {
 		log.Info("lost the last spans", "reason", lost.Error())
 	}
 	return err
+}
+
+// schemaInterval is the interval at which schemas are read again. The kubelet renews the files of a ConfigMap within about a minute.
+const schemaInterval = 5 * time.Second
+
+// followSchemas keeps the schemas of a folder in force.
+func followSchemas(schemas *eventschema.Current, folder string, log logr.Logger) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		if folder == "" {
+			<-ctx.Done()
+			return nil
+		}
+		return schemas.Follow(ctx, os.DirFS(folder), schemaInterval, func(file string, err error) {
+			log.Error(err, "cannot use the schema of a type of events; it keeps the one before, or may have any data", "file", file)
+		})
+	}
 }
 
 // cachedKeys limits the Secrets in the cache to the one with the keys of Doors.
@@ -122,6 +145,7 @@ type options struct {
 	broker   broker.Options
 	settings settingswatch.Options
 	doorKeys types.NamespacedName
+	schemas  string
 }
 
 func defaultOptions() *options {
@@ -134,6 +158,7 @@ func defaultOptions() *options {
 func (o *options) Flags(fs *flags.Set) {
 	fs.Add(&o.bridge, &o.broker, &o.settings)
 	fs.Service(&o.doorKeys, "door-keys", "Secret with the keys of Doors, and of Subscriptions that sign, namespace/name; empty: there are neither")
+	fs.String(&o.schemas, "event-schemas", "folder with the JSON Schemas of types of events, one TYPE.schema.json for each; empty: none")
 	fs.Require(o.doorKeys.Name == "" || o.bridge.Bridge.Gateway.Name != "", "--door-keys: --gateway-account must say whose tokens are gateways'")
 }
 

@@ -23,11 +23,20 @@ const (
 // Watch calls changed after changes of files below the folder, debounced. It follows new folders, and waits for a folder that vanished to
 // reappear. It returns when the context ends.
 func Watch(ctx context.Context, dir string, changed func()) error {
+	run, err := BeginWatch(dir, changed)
+	if err != nil {
+		return err
+	}
+	return run(ctx)
+}
+
+// BeginWatch begins to watch the folder. The returned function is Watch for the changes since then, and has to be called.
+func BeginWatch(dir string, changed func()) (run func(ctx context.Context) error, err error) {
 	w, err := newWatch(dir, changed)
 	if err != nil {
-		return fmt.Errorf("watch %s: %w", dir, err)
+		return nil, fmt.Errorf("watch %s: %w", dir, err)
 	}
-	return w.run(ctx)
+	return w.run, nil
 }
 
 // newWatch begins to watch the folder; run reports the changes from then on.

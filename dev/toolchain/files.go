@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/rouse-run/rouse/internal/bundle"
-	"github.com/rouse-run/rouse/internal/sourcefiles"
 	"github.com/rouse-run/rouse/runtimes/language"
 )
 
@@ -30,23 +29,9 @@ func (l *launching) files(ctx context.Context) (dir, manifest string, err error)
 			files.Dir, files.Repository, l.fn.Spec.Source.GitRepository.Reference, l.fn.Spec.Source.GitRepository.URL))
 	}
 	dir, err = l.t.store.entry(ctx, "sources", keyOf(l.interpreter.Local.Program, content.Digest()), func() {}, func(dir, _ string) error {
-		return writeFiles(dir, content)
+		return content.Write(dir)
 	})
 	return dir, manifest, err
-}
-
-func writeFiles(dir string, files sourcefiles.Files) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("write the Function's source: %w", err)
-	}
-	defer func() { _ = root.Close() }()
-	for _, name := range files.Names() {
-		if err := errors.Join(root.MkdirAll(filepath.Dir(name), 0o700), root.WriteFile(name, files[name], 0o600)); err != nil {
-			return fmt.Errorf("write the Function's source: %w", err)
-		}
-	}
-	return nil
 }
 
 // bundleFormat is part of the key of compiled handlers. It changes when the compiler makes others of the same source.

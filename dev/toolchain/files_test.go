@@ -131,7 +131,7 @@ func TestFilesOfASourceAreWrittenBelowItsFolder(t *testing.T) {
 	dir := t.TempDir()
 	inner := filepath.Join(dir, "inner")
 	require.NoError(t, os.Mkdir(inner, 0o700))
-	require.Error(t, writeFiles(inner, sourcefiles.Files{"../out": []byte("x")}))
+	require.Error(t, sourcefiles.Files{"../out": []byte("x")}.Write(inner))
 	require.NoFileExists(t, filepath.Join(dir, "out"))
 }
 

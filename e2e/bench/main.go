@@ -16,6 +16,7 @@ const (
 
 func main() {
 	rig.Commands("bench", []rig.Command{
+		{Name: "dev", About: "from a saved file to the answer of its Function", Run: benchDev},
 		{Name: "dispatch", About: "delivery of stored events, next to a bare loop", Run: benchDispatch},
 		{Name: "doors", About: "publishing through Doors, next to the ingress behind them", Run: benchDoors},
 		{Name: "gateway", About: "requests through the gateway, next to Envoy and net/http's reverse proxy", Run: gateway.Run},

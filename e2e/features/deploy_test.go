@@ -30,12 +30,18 @@ metadata: {name: hello}
 spec: {source: deploy, types: [hello.v1], sink: "http://hello.NAMESPACE.svc.cluster.local"}
 `
 
-// cliIn returns a function that runs the command line in a namespace, with an expected exit code, and returns its standard output.
-func cliIn(t *testing.T, namespace string) func(want int, args ...string) string {
+// commandIn builds the command rouse for a namespace of the cluster.
+func commandIn(t *testing.T, namespace string) verbs.Rouse {
 	t.Helper()
 	program, err := verbs.Build(t.Context(), filepath.Join("..", ".."), t.TempDir())
 	require.NoError(t, err)
-	command := verbs.Rouse{Program: program, Where: []string{"--kubeconfig", os.Getenv("KUBECONFIG"), "-n", namespace}}
+	return verbs.Rouse{Program: program, Where: []string{"--kubeconfig", os.Getenv("KUBECONFIG"), "-n", namespace}}
+}
+
+// cliIn returns a function that runs the command line in a namespace, with an expected exit code, and returns its standard output.
+func cliIn(t *testing.T, namespace string) func(want int, args ...string) string {
+	t.Helper()
+	command := commandIn(t, namespace)
 	return func(want int, args ...string) string {
 		t.Helper()
 		var out, errs strings.Builder
@@ -117,4 +123,13 @@ func TestAFolderInTypeScriptIsDeployedWithAllItsFiles(t *testing.T) {
 	write("lib/rates.ts", "export const rate = (): number => 8\n")
 	require.Regexp(t, `configmap/price-files +configured`, rouse(0, "deploy", folder))
 	require.Equal(t, "8 EUR", rouse(0, "invoke", "price"))
+
+	// A copy for development needs no build, and the next deploy brings the files back.
+	write("lib/rates.ts", "export const rate = (): number => 9\n")
+	require.Contains(t, rouse(0, "sync", folder), "function/price answers with what was saved after ")
+	require.Equal(t, "9 EUR", rouse(0, "invoke", "price"))
+	require.Contains(t, rouse(1, "diff", folder), "rouse.run/files")
+	rouse(0, "deploy", folder)
+	require.Equal(t, "9 EUR", rouse(0, "invoke", "price"))
+	require.Empty(t, rouse(0, "diff", folder))
 }

@@ -109,12 +109,10 @@ func TestTheTutorialEndsInACluster(t *testing.T) {
 	}))
 }
 
-// buildRouse builds the command rouse for a namespace of the cluster.
+// buildRouse returns a function that runs the command line in a namespace, which has to succeed.
 func buildRouse(t *testing.T, namespace string) func(args ...string) (out string) {
 	t.Helper()
-	program, err := verbs.Build(t.Context(), filepath.Join("..", ".."), t.TempDir())
-	require.NoError(t, err)
-	command := verbs.Rouse{Program: program, Where: []string{"--kubeconfig", os.Getenv("KUBECONFIG"), "-n", namespace}}
+	command := commandIn(t, namespace)
 	return func(args ...string) string {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

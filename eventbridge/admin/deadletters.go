@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rouse-run/rouse/eventbridge/identity"
@@ -33,6 +34,8 @@ type DeadLetterStore interface {
 	RedriveEdited(ctx context.Context, selection Selection, data []byte) (Redriven, error)
 	// Purge deletes dead letters. The count is valid also with an error.
 	Purge(ctx context.Context, selection Selection) (uint64, error)
+	// RetryNow delivers what waits for its next attempt. The result is valid also with an error.
+	RetryNow(ctx context.Context, subscription types.NamespacedName) (Retried, error)
 }
 
 // ConsumerStore knows the consumers of the stream of events.

@@ -1,5 +1,5 @@
-// Package admin is the HTTP API for operators and tenants: it lists, shows, redrives and purges dead letters, and reports
-// the backlog of each Subscription and what happened to events lately.
+// Package admin is the HTTP API for operators and tenants: it lists, shows, redrives and purges dead letters, delivers
+// what waits for its next attempt, and reports the backlog of each Subscription and what happened to events lately.
 //
 // It owns the routes, the right that each request requires, and the JSON of requests and responses. Package identity
 // authenticates and authorizes users.

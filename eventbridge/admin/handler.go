@@ -22,7 +22,8 @@ type Deps struct {
 	Store   Store
 	Journal Journal // nil: there are no records of events
 	Wakes   Wakes
-	Timers  Timers // nil: nothing is due later
+	Timers  Timers     // nil: nothing is due later
+	Types   EventTypes // nil: no type has a schema
 	Access  identity.Access
 	Log     logr.Logger
 }
@@ -33,6 +34,7 @@ type Handler struct {
 	journal Journal
 	wakes   Wakes
 	timers  Timers
+	types   EventTypes
 	access  identity.Access
 	log     logr.Logger
 	mux     *http.ServeMux
@@ -56,7 +58,7 @@ type endpoint struct {
 // New returns a Handler.
 func New(deps Deps) *Handler {
 	h := &Handler{
-		store: deps.Store, journal: deps.Journal, wakes: deps.Wakes, timers: deps.Timers, access: deps.Access, log: deps.Log,
+		store: deps.Store, journal: deps.Journal, wakes: deps.Wakes, timers: deps.Timers, types: deps.Types, access: deps.Access, log: deps.Log,
 		mux: http.NewServeMux(), side: skew.This(daemon.Version()),
 	}
 	reading, changing, following := newSlots(readersAtATime, slotTurn), newSlots(changersAtATime, slotTurn), newSlots(followersAtATime, 0)
@@ -64,6 +66,8 @@ func New(deps Deps) *Handler {
 		"/v1/events":                         {http.MethodGet, h.events, following},
 		"/v1/subscriptions":                  {http.MethodGet, h.subscriptions, reading},
 		"/v1/kyma":                           {http.MethodGet, h.kyma, reading},
+		"/v1/subscriptions/retry":            {http.MethodPost, h.retry, changing},
+		"/v1/eventtypes":                     {http.MethodGet, h.eventTypes, reading},
 		"/v1/wakes":                          {http.MethodGet, h.lastWakes, reading},
 		"/v1/deadletters":                    {http.MethodGet, h.list, reading},
 		"/v1/deadletters/{sequence}":         {http.MethodGet, h.get, reading},

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
@@ -74,6 +75,11 @@ func (s *fakeStore) Purge(_ context.Context, selection Selection) (uint64, error
 	return 4, s.err
 }
 
+func (s *fakeStore) RetryNow(_ context.Context, subscription types.NamespacedName) (Retried, error) {
+	s.selection = &Selection{Namespace: subscription.Namespace, Subscription: subscription.Name}
+	return Retried{Retried: 2, Remaining: 1}, s.err
+}
+
 func (s *fakeStore) Subscriptions(context.Context) ([]Subscription, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -122,6 +128,9 @@ func TestEachRouteAnswers(t *testing.T) {
 			"POST", "/v1/deadletters/redrive", `{"all":true}`, `{"redriven":3,"failed":1,"remaining":2,"problems":["p"]}`,
 		},
 		"a purge": {"POST", "/v1/deadletters/purge", `{"sequence":5}`, `{"purged":4}`},
+		"a retry": {
+			"POST", "/v1/subscriptions/retry", `{"namespace":"shop","subscription":"orders"}`, `{"retried":2,"failed":0,"remaining":1}`,
+		},
 		"the Subscriptions": {
 			"GET", "/v1/subscriptions", "",
 			`{"subscriptions":[{"namespace":"shop","name":"orders","consumer":true,"backlog":5,"ackPending":0,"waitingRetries":0,"deadLetters":1}]}`,
@@ -213,6 +222,9 @@ func TestBadRequestsAreRefusedAndDoNothing(t *testing.T) {
 		"a misspelt name":                {"POST", redrive, `{"namespce":"shop"}`, 400, "namespce"},
 		"two objects":                    {"POST", redrive, `{"all":true}{}`, 400, "more than one object"},
 		"a body that is too large":       {"POST", redrive, `{"reason":"` + strings.Repeat("x", maxBody) + `"}`, 413, "must not be larger"},
+		"a retry of no Subscription":     {"POST", "/v1/subscriptions/retry", `{"namespace":"shop"}`, 400, "subscription: it is missing"},
+		"a retry of no namespace":        {"POST", "/v1/subscriptions/retry", `{"subscription":"orders"}`, 400, "its namespace is missing"},
+		"a retry of a wildcard":          {"POST", "/v1/subscriptions/retry", `{"namespace":"shop","subscription":">"}`, 400, "subscription:"},
 		"no other data":                  {"POST", "/v1/deadletters/17/redrive", `{"namespace":"shop"}`, 400, "data: it is missing"},
 		"other data of none":             {"POST", "/v1/deadletters/0/redrive", `{"data":1}`, 400, "sequence:"},
 		"other data of no number":        {"POST", "/v1/deadletters/x/redrive", `{"data":1}`, 400, "sequence:"},
@@ -509,6 +521,11 @@ func (s *busyStore) Purge(context.Context, Selection) (uint64, error) {
 func (s *busyStore) Kyma(context.Context) (Kyma, error) {
 	s.work()
 	return Kyma{}, nil
+}
+
+func (s *busyStore) RetryNow(context.Context, types.NamespacedName) (Retried, error) {
+	s.work()
+	return Retried{}, nil
 }
 
 func (s *busyStore) Subscriptions(context.Context) ([]Subscription, error) {

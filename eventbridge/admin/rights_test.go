@@ -73,6 +73,7 @@ func TestEachRequestNeedsItsRightInTheNamespaceThatItNames(t *testing.T) {
 		{"POST", purge, `{"all":true}`, identity.Purge("")},
 		{"POST", purge, `{"reason":"Unknown","all":true}`, identity.Purge("")},
 		{"POST", purge, `{"namespace":"shop","subscription":"orders"}`, identity.Purge("shop")},
+		{"POST", "/v1/subscriptions/retry", `{"namespace":"shop","subscription":"orders"}`, identity.Redrive("shop")},
 		{"GET", "/v1/events", "", identity.ListEvents("")},
 		{"GET", "/v1/events?namespace=shop", "", identity.ListEvents("shop")},
 		{"GET", "/v1/events?follow=true", "", identity.WatchEvents("")},

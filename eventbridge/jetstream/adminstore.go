@@ -114,6 +114,12 @@ func (a *AdminStore) Purge(ctx context.Context, selection admin.Selection) (uint
 	return a.conn.Purge(ctx, broker.DeadLetterSelection(selection))
 }
 
+// RetryNow implements admin.Store.
+func (a *AdminStore) RetryNow(ctx context.Context, subscription types.NamespacedName) (admin.Retried, error) {
+	done, err := a.conn.RetryNow(ctx, a.stream, subscription)
+	return admin.Retried(done), err
+}
+
 // Subscriptions implements admin.Store. The number of requests does not depend on the number of Subscriptions.
 func (a *AdminStore) Subscriptions(ctx context.Context) ([]admin.Subscription, error) {
 	consumers, err := a.conn.Consumers(ctx, a.stream)

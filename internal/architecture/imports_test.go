@@ -31,6 +31,7 @@ var outside = map[string][]string{
 	"github.com/google/go-containerregistry/": {"internal/registry", "builder", "internal/testing", "e2e"},
 	"github.com/go-git/":                      {"internal/git", "internal/sourcefiles", "dev/manifest", "internal/testing"},
 	"github.com/evanw/esbuild/":               {"internal/bundle"},
+	"github.com/santhosh-tekuri/jsonschema/":  {"internal/eventschema"},
 	"github.com/kedacore/keda/":               {"scaler", "controller", "dev/autoscale", "internal/testing", "e2e"},
 	"github.com/charmbracelet/":               {"dev/view", "cli"},
 	"github.com/go-jose/":                     {"gateway/jwt"},

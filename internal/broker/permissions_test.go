@@ -236,6 +236,8 @@ func TestEachProcessDoesItsWorkWithTheDocumentedPermissions(t *testing.T) {
 	consumer.Ordered = true
 	require.NoError(t, controller.EnsureConsumer(ctx, testStream, consumer))
 	takesTurns(t, bridge, name)
+	_, err = bridge.RetryNow(ctx, testStream, subscription)
+	require.NoError(t, err)
 
 	_, err = controller.WaitingRetries(ctx)
 	require.NoError(t, err)

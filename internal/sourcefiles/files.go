@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -108,6 +109,21 @@ func (f Files) Data() (text map[string]string, binary map[string][]byte, err err
 
 // Names returns the paths, sorted.
 func (f Files) Names() []string { return slices.Sorted(maps.Keys(f)) }
+
+// Write writes the files into an empty folder.
+func (f Files) Write(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("write the Function's source: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	for _, name := range f.Names() {
+		if err := errors.Join(root.MkdirAll(path.Dir(name), 0o700), root.WriteFile(name, f[name], 0o600)); err != nil {
+			return fmt.Errorf("write the Function's source: %w", err)
+		}
+	}
+	return nil
+}
 
 // Size returns the bytes of all contents.
 func (f Files) Size() int {

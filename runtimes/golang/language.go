@@ -42,7 +42,7 @@ func Language() *language.Language {
 			Validate: validate, Classify: classify,
 		},
 		Compiled: &language.Compiled{Binary: binary, ServerDir: serverDir, ObjectsDir: "cache", Project: project, Build: compile},
-		Local:    local(),
+		Local:    local(), Ejected: ejected(),
 		Scaffold: language.Scaffold{Test: "handler_test.go", TestCommand: "go test handler.go handler_test.go"},
 	}
 }

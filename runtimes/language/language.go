@@ -44,7 +44,14 @@ type Language struct {
 	Compiled *Compiled
 	// Bundled is nil for a language whose handlers are loaded as they are written.
 	Bundled *Bundled
-	Local   Local
+	// Packed returns a handler that contains the files of a source and runs the handler among them, for a copy that needs no build; nil:
+	// there is no such handler.
+	Packed func(handler string, text map[string]string, binary map[string][]byte) string
+	Local  Local
+	// Ejected is how a Function is built without Rouse.
+	Ejected Ejected
+	// Types makes types from the shapes of events; its zero value: the language has none.
+	Types TypesOf
 	// Kyma is nil for a language that Kyma does not have.
 	Kyma     *Kyma
 	Scaffold Scaffold
@@ -206,6 +213,24 @@ type Bundled struct {
 	Entry func(has func(name string) bool, manifest []byte) (entry, problem string)
 	// Script is the name of the compiled script, and Module that of one that can only be a module.
 	Script, Module string
+	// Manifest returns a dependency file for the script, which is none of a module.
+	Manifest func(manifest string) string
+	// Aside reports whether no handler reads a file when it runs: settings of compilers and package managers, types, tests, notes.
+	Aside func(name string) bool
+}
+
+// Ejected describes a folder that builds and runs a Function without Rouse. It has the Function's source in SourceDir, and for a compiled
+// language the main module in MainDir.
+type Ejected struct {
+	// Server is the folder with the sources of the runtime's server, and Files are further files by their paths.
+	Server string
+	Files  map[string]string
+	// Dockerfile builds the image; %s stands for the version of the runtime's base.
+	Dockerfile string
+	// Base returns that version.
+	Base func(runtime string) string
+	// Run are the lines of a shell script that build and run the Function on a machine.
+	Run string
 }
 
 // Local describes how local mode runs a language on a developer's machine.

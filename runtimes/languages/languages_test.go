@@ -53,6 +53,8 @@ func TestEveryLanguageIsDescribedCompletely(t *testing.T) {
 			"Title": each.Title, "FunctionDir": each.FunctionDir, "Handler": each.Handler, "Packages.Program": each.Packages.Program,
 			"Packages.Manifest": each.Packages.Manifest, "Packages.Settings": each.Packages.Settings,
 			"Local.ManagerRemedy": each.Local.ManagerRemedy, "Local.TrustVariable": each.Local.TrustVariable, "Local.Program": each.Local.Program, "Local.Flag": each.Local.Flag, "Local.Remedy": each.Local.Remedy,
+			"Ejected.Server": each.Ejected.Server, "Ejected.Dockerfile": each.Ejected.Dockerfile, "Ejected.Run": each.Ejected.Run,
+			"Ejected.Base":  each.Ejected.Base(each.Default),
 			"Scaffold.Test": each.Scaffold.Test, "Scaffold.TestCommand": each.Scaffold.TestCommand,
 		} {
 			require.NotEmpty(t, text, "%s of %s", what, each.Name)

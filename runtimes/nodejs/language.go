@@ -36,8 +36,10 @@ func Language() *language.Language {
 			Unstable: []string{packagesDir + "/.cache", packagesDir + "/.package-lock.json"},
 			Validate: validate, Matters: matters, Needed: needed, Install: install, Classify: classify,
 		},
-		Bundled: &language.Bundled{Entry: entryToBundle, Script: "handler.cjs", Module: "handler.mjs"},
-		Local:   local(),
+		Bundled: &language.Bundled{
+			Entry: entryToBundle, Script: "handler.cjs", Module: "handler.mjs", Manifest: scriptManifest, Aside: aside,
+		},
+		Local: local(), Ejected: ejected(), Types: language.TypesOf{Name: "typescript", Write: typeScript},
 		Kyma: &language.Kyma{
 			Script: kymaScript,
 			Environment: func(string) []language.Variable {
@@ -107,6 +109,28 @@ func entryToBundle(has func(name string) bool, manifest []byte) (entry, problem 
 	}
 	return "", "main in package.json names " + main + ", which is not in the Function's source"
 }
+
+// scriptManifest leaves out what is about the files that the script replaces.
+func scriptManifest(manifest string) string {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal([]byte(manifest), &fields) != nil {
+		return manifest // npm reports it
+	}
+	for _, name := range []string{"type", "main", "imports", "exports"} {
+		delete(fields, name)
+	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return manifest
+	}
+	return string(text)
+}
+
+// asideNames matches files that handlers do not read.
+var asideNames = regexp.MustCompile(`(?:^|/)(?:package(?:-lock)?\.json|npm-shrinkwrap\.json|[jt]sconfig.*\.json|eslint\.config\.[cm]?[jt]s|.*\.d\.[cm]?ts|` +
+	`.*\.(?:test|spec)\.[cm]?[jt]sx?|rouse-testing\.js|[^/]+\.md|LICENSE)$`)
+
+func aside(name string) bool { return asideNames.MatchString(name) }
 
 func isTypeScript(name string) bool {
 	return slices.Contains([]string{".ts", ".mts", ".cts"}, filepath.Ext(name))

@@ -47,7 +47,8 @@ func Language() *language.Language {
 				"python3", "-m", "compileall", "-q", "-q", "--invalidation-mode", "unchecked-hash", "-s", dir, "-p", final,
 			}, files...)
 		}},
-		Local: local(),
+		Packed: packed,
+		Local:  local(), Ejected: ejected(), Types: language.TypesOf{Name: "python", Write: typedDicts},
 		Kyma: &language.Kyma{
 			Script: kymaScript, Environment: kymaEnvironment, WritableDir: "/.local", Server: "is /server.py or /kubeless.py",
 		},

@@ -1,0 +1,3 @@
+module deadlines
+
+go 1.26
