@@ -62,7 +62,7 @@ func TestAnEjectedFunctionAnswersAsAProcess(t *testing.T) {
 			requireCopied(t, to)
 			listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 			require.NoError(t, err)
-			port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port) //nolint:errcheck,forcetypeassert // of a TCP listener
+			port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // of a TCP listener
 			require.NoError(t, listener.Close())
 			runEjected(t, to, port)
 			require.Equal(t, "price 7 EUR $(X) 'a'", awaitProcess(t, "http://127.0.0.1:"+port))

@@ -55,7 +55,7 @@ func (s *shownState) Snapshot(ctx context.Context, _ dashboard.User) (dashboard.
 	}
 	for _, each := range s.source.wrongs() {
 		found.Problems = append(found.Problems, dashboard.Problem{
-			At: each.Position.String(), Object: each.Object, Message: each.Message, Remedy: each.Remedy, Warning: each.Warning,
+			At: each.String(), Object: each.Object, Message: each.Message, Remedy: each.Remedy, Warning: each.Warning,
 		})
 	}
 	return found, nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -114,30 +114,18 @@ func (f Folder) filesOf(namespace, name string) (sourcefiles.Files, error) {
 // packed returns files as one source, or why that is not possible.
 func packed(ctx context.Context, name v1alpha2.Runtime, l *language.Language, files sourcefiles.Files) (*v1alpha2.InlineSource, string, error) {
 	source := &v1alpha2.InlineSource{}
-	manifest := string(files[l.Packages.Manifest])
-	if l.Bundled != nil && manifest != "" {
-		manifest = l.Bundled.Manifest(manifest)
-	}
-	if workload.HasDependencies(name, manifest) {
-		for _, lock := range l.Packages.Locks {
-			if files[lock] != nil {
-				return nil, lock + " decides on versions, which an inline source has no place for", nil
-			}
-		}
-		if l.Packages.Outward != nil && l.Packages.Outward.MatchString(manifest) {
-			return nil, l.Packages.Manifest + " depends on other files", nil
-		}
-		source.Dependencies = manifest
-	}
 	var reason string
 	var err error
+	if source.Dependencies, reason = dependenciesOf(name, l, files); reason != "" {
+		return nil, reason, nil
+	}
 	switch {
 	case l.Bundled != nil:
 		source.Source, reason, err = bundled(ctx, l, files)
 	case l.Packed != nil:
 		text, binary := map[string]string{}, map[string][]byte{}
 		for name, content := range files {
-			if strings.ToValidUTF8(string(content), "") == string(content) {
+			if utf8.Valid(content) {
 				text[name] = string(content)
 			} else {
 				binary[name] = content
@@ -155,6 +143,26 @@ func packed(ctx context.Context, name v1alpha2.Runtime, l *language.Language, fi
 		return nil, fmt.Sprintf("its files are larger than the %d KiB that fit into the environment of a pod", workload.MaxSource>>10), nil
 	}
 	return source, "", err
+}
+
+// dependenciesOf returns what an inline source says of dependencies, or why it cannot.
+func dependenciesOf(name v1alpha2.Runtime, l *language.Language, files sourcefiles.Files) (manifest, reason string) {
+	manifest = string(files[l.Packages.Manifest])
+	if l.Bundled != nil && manifest != "" {
+		manifest = l.Bundled.Manifest(manifest)
+	}
+	if !workload.HasDependencies(name, manifest) {
+		return "", ""
+	}
+	for _, lock := range l.Packages.Locks {
+		if files[lock] != nil {
+			return "", lock + " decides on versions, which an inline source has no place for"
+		}
+	}
+	if l.Packages.Outward != nil && l.Packages.Outward.MatchString(manifest) {
+		return "", l.Packages.Manifest + " depends on other files"
+	}
+	return manifest, ""
 }
 
 // bundled returns files as one script, or why that is not possible.
@@ -176,7 +184,7 @@ func bundled(ctx context.Context, l *language.Language, files sourcefiles.Files)
 	case script == "":
 		return "", "only a module can have its top-level await or import.meta", nil
 	case len(left) > 0:
-		return "", fmt.Sprintf("%s may be read when it runs; leave it out in .rouseignore if it is not", left[0]), nil
+		return "", left[0] + " may be read when it runs; leave it out in .rouseignore if it is not", nil
 	}
 	return script, "", nil
 }

@@ -45,7 +45,7 @@ func Write(ctx context.Context, fn Function, dir string) (lost []string, err err
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // the user of the image has to read what is in it
 		if errors.Is(err, fs.ErrExist) {
 			return nil, exit.Errorf(exit.Usage, "%s exists already, and nothing is overwritten: name another folder with --to", dir)
 		}
@@ -92,8 +92,8 @@ func (w *writer) text(name, content string) {
 		return
 	}
 	path := filepath.Join(w.dir, filepath.FromSlash(name))
-	if w.err = os.MkdirAll(filepath.Dir(path), 0o755); w.err == nil {
-		w.err = os.WriteFile(path, []byte(content), 0o644) //nolint:gosec // the user of the image has to read them
+	if w.err = os.MkdirAll(filepath.Dir(path), 0o755); w.err == nil { //nolint:gosec // as in Write
+		w.err = os.WriteFile(path, []byte(content), 0o644) //nolint:gosec // as above
 	}
 }
 
@@ -139,7 +139,13 @@ func (w *writer) readable() {
 	if w.err != nil {
 		return
 	}
-	w.err = filepath.WalkDir(w.dir, func(path string, entry fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(w.dir)
+	if err != nil {
+		w.err = err
+		return
+	}
+	defer func() { _ = root.Close() }()
+	w.err = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
 			return err
 		}
@@ -147,7 +153,7 @@ func (w *writer) readable() {
 		if entry.IsDir() || strings.HasSuffix(path, ".sh") {
 			mode = 0o755
 		}
-		return os.Chmod(path, mode)
+		return root.Chmod(path, mode)
 	})
 }
 

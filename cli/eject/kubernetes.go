@@ -2,6 +2,7 @@ package eject
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,12 +29,12 @@ const (
 func manifestsOf(fn Function) (string, error) {
 	labels := map[string]string{label: fn.Name}
 	meta := metav1.ObjectMeta{Name: fn.Name, Namespace: fn.Namespace, Labels: labels}
-	text := ""
+	var text strings.Builder
 	for _, object := range []any{
 		&appsv1.Deployment{
 			TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: meta,
 			Spec: appsv1.DeploymentSpec{
-				Replicas: ptr.To(replicas(fn)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Replicas: new(replicas(fn)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podOf(fn)},
 			},
 		},
@@ -48,9 +49,9 @@ func manifestsOf(fn Function) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("write the manifests of %s: %w", fn.Name, err)
 		}
-		text += "---\n" + written
+		text.WriteString("---\n" + written)
 	}
-	return text, nil
+	return text.String(), nil
 }
 
 // written returns an object as YAML, without the fields that a cluster sets.
@@ -82,14 +83,14 @@ func podOf(fn Function) corev1.PodSpec {
 		Ports:          []corev1.ContainerPort{{Name: "http", ContainerPort: port}},
 		ReadinessProbe: probe(1, 3), LivenessProbe: probe(10, 6),
 		SecurityContext: &corev1.SecurityContext{
-			RunAsNonRoot: ptr.To(true), AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			RunAsNonRoot: new(true), AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
 	}
 	if configured := fn.Spec.ResourceConfiguration; configured != nil && configured.Function != nil && configured.Function.Resources != nil {
 		container.Resources = *configured.Function.Resources
 	}
 	pod := corev1.PodSpec{
-		AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false),
+		AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsUser: ptr.To[int64](user), RunAsGroup: ptr.To[int64](user), FSGroup: ptr.To[int64](user),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

@@ -2,6 +2,7 @@ package migrate_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -169,9 +170,7 @@ func (l *layout) function(name string) *v1alpha2.Function {
 		object.SetName(name + "-" + random)
 		object.SetLabels(functionLabels(fn, ""))
 		object.SetOwnerReferences(ownerOf(fn))
-		for key, value := range more {
-			object.Object[key] = value
-		}
+		maps.Copy(object.Object, more)
 		return object
 	}
 	old := deploymentOf(shop, name+"-x7k2p", functionLabels(fn, v1alpha2.ResourceDeployment))
@@ -228,8 +227,8 @@ func (l *layout) runPods() {
 			_ = l.Client.List(ctx, list) // again at the next tick
 			for i := range list.Items {
 				d := &list.Items[i]
-				wanted := appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: *d.Spec.Replicas, UpdatedReplicas: *d.Spec.Replicas,
-					ReadyReplicas: *d.Spec.Replicas, AvailableReplicas: *d.Spec.Replicas}
+				n := *d.Spec.Replicas
+				wanted := appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
 				if d.Status.ObservedGeneration != wanted.ObservedGeneration || d.Status.Replicas != wanted.Replicas {
 					d.Status = wanted
 					_ = l.Client.Status().Update(ctx, d)

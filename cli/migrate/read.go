@@ -225,8 +225,8 @@ func (r reading) nats(ctx context.Context, s *Survey) error {
 		return ctx.Err()
 	}
 	if ctx.Err() == nil && err != nil {
-		s.Unread = err.Error() // a plan says the rest
-		return nil
+		s.Unread = err.Error()
+		return nil //nolint:nilerr // a plan says the rest
 	}
 	return err
 }

@@ -87,19 +87,20 @@ func (s *Survey) Status() Status {
 
 // Print prints it for people.
 func (s Status) Print(w io.Writer) error {
-	text := "migration: " + s.State
+	var text strings.Builder
+	text.WriteString("migration: " + s.State)
 	if s.Began != nil {
-		text += ", begun " + s.Began.Format(time.RFC3339)
+		text.WriteString(", begun " + s.Began.Format(time.RFC3339))
 	}
 	if s.Ended != nil {
-		text += ", ended " + s.Ended.Format(time.RFC3339)
+		text.WriteString(", ended " + s.Ended.Format(time.RFC3339))
 	}
 	for _, need := range s.Needs {
-		text += "\n  you:  " + output.Clean(need)
+		text.WriteString("\n  you:  " + output.Clean(need))
 	}
 	for _, left := range s.Left {
-		text += "\n  left: " + output.Clean(left)
+		text.WriteString("\n  left: " + output.Clean(left))
 	}
-	_, err := fmt.Fprintln(w, text)
+	_, err := fmt.Fprintln(w, text.String())
 	return err
 }

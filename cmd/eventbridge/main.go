@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -53,12 +54,9 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	policy := o.bridge.Bridge.Sinks
-	tokens, err := reviewerFor(policy.Access)
-	if err != nil {
-		return err
-	}
-	access, err := adminAccess(o.bridge.Bridge.Admin, log)
-	if err != nil {
+	tokens, noTokens := reviewerFor(policy.Access)
+	access, noAccess := adminAccess(o.bridge.Bridge.Admin, log)
+	if err := errors.Join(noTokens, noAccess); err != nil {
 		return err
 	}
 	key, err := chain.ReadKey(o.bridge.Bridge.ChainKeyFile)

@@ -128,25 +128,9 @@ func runDev(ctx context.Context, rounds int, program string) (line string, err e
 		end()
 		_ = dev.Wait() // it was interrupted
 	}()
-	measured := map[string][]time.Duration{}
-	line = "dev"
+	figures := []string{"dev"}
 	for _, l := range savedLanguages() {
-		url, err := urlOf(ctx, rouse, l.name)
-		if err == nil {
-			_, err = awaitText(ctx, url, "first")
-		}
-		for round := 0; err == nil && round < rounds; round++ {
-			text := fmt.Sprintf("save-%d", round)
-			began := time.Now()
-			if err = l.save(folder, text); err != nil {
-				break
-			}
-			var took time.Duration
-			if took, err = awaitTextSince(ctx, url, text, began); err == nil {
-				measured[l.name] = append(measured[l.name], took)
-				fmt.Printf("save %2d  %-10s %5d ms\n", round+1, l.name, took.Milliseconds())
-			}
-		}
+		took, err := l.measure(ctx, rouse, folder, rounds)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", l.name, err)
 		}
@@ -154,9 +138,34 @@ func runDev(ctx context.Context, rounds int, program string) (line string, err e
 		if name == "node" {
 			name = "save_to_answer_node_p50_ms"
 		}
-		line += fmt.Sprintf(" %s=%.0f", name, rig.Milliseconds(measured[l.name], 50))
+		figures = append(figures, fmt.Sprintf("%s=%.0f", name, rig.Milliseconds(took, 50)))
 	}
-	return line, nil
+	return strings.Join(figures, " "), nil
+}
+
+// measure returns the times from a save until the Function answers with what was saved.
+func (l savedLanguage) measure(ctx context.Context, rouse verbs.Rouse, folder string, rounds int) (times []time.Duration, err error) {
+	url, err := urlOf(ctx, rouse, l.name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := awaitText(ctx, url, "first"); err != nil {
+		return nil, err
+	}
+	for round := range rounds {
+		text := fmt.Sprintf("save-%d", round)
+		began := time.Now()
+		if err := l.save(folder, text); err != nil {
+			return nil, err
+		}
+		took, err := awaitTextSince(ctx, url, text, began)
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, took)
+		fmt.Printf("save %2d  %-10s %5d ms\n", round+1, l.name, took.Milliseconds())
+	}
+	return times, nil
 }
 
 // urlOf returns the address of a Function.

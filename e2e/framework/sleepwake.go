@@ -205,7 +205,7 @@ func (r *Replicas) add(replicas int32, by string) {
 // lastToScale returns the manager of the replicas: who has written them last.
 func lastToScale(deployment *appsv1.Deployment) string {
 	for _, entry := range deployment.ManagedFields {
-		if entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.Raw), `"f:replicas"`) && entry.Subresource != "status" {
+		if entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:replicas"`) && entry.Subresource != "status" {
 			return entry.Manager
 		}
 	}

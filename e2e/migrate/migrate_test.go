@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -254,7 +253,7 @@ func (m *move) killed(verb string) (last string) {
 			return strings.TrimSpace(out.String())
 		}
 		var ended *exec.ExitError
-		require.True(m.t, errors.As(err, &ended), "%v", err)
+		require.ErrorAs(m.t, err, &ended)
 	}
 	require.FailNow(m.t, "it repeats its changes")
 	return ""

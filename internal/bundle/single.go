@@ -43,7 +43,7 @@ func Single(ctx context.Context, l *language.Language, dir string) (script strin
 
 // loaded returns the handler that the runtime would load.
 func loaded(l *language.Language, dir string) (string, error) {
-	manifest, _ := os.ReadFile(filepath.Join(dir, l.Packages.Manifest)) // the package manager reports an unreadable file
+	manifest, _ := os.ReadFile(filepath.Join(dir, l.Packages.Manifest)) //nolint:gosec // a fixed name; the package manager reports an unreadable file
 	for _, candidate := range l.Handlers(manifest) {
 		if info, err := os.Stat(filepath.Join(dir, candidate.File)); err == nil && info.Mode().IsRegular() {
 			return candidate.File, nil

@@ -28,22 +28,14 @@ func ReadFolder(folder fs.FS) (Set, map[string]error, error) {
 		switch {
 		case err != nil && name == ".":
 			return err
-		case err != nil: // what cannot be read has no schemas
-			return nil
 		case entries > maxEntries:
 			return fs.SkipAll
-		case name != "." && (strings.HasPrefix(base, ".") || base == "node_modules"):
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case entry.IsDir() || !strings.HasSuffix(base, Suffix):
-			return nil
+		case err == nil && entry.IsDir() && name != "." && (strings.HasPrefix(base, ".") || base == "node_modules"):
+			return fs.SkipDir
+		case err != nil || !isSchema(folder, name): // what cannot be read has no schemas
+			return nil //nolint:nilerr // as above
 		case paths[base] != "":
 			twice[name] = errors.New("the type has a schema already, in " + paths[base])
-			return nil
-		}
-		if info, err := fs.Stat(folder, name); err != nil || !info.Mode().IsRegular() { // a pipe would never end
 			return nil
 		}
 		content, err := readBounded(folder, name)
@@ -59,6 +51,16 @@ func ReadFolder(folder fs.FS) (Set, map[string]error, error) {
 		problems[paths[base]] = problem
 	}
 	return set, problems, nil
+}
+
+// isSchema reports whether a path is a regular file with the name of a schema. Reading a pipe would never end.
+func isSchema(folder fs.FS, name string) bool {
+	base := path.Base(name)
+	if strings.HasPrefix(base, ".") || !strings.HasSuffix(base, Suffix) {
+		return false
+	}
+	info, err := fs.Stat(folder, name)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // readBounded reads one byte more than a schema may have, which Parse refuses.

@@ -18,8 +18,9 @@ import (
 const (
 	// Suffix ends the name of the file with the schema of a type: order.received.schema.json.
 	Suffix = ".schema.json"
-	// MaxBytes bounds a schema, and MaxSchemas their number.
-	MaxBytes   = 64 << 10
+	// MaxBytes bounds a schema.
+	MaxBytes = 64 << 10
+	// MaxSchemas bounds the number of schemas.
 	MaxSchemas = 200
 	// maxDepth and maxNodes bound what a schema consists of.
 	maxDepth = 32

@@ -64,6 +64,7 @@ func typeOf(shape *language.Shape, indent string) string {
 		return strings.Join(parts, " | ")
 	case language.ShapeObject:
 		return objectOf(shape, indent)
+	case language.ShapeAny:
 	}
 	return "unknown"
 }

@@ -55,6 +55,7 @@ func (w *typeWriter) typeOf(name string, shape *language.Shape) string {
 		return "Union[" + strings.Join(parts, ", ") + "]"
 	case language.ShapeObject:
 		return w.object(name, shape)
+	case language.ShapeAny:
 	}
 	return "Any"
 }
