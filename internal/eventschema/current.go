@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"maps"
 	"path"
 	"strings"
 	"sync/atomic"
@@ -20,9 +19,28 @@ const maxEntries = 20_000
 // ReadFolder returns the schemas of a folder and of the folders below, and the problems by the paths of their files. Hidden files and folders, and
 // what package managers install, are left out.
 func ReadFolder(folder fs.FS) (Set, map[string]error, error) {
-	files, paths, twice := map[string][]byte{}, map[string]string{}, map[string]error{}
+	paths, problems, err := findSchemas(folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	files := map[string][]byte{}
+	for base, name := range paths {
+		if files[base], err = readBounded(folder, name); err != nil {
+			return nil, nil, err
+		}
+	}
+	set, wrong := Read(files)
+	for base, problem := range wrong {
+		problems[paths[base]] = problem
+	}
+	return set, problems, nil
+}
+
+// findSchemas returns the paths of schemas by their file names, and the problems of those whose name is taken.
+func findSchemas(folder fs.FS) (paths map[string]string, twice map[string]error, err error) {
+	paths, twice = map[string]string{}, map[string]error{}
 	entries := 0
-	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		base := path.Base(name)
 		entries++
 		switch {
@@ -30,27 +48,23 @@ func ReadFolder(folder fs.FS) (Set, map[string]error, error) {
 			return err
 		case entries > maxEntries:
 			return fs.SkipAll
-		case err == nil && entry.IsDir() && name != "." && (strings.HasPrefix(base, ".") || base == "node_modules"):
+		case err == nil && entry.IsDir() && isSkipped(name):
 			return fs.SkipDir
 		case err != nil || !isSchema(folder, name): // what cannot be read has no schemas
-			return nil //nolint:nilerr // as above
 		case paths[base] != "":
 			twice[name] = errors.New("the type has a schema already, in " + paths[base])
-			return nil
+		default:
+			paths[base] = name
 		}
-		content, err := readBounded(folder, name)
-		files[base], paths[base] = content, name
-		return err
+		return nil //nolint:nilerr // as above
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	set, wrong := Read(files)
-	problems := maps.Clone(twice)
-	for base, problem := range wrong {
-		problems[paths[base]] = problem
-	}
-	return set, problems, nil
+	return paths, twice, err
+}
+
+// isSkipped reports whether a folder is hidden, or has what a package manager installs.
+func isSkipped(folder string) bool {
+	base := path.Base(folder)
+	return folder != "." && (strings.HasPrefix(base, ".") || base == "node_modules")
 }
 
 // isSchema reports whether a path is a regular file with the name of a schema. Reading a pipe would never end.
