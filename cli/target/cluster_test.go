@@ -156,7 +156,7 @@ func TestFunctionsOfAClusterAreListedOrReportedMissing(t *testing.T) {
 	functions, err := conn.Functions(t.Context(), c.namespace)
 	require.NoError(t, err)
 	require.Equal(t, []Function{{
-		Namespace: c.namespace, Name: "pricing", Runtime: "nodejs22", Phase: "preparing",
+		Namespace: c.namespace, Name: "pricing", Runtime: "nodejs22", Phase: "preparing", Min: 1, Max: 1,
 		URL: "http://pricing." + c.namespace + ".svc.cluster.local",
 	}}, functions)
 
