@@ -69,12 +69,12 @@ func TestTrueIsRepeatedUntilThereIsAnEndpointAndThenBeatsSlowly(t *testing.T) {
 		r.broker.publish(orderPlaced)
 		advance(5500 * time.Millisecond)
 		received, _ := object.Pushed()
-		require.Equal(t, 6, received, "at 0 s, 1 s ... 5 s")
+		require.Equal(t, 4, received, "at 0 s, 1 s, 2 s and 4 s")
 
 		r.awake(order.Service, true)
 		advance(60 * time.Second)
 		received, _ = object.Pushed()
-		require.Equal(t, 6+5, received, "each 12 s")
+		require.Equal(t, 4+5, received, "each 12 s")
 
 		r.awake(order.Service, false)
 		synctest.Wait()
@@ -83,7 +83,7 @@ func TestTrueIsRepeatedUntilThereIsAnEndpointAndThenBeatsSlowly(t *testing.T) {
 
 		advance(10 * time.Minute)
 		total, _ := object.Pushed()
-		require.Less(t, total-again, 60+50+5, "a function that cannot start is not repeated each second for ever")
+		require.Less(t, total-again, 60, "a function that cannot start is not repeated each second for ever")
 	}, order)
 }
 
