@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/buildplan"
@@ -188,12 +190,23 @@ func runsFunction(pod *corev1.Pod) bool {
 	})
 }
 
-// troubleDiffers reports whether the change of a pod matters. Its readiness also changes its Deployment, which is
+// troubleDiffers reports whether the trouble of a pod changes. Its readiness also changes its Deployment, which is
 // watched.
 func troubleDiffers(before, after client.Object) bool {
 	was, _ := before.(*corev1.Pod)
 	is, _ := after.(*corev1.Pod)
-	return was == nil || is == nil || troubleOf(was) != troubleOf(is) || hasBuilt(was) != hasBuilt(is)
+	return was == nil || is == nil || troubleOf(was) != troubleOf(is)
+}
+
+// endsBuild passes the update by which a pod reports what it has built, for which a Function waits.
+func endsBuild() predicate.Predicate {
+	return predicate.And(predicate.NewPredicateFuncs(func(object client.Object) bool {
+		pod, ok := object.(*corev1.Pod)
+		return ok && hasBuilt(pod)
+	}), predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, ok := e.ObjectOld.(*corev1.Pod)
+		return !ok || !hasBuilt(was)
+	}})
 }
 
 // hasBuilt reports whether the pod of a build has reported the digest that it pushed.

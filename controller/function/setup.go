@@ -84,8 +84,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		Owns(&autoscalingv2.HorizontalPodAutoscaler{}, builder.WithPredicates(kube.ChangedOrDiffers(scalingActiveDiffers))).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(functionOfHPA),
 			builder.WithPredicates(kube.ChangedOrDiffers(targetDiffers))).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(functionOfPod),
+		Watches(&corev1.Pod{}, kube.Settled(handler.EnqueueRequestsFromMapFunc(functionOfPod), statusPause),
 			builder.WithPredicates(kube.ChangedOrDiffers(troubleDiffers))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(functionOfPod), builder.WithPredicates(endsBuild())).
 		WatchesMetadata(&corev1.ConfigMap{}, followers(mgr.GetClient(), kindConfigMap)).
 		WatchesMetadata(&corev1.Secret{}, followers(mgr.GetClient(), kindSecret)).
 		WatchesMetadata(&corev1.Secret{}, bound(mgr.GetClient())).
@@ -108,7 +109,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 	return nil
 }
 
-// statusPause is the pause after which a Function's status follows its Deployment. A wake is over by then.
+// statusPause is the pause after which a Function's status follows its Deployment and its pods. A wake is over by then.
 const statusPause = 500 * time.Millisecond
 
 // ownersOf finds the Function that controls an object.

@@ -285,7 +285,9 @@ func stepOf(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/convert.md")
 	require.NoError(t, err)
-	_, code, found := strings.Cut(string(page), "```sh\n")
+	_, steps, found := strings.Cut(string(page), "To end it")
+	require.True(t, found)
+	_, code, found := strings.Cut(steps, "```sh\n")
 	require.True(t, found)
 	code, _, _ = strings.Cut(code, "```")
 	return code

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Settled has a handler act on updates after a pause, with one request for all that come meanwhile. A wake writes the status of a Deployment
-// half a dozen times, and reconciling each would take CPU from the pod that starts on the same machine.
+// Settled has a handler act on creations and updates after a pause, with one request for all that come meanwhile. A wake creates a pod and
+// writes the status of it and of its Deployment a dozen times, and reconciling each would take CPU from the pod that starts on the same machine.
 func Settled(acts handler.EventHandler, pause time.Duration) handler.EventHandler {
 	return settled{acts, pause}
 }
@@ -19,6 +19,11 @@ func Settled(acts handler.EventHandler, pause time.Duration) handler.EventHandle
 type settled struct {
 	handler.EventHandler
 	pause time.Duration
+}
+
+// Create implements handler.EventHandler.
+func (s settled) Create(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	s.EventHandler.Create(ctx, e, later{queue, s.pause})
 }
 
 // Update implements handler.EventHandler.

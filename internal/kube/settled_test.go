@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-func TestUpdatesThatSettleAreOneRequestAfterThePauseAndCreationsOneAtOnce(t *testing.T) {
+func TestChangesThatSettleAreOneRequestAfterThePauseAndDeletionsOneAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		queue := newQueue("settled", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
@@ -22,11 +22,12 @@ func TestUpdatesThatSettleAreOneRequestAfterThePauseAndCreationsOneAtOnce(t *tes
 		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pricing"}}
 		settled := Settled(&handler.EnqueueRequestForObject{}, time.Second)
 
-		settled.Create(t.Context(), event.CreateEvent{Object: deployment}, queue)
+		settled.Delete(t.Context(), event.DeleteEvent{Object: deployment}, queue)
 		request, _ := queue.Get()
 		queue.Done(request)
 		require.Equal(t, "pricing", request.Name)
 
+		settled.Create(t.Context(), event.CreateEvent{Object: deployment}, queue)
 		for range 5 {
 			settled.Update(t.Context(), event.UpdateEvent{ObjectOld: deployment, ObjectNew: deployment}, queue)
 		}
