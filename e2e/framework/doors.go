@@ -11,8 +11,8 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
-// entranceCertificate is the Secret of which the local cluster's release serves the certificate.
-const entranceCertificate = "entrance-tls"
+// EntranceSecret is the Secret of which the local cluster's release serves the certificate.
+const EntranceSecret = "entrance-tls"
 
 // EntranceCertificate makes a certificate of the gateways, unless there is one. Kubelet brings it to them within a minute or two.
 func (c *Cluster) EntranceCertificate(ctx context.Context) error {
@@ -21,11 +21,11 @@ func (c *Cluster) EntranceCertificate(ctx context.Context) error {
 		return fmt.Errorf("make a certificate: %w", err)
 	}
 	err = c.Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: System, Name: entranceCertificate}, Type: corev1.SecretTypeTLS,
+		ObjectMeta: metav1.ObjectMeta{Namespace: System, Name: EntranceSecret}, Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key},
 	})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create Secret %s: %w", entranceCertificate, err)
+		return fmt.Errorf("create Secret %s: %w", EntranceSecret, err)
 	}
 	return nil
 }

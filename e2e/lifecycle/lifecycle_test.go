@@ -192,7 +192,7 @@ func ours(group, namespace string, item *metav1.PartialObjectMetadata) bool {
 	case strings.HasSuffix(group, "kyma-project.io"), strings.HasSuffix(item.Name, ".kyma-project.io"):
 		return true
 	case item.Namespace == framework.System:
-		return item.Name != "default" && item.Name != "kube-root-ca.crt"
+		return item.Name != "default" && item.Name != "kube-root-ca.crt" && item.Name != framework.EntranceSecret // which a test has made
 	default: // objects that Kubernetes creates in every namespace
 		return item.Namespace == namespace && item.Name != "default" && item.Name != "kube-root-ca.crt"
 	}
