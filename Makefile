@@ -247,8 +247,8 @@ soak-http: cluster ## Put a Function, or another workload, to sleep and wake it 
 
 ##@ Measure it
 .PHONY: bench-wake
-bench-wake: cluster ## 20 wakes in Node.js, Python and Go, and with stand-ins, beside 20 bare scale-ups of the same pod, on the local cluster, stage by stage (LANGUAGES, ROUNDS)
-	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster wake $(if $(LANGUAGES),-languages $(LANGUAGES)) $(if $(ROUNDS),-rounds $(ROUNDS))
+bench-wake: cluster ## 20 wakes in Node.js, Python and Go, and with stand-ins, beside 20 bare scale-ups of the same pod, on the local cluster, stage by stage (LANGUAGES, ROUNDS; CPU=1: with the CPU time of each process)
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) run ./e2e/bench/cluster wake $(if $(LANGUAGES),-languages $(LANGUAGES)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(CPU),-cpu)
 
 .PHONY: bench-burst
 bench-burst: cluster ## 100 sleeping Functions that get an event at the same moment, with KEDA's API limits as shipped and raised, beside 100 bare scale-ups (FUNCTIONS)
