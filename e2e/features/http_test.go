@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -440,6 +441,14 @@ func TestAFunctionIsScaledAgainAfterItsScaledObjectWasPausedDeletedOrRenamed(t *
 	}
 
 	annotate(`"true"`)
+	require.NoError(t, framework.Await(t.Context(), time.Minute, "KEDA to pause the ScaledObject", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, client.ObjectKeyFromObject(scaled), scaled)
+		conditions, _, _ := unstructured.NestedSlice(scaled.Object, "status", "conditions")
+		return slices.ContainsFunc(conditions, func(each any) bool {
+			condition, _ := each.(map[string]any)
+			return condition["type"] == "Paused" && condition["status"] == "True"
+		}), err
+	}))
 	keys := publishMany(t, cluster, eventType, "paused", 1)
 	never.Happens(t, func() bool {
 		deployment := &appsv1.Deployment{}
