@@ -63,8 +63,8 @@ type PushOptions struct {
 	// ready endpoint, because KEDA does not retry a failed one. Each next pause is
 	// twice as long, up to Heartbeat.
 	Repeat time.Duration
-	// RepeatFor ends that: a Function that cannot start must not cost KEDA a
-	// status patch per second for ever.
+	// RepeatFor ends that where the pauses are still shorter. A call to a Function
+	// that starts is a new activation when there was none for as long.
 	RepeatFor time.Duration
 	// Heartbeat is the pause between two activations after that.
 	Heartbeat time.Duration

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -78,9 +77,8 @@ func (w *kedaWatch) follow(ctx context.Context, installed bool) error {
 	defer w.mu.Unlock()
 	switch {
 	case installed && !w.running:
-		owner := handler.TypedEnqueueRequestForOwner[client.Object](
-			w.client.Scheme(), w.client.RESTMapper(), &v1alpha2.Function{}, handler.OnlyControllerOwner())
-		err := w.controller.Watch(source.Kind[client.Object](w.cache, &resources.LiveScaledObject{}, owner, kube.ChangedOrDiffers(readinessDiffers)))
+		err := w.controller.Watch(source.Kind[client.Object](
+			w.cache, &resources.LiveScaledObject{}, functionOfOwned(w.client), kube.ChangedOrDiffers(readinessDiffers)))
 		if err != nil {
 			return fmt.Errorf("watch ScaledObjects: %w", err)
 		}

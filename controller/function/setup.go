@@ -79,7 +79,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 		Named("function").
 		// Its own status too: what was computed from a stale cache is computed again.
 		For(&v1alpha2.Function{}).
-		Watches(&appsv1.Deployment{}, kube.Settled(ownersOf(mgr), statusPause)).
+		Watches(&appsv1.Deployment{}, kube.Settled(functionOfOwned(mgr.GetClient()), statusPause)).
 		Owns(&corev1.Service{}).
 		Owns(&autoscalingv2.HorizontalPodAutoscaler{}, builder.WithPredicates(kube.ChangedOrDiffers(scalingActiveDiffers))).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(functionOfHPA),
@@ -112,9 +112,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, parts Parts, options Options) 
 // statusPause is the pause after which a Function's status follows its Deployment and its pods. A wake is over by then.
 const statusPause = 500 * time.Millisecond
 
-// ownersOf finds the Function that controls an object.
-func ownersOf(mgr ctrl.Manager) handler.EventHandler {
-	return handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha2.Function{}, handler.OnlyControllerOwner())
+// functionOfOwned finds the Function that controls an object.
+func functionOfOwned(c client.Client) handler.EventHandler {
+	return handler.EnqueueRequestForOwner(c.Scheme(), c.RESTMapper(), &v1alpha2.Function{}, handler.OnlyControllerOwner())
 }
 
 func newReconciler(mgr ctrl.Manager, parts Parts, live *Live, watch *kedaWatch) *Reconciler {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -434,21 +433,14 @@ func TestAFunctionIsScaledAgainAfterItsScaledObjectWasPausedDeletedOrRenamed(t *
 		object.SetName(long.Name)
 		return object
 	}
-	scaled := named(schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"})
+	scaled := named(framework.ScaledObjectGVK)
 	annotate := func(value string) {
 		patch := []byte(`{"metadata": {"annotations": {"autoscaling.keda.sh/paused": ` + value + `}}}`)
 		require.NoError(t, cluster.Patch(t.Context(), scaled, client.RawPatch(types.MergePatchType, patch)))
 	}
 
 	annotate(`"true"`)
-	require.NoError(t, framework.Await(t.Context(), time.Minute, "KEDA to pause the ScaledObject", func(ctx context.Context) (bool, error) {
-		err := cluster.Get(ctx, client.ObjectKeyFromObject(scaled), scaled)
-		conditions, _, _ := unstructured.NestedSlice(scaled.Object, "status", "conditions")
-		return slices.ContainsFunc(conditions, func(each any) bool {
-			condition, _ := each.(map[string]any)
-			return condition["type"] == "Paused" && condition["status"] == "True"
-		}), err
-	}))
+	require.NoError(t, cluster.AwaitCondition(t.Context(), namespace, framework.ScaledObjectGVK, long.Name, "Paused", "True", time.Minute))
 	keys := publishMany(t, cluster, eventType, "paused", 1)
 	never.Happens(t, func() bool {
 		deployment := &appsv1.Deployment{}

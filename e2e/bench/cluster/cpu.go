@@ -37,15 +37,11 @@ func readCPU() cpuTimes {
 
 func commandOf(process string) string {
 	line, _ := os.ReadFile(filepath.Join(process, "cmdline"))
-	program, rest, _ := strings.Cut(string(line), "\x00")
+	program, _, _ := strings.Cut(string(line), "\x00")
 	if program == "" {
 		return "kernel"
 	}
-	name := filepath.Base(program)
-	if first, _, _ := strings.Cut(rest, "\x00"); name == "node" || strings.HasPrefix(name, "python") || first == "server" {
-		name += " " + filepath.Base(first)
-	}
-	return name
+	return filepath.Base(program)
 }
 
 // cpuRecord sums what processes took in several starts of pods.
