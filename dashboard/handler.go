@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,16 +82,6 @@ func New(deps Deps) (*Handler, error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
 	h.api.ServeHTTP(w, r)
-}
-
-// Until returns the handler with requests that end with ctx.
-func (h *Handler) Until(ctx context.Context) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requestCtx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
-		h.ServeHTTP(w, r.WithContext(requestCtx))
-	})
 }
 
 // foreign reports whether a browser sent a request for a page of another origin, other ports of this host included.

@@ -33,7 +33,7 @@ func (o Owner) Authenticate(r *http.Request) (User, error) {
 // OnThisMachine returns the handler for a port of loopback, until ctx ends. It answers for loopback hosts alone: a web page whose name
 // resolves to this machine (DNS rebinding) sends that name.
 func (h *Handler) OnThisMachine(ctx context.Context) http.Handler {
-	serve := h.Until(ctx)
+	serve := daemon.CancelHandler(ctx, h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !daemon.OnLoopback(r) {
 			protect(w.Header())
