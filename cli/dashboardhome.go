@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -194,11 +193,10 @@ func (h *clusterHome) Function(ctx context.Context, user dashboard.User, name ty
 	if err != nil {
 		return dashboard.FunctionDetail{}, err
 	}
-	at := slices.IndexFunc(all.Functions, func(f dashboard.Function) bool { return f.Namespace == name.Namespace && f.Name == name.Name })
-	if at < 0 {
-		return dashboard.FunctionDetail{}, fmt.Errorf("%w: there is no Function %s", dashboard.ErrNotFound, name)
+	detail, err := dashboard.DetailOf(all.Functions, name)
+	if err != nil {
+		return detail, err
 	}
-	detail := dashboard.FunctionDetail{Function: all.Functions[at], Files: []dashboard.SourceFile{}, Environment: []string{}}
 	if scaling, err := h.conn.Scaling(ctx, name.Namespace, name.Name); err == nil && scaling != nil {
 		if detail.Backlog != nil {
 			waiting := uint64(*detail.Backlog)
@@ -206,14 +204,11 @@ func (h *clusterHome) Function(ctx context.Context, user dashboard.User, name ty
 		}
 		detail.Why = scaling.Explain(time.Now())
 	} // else it is not explained
-	source, err := h.objects.Source(ctx, name.Namespace, name.Name)
+	fn, err := h.objects.Function(ctx, name.Namespace, name.Name)
 	if err != nil {
 		return detail, refused(err)
 	}
-	if source.Inline != "" {
-		detail.Files = append(detail.Files, dashboard.SourceFile{Name: "handler", Text: source.Inline})
-	}
-	detail.Repository, detail.Dependencies, detail.Environment = source.Repository, source.Dependencies, source.Environment
+	detail.Describe(&fn.Spec)
 	return detail, nil
 }
 

@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/activation"
@@ -168,6 +171,31 @@ type FunctionDetail struct {
 type SourceFile struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
+}
+
+// DetailOf returns a Function of a list for its home to describe. It fails with ErrNotFound.
+func DetailOf(functions []Function, name types.NamespacedName) (FunctionDetail, error) {
+	at := slices.IndexFunc(functions, func(f Function) bool { return f.Namespace == name.Namespace && f.Name == name.Name })
+	if at < 0 {
+		return FunctionDetail{}, fmt.Errorf("%w: there is no Function %s", ErrNotFound, name)
+	}
+	return FunctionDetail{Function: functions[at], Files: []SourceFile{}, Environment: []string{}}, nil
+}
+
+// Describe adds what the spec says about the source, and the names of the variables without their values.
+func (d *FunctionDetail) Describe(spec *serverlessv1alpha2.FunctionSpec) {
+	if git := spec.Source.GitRepository; git != nil {
+		d.Repository = git.URL
+	}
+	if inline := spec.Source.Inline; inline != nil {
+		d.Dependencies = inline.Dependencies
+		if inline.Source != "" {
+			d.Files = append(d.Files, SourceFile{Name: "handler", Text: inline.Source})
+		}
+	}
+	for i := range spec.Env {
+		d.Environment = append(d.Environment, spec.Env[i].Name)
+	}
 }
 
 // Subscription is a Subscription with its backlog.
