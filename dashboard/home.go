@@ -164,7 +164,6 @@ type FunctionDetail struct {
 	Dependencies string                  `json:"dependencies,omitempty"`
 	// Environment lists the names of its variables.
 	Environment []string `json:"environment"`
-	Debug       string   `json:"debug,omitempty"`
 }
 
 // SourceFile is a file of a Function's source.
