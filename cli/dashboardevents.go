@@ -202,7 +202,7 @@ func (h clusterDeadLetters) Purge(ctx context.Context, _ dashboard.User, selecti
 
 // gone returns the error of the dashboard for a dead letter that is not there.
 func gone(err error) error {
-	if exit.CodeOf(err) == exit.NotFound && err != nil {
+	if exit.CodeOf(err) == exit.NotFound {
 		return failure.ErrDeadLetterNotFound
 	}
 	return err
