@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// each calls check with every committed page.
+// eachPage calls check with every committed page.
 func eachPage(t *testing.T, check func(name, text string)) {
 	t.Helper()
 	found := 0
