@@ -39,7 +39,7 @@ export async function begin() {
 }
 
 /** Failure is an answer that is an error: its message says what to do. */
-export class Failure extends Error {
+class Failure extends Error {
   /** @param {number} status @param {string} message */
   constructor(status, message) {
     super(message);

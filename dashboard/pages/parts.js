@@ -15,7 +15,7 @@ export const moment = (at) => h("time", { datetime: at, title: full(at), class: 
 export const chip = (text, attrs) => h("span", { ...attrs, class: `chip ${attrs?.class ?? ""}` }, text);
 
 /** words says what a phase means. */
-export const words = /** @type {Record<string, string>} */ ({
+const words = /** @type {Record<string, string>} */ ({
   asleep: "asleep",
   waking: "waking",
   ready: "awake",
@@ -184,7 +184,7 @@ export const fill = (share, label) =>
   );
 
 /** outcomes of deliveries in words, with their level */
-export const outcomes = /** @type {Record<string, [string, string]>} */ ({
+const outcomes = /** @type {Record<string, [string, string]>} */ ({
   stored: ["stored", ""],
   delivered: ["delivered", "good"],
   retry: ["retry", "warn"],

@@ -31,10 +31,9 @@ export const state = {
 /** @type {Set<(what: "state" | "flow" | "connection", flow?: Flow) => void>} */
 const watchers = new Set();
 
-/** watch calls back on every change until the returned function is called. @param {(what: "state" | "flow" | "connection", flow?: Flow) => void} call */
+/** watch calls back on every change. @param {(what: "state" | "flow" | "connection", flow?: Flow) => void} call */
 export function watch(call) {
   watchers.add(call);
-  return () => void watchers.delete(call);
 }
 
 /** @param {"state" | "flow" | "connection"} what @param {Flow} [flow] */
@@ -146,7 +145,7 @@ function vote(effect, by, n) {
 }
 
 /** @param {string} source @param {string} type */
-export const typeKey = (source, type) => `${source}|${type}`;
+const typeKey = (source, type) => `${source}|${type}`;
 
 // ---- rates: one bucket for each second
 

@@ -25,7 +25,7 @@ const mostEvents = 300;
 const fields = /** @type {const} */ (["type", "source", "namespace", "subscription", "trace", "id"]);
 
 /** @type {Record<string, string>} */ let filter = {};
-/** @type {Map<string, {first: Entry, hops: Map<string, Entry>, last: string}>} */ let byEvent = new Map();
+/** @type {Map<string, {first: Entry, hops: Map<string, Entry>}>} */ let byEvent = new Map();
 let paused = false;
 let skipped = 0;
 let begun = false;
@@ -133,7 +133,7 @@ function add(record) {
   const key = `${record.source}|${record.id}`;
   let known = byEvent.get(key);
   if (!known) {
-    known = { first: record, hops: new Map(), last: record.time };
+    known = { first: record, hops: new Map() };
     byEvent.set(key, known);
   }
   if (record.kind === "stored") {
@@ -142,7 +142,6 @@ function add(record) {
   } else if (record.subscription) {
     known.hops.set(`${record.namespace}/${record.subscription}${record.deadLetter ? " dead" : ""}`, record);
   }
-  known.last = record.time;
 }
 
 /** @param {{first: Entry, hops: Map<string, Entry>}} event */
