@@ -17,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
-// snapshotAge is how long what the API server and the bridges have answered is shown to all pages.
+// snapshotAge is how long all pages show what the API server and the bridges have answered.
 const snapshotAge = 2 * time.Second
 
 // clusterHome is the dashboard's home for a cluster: what the user of the kubeconfig may read.
@@ -36,7 +36,7 @@ type clusterHome struct {
 	apis  []target.Admin
 }
 
-// loginAge is how long the bridges that were found, and the login to them, are used.
+// loginAge is how long the addresses of the bridges, and the login to them, are used again.
 const loginAge = 20 * time.Second
 
 // admins returns the admin APIs of all bridges.
@@ -60,7 +60,7 @@ func (h *clusterHome) Snapshot(ctx context.Context, _ dashboard.User) (dashboard
 	if time.Since(h.asked) >= snapshotAge {
 		found, err := h.read(ctx)
 		if ctx.Err() != nil {
-			return h.last, ctx.Err() // it says nothing to others
+			return h.last, ctx.Err() // the failure concerns this request alone
 		}
 		if h.err = err; err == nil {
 			h.last = found
@@ -103,14 +103,14 @@ func (h *clusterHome) read(ctx context.Context) (dashboard.Snapshot, error) {
 	return found, nil
 }
 
-// bridgeState is what a bridge knows.
+// bridgeState is what a bridge reports.
 type bridgeState struct {
 	work      map[types.NamespacedName]target.Work
 	wakes     map[types.NamespacedName]*activation.Wake
 	schedules []target.Schedule
 }
 
-// fromBridge asks one bridge, which knows the same as the others.
+// fromBridge asks one bridge, because all report the same.
 func (h *clusterHome) fromBridge(ctx context.Context, functions []target.Function) (bridgeState, error) {
 	known := bridgeState{work: map[types.NamespacedName]target.Work{}, wakes: map[types.NamespacedName]*activation.Wake{}}
 	bridge, err := h.bridge(ctx)

@@ -97,7 +97,7 @@ func foreign(r *http.Request) bool {
 	}
 }
 
-// serve finds out who sends a request before anything of it is read.
+// serve authenticates the user of a request before anything of it is read.
 func (h *Handler) serve(do action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

@@ -27,7 +27,7 @@ var (
 	ErrNotFound = errors.New("not found")
 )
 
-// User is who sends a request.
+// User is the sender of a request.
 type User struct {
 	// Name is the name in logs, and the key of the user's share.
 	Name string `json:"name"`
@@ -35,13 +35,13 @@ type User struct {
 	Changes bool `json:"changes"`
 }
 
-// Access knows users.
+// Access authenticates users.
 type Access interface {
 	// Authenticate returns the user of a request. It fails with ErrUnauthenticated.
 	Authenticate(r *http.Request) (User, error)
 }
 
-// State knows what there is now.
+// State has what exists now.
 type State interface {
 	// Snapshot returns what a user may see. It is called several times a second.
 	Snapshot(ctx context.Context, user User) (Snapshot, error)
@@ -49,7 +49,7 @@ type State interface {
 	Function(ctx context.Context, user User, name types.NamespacedName) (FunctionDetail, error)
 }
 
-// Events knows what happened lately.
+// Events has the records of what happened lately.
 type Events interface {
 	// Each calls yield with the records that a user may see, the oldest first, until it returns false.
 	Each(ctx context.Context, user User, query journal.Query, yield func(journal.Record) bool)
@@ -59,7 +59,7 @@ type Events interface {
 	Event(ctx context.Context, user User, source, id string) (json.RawMessage, error)
 }
 
-// Lines knows what Functions print.
+// Lines has what Functions print.
 type Lines interface {
 	// Follow calls handle with the last tail lines of all replicas, and then with each new one, until ctx ends.
 	Follow(ctx context.Context, user User, function types.NamespacedName, tail int, handle func(Line))

@@ -16,7 +16,7 @@ import (
 	"github.com/rouse-run/rouse/internal/daemon"
 )
 
-// home is the dashboard's home in local mode: its user is who has the token, and may do everything.
+// home is the dashboard's home in local mode, whose user may do everything.
 type home struct{ *mode }
 
 // serveDashboard serves the dashboard.
@@ -43,7 +43,7 @@ func (m *mode) serveDashboard(ctx context.Context) error {
 	}, m.log)
 }
 
-// openDashboard takes the port of the dashboard. A run with --once has nobody who looks.
+// openDashboard takes the port of the dashboard. A run with --once has none, because nobody looks at it.
 func (m *mode) openDashboard(ctx context.Context) error {
 	if m.options.Once {
 		return nil

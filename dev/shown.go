@@ -18,10 +18,10 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 )
 
-// shownFor is how long what NATS has answered is shown to all pages.
+// shownFor is how long all pages show an answer of NATS.
 const shownFor = 400 * time.Millisecond
 
-// askTimeout bounds how long NATS is waited for.
+// askTimeout bounds the requests to NATS.
 const askTimeout = 2 * time.Second
 
 // shownState implements dashboard.State.
@@ -59,7 +59,7 @@ func (s *shownState) Snapshot(ctx context.Context, _ dashboard.User) (dashboard.
 	return found, nil
 }
 
-// kept asks NATS, or returns what it has answered just now. While it does not answer, the last answer stays.
+// kept returns the last answer of NATS, which it asks again after shownFor. While NATS does not answer, the last answer stays.
 func (s *shownState) kept(ctx context.Context) ([]admin.Subscription, []dashboard.Stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
