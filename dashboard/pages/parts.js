@@ -213,7 +213,7 @@ export function sparkline(values) {
   );
 }
 
-/** note tells a result, also to screen readers. @param {string} text @param {"" | "bad"} [level] */
+/** note shows a result, also to screen readers. @param {string} text @param {"" | "bad"} [level] */
 export function note(text, level = "") {
   const box = /** @type {HTMLElement} */ (document.getElementById("notes"));
   const line = document.createElement("p");

@@ -37,7 +37,7 @@ export function watch(call) {
 }
 
 /** @param {"state" | "flow" | "connection"} what @param {Flow} [flow] */
-function tell(what, flow) {
+function notify(what, flow) {
   for (const call of watchers) call(what, flow);
 }
 
@@ -49,11 +49,11 @@ export async function start() {
     open: () => {
       for (const kind of kinds) state[kind].clear(); // the first change has everything
       Object.assign(state, { connected: true, lost: "" });
-      tell("connection");
+      notify("connection");
     },
     lost: (error) => {
       Object.assign(state, { connected: false, lost: error?.message ?? "The connection was lost. Trying again." });
-      tell("connection");
+      notify("connection");
     },
     state: change,
     flow: flowed,
@@ -77,7 +77,7 @@ function change(data) {
     }
   }
   state.loaded = true;
-  tell("state");
+  notify("state");
 }
 
 /** @param {Flow} flow */
@@ -85,7 +85,7 @@ function flowed(flow) {
   learnFrom(flow.records);
   tally(flow);
   if (flow.skipped) Object.assign(state, { skipped: flow.skipped, skippedAt: Date.now() });
-  tell("flow", flow);
+  notify("flow", flow);
 }
 
 // ---- which Function emits which type

@@ -75,7 +75,7 @@ export const overview = {
   },
 };
 
-/** first tells those who have nothing yet what to do. */
+/** first is shown while there is nothing yet, and says what to do. */
 const first = () =>
   empty(
     "Nothing is here yet.",
