@@ -69,9 +69,12 @@ func (p *pages) serve(ctx context.Context, conn *target.Connection, objects *tar
 	token := rand.Text()
 	home := &clusterHome{conn: conn, objects: objects, namespace: namespace}
 	handler, err := dashboard.New(dashboard.Deps{
-		About:  dashboard.About{Home: "cluster", Name: conn.Name, Version: daemon.Version(), LogIn: "open the address that rouse dashboard has printed, which has its token"},
-		Access: dashboard.Owner{Token: token, Changes: p.changes}, State: home, Events: home, Lines: clusterLines{home}, DeadLetters: clusterDeadLetters{home},
-		Publisher: home, Caller: home, Log: logr.Discard(),
+		About: dashboard.About{
+			Home: "cluster", Name: conn.Name, Version: daemon.Version(),
+			LogIn: "open the address that rouse dashboard has printed, which has its token",
+		},
+		Access: dashboard.Owner{Token: token, Changes: p.changes}, State: home, Events: home, Lines: clusterLines{home},
+		DeadLetters: clusterDeadLetters{home}, Publisher: home, Caller: home, Log: logr.Discard(),
 	})
 	if err != nil {
 		return err

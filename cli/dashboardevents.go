@@ -57,7 +57,7 @@ func (h *clusterHome) wanted(query journal.Query, since time.Duration) target.Wa
 	}
 }
 
-// followAgain is the pause before bridges are followed again, which were lost.
+// followAgain is the pause before lost bridges are followed again.
 const followAgain = 2 * time.Second
 
 // Follow implements dashboard.Events.
@@ -152,7 +152,9 @@ func (h clusterDeadLetters) List(ctx context.Context, _ dashboard.User, query ad
 	if err != nil {
 		return page, refused(err)
 	}
-	wanted := target.Selection{Namespace: cmp.Or(query.Namespace, h.namespace), Subscription: query.Subscription, Reason: string(query.Reason), After: query.After}
+	wanted := target.Selection{
+		Namespace: cmp.Or(query.Namespace, h.namespace), Subscription: query.Subscription, Reason: string(query.Reason), After: query.After,
+	}
 	found, more, err := bridge.DeadLetters(ctx, wanted, query.Limit)
 	for i := range found {
 		page.DeadLetters = append(page.DeadLetters, shownDeadLetter(&found[i]).DeadLetter)
@@ -202,7 +204,7 @@ func (h clusterDeadLetters) Purge(ctx context.Context, _ dashboard.User, selecti
 
 // gone returns the error of the dashboard for a dead letter that is not there.
 func gone(err error) error {
-	if exit.CodeOf(err) == exit.NotFound && err != nil {
+	if exit.CodeOf(err) == exit.NotFound {
 		return failure.ErrDeadLetterNotFound
 	}
 	return err

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -18,7 +17,7 @@ import (
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
-// snapshotAge is how long what the API server and the bridges have answered is shown to all pages.
+// snapshotAge is how long all pages show what the API server and the bridges have answered.
 const snapshotAge = 2 * time.Second
 
 // clusterHome is the dashboard's home for a cluster: what the user of the kubeconfig may read.
@@ -37,7 +36,7 @@ type clusterHome struct {
 	apis  []target.Admin
 }
 
-// loginAge is how long the bridges that were found, and the login to them, are used.
+// loginAge is how long the addresses of the bridges, and the login to them, are used again.
 const loginAge = 20 * time.Second
 
 // admins returns the admin APIs of all bridges.
@@ -61,7 +60,7 @@ func (h *clusterHome) Snapshot(ctx context.Context, _ dashboard.User) (dashboard
 	if time.Since(h.asked) >= snapshotAge {
 		found, err := h.read(ctx)
 		if ctx.Err() != nil {
-			return h.last, ctx.Err() // it says nothing to others
+			return h.last, ctx.Err() // the failure concerns this request alone
 		}
 		if h.err = err; err == nil {
 			h.last = found
@@ -104,14 +103,14 @@ func (h *clusterHome) read(ctx context.Context) (dashboard.Snapshot, error) {
 	return found, nil
 }
 
-// bridgeState is what a bridge knows.
+// bridgeState is what a bridge reports.
 type bridgeState struct {
 	work      map[types.NamespacedName]target.Work
 	wakes     map[types.NamespacedName]*activation.Wake
 	schedules []target.Schedule
 }
 
-// fromBridge asks one bridge, which knows the same as the others.
+// fromBridge asks one bridge, because all report the same.
 func (h *clusterHome) fromBridge(ctx context.Context, functions []target.Function) (bridgeState, error) {
 	known := bridgeState{work: map[types.NamespacedName]target.Work{}, wakes: map[types.NamespacedName]*activation.Wake{}}
 	bridge, err := h.bridge(ctx)
@@ -194,11 +193,10 @@ func (h *clusterHome) Function(ctx context.Context, user dashboard.User, name ty
 	if err != nil {
 		return dashboard.FunctionDetail{}, err
 	}
-	at := slices.IndexFunc(all.Functions, func(f dashboard.Function) bool { return f.Namespace == name.Namespace && f.Name == name.Name })
-	if at < 0 {
-		return dashboard.FunctionDetail{}, fmt.Errorf("%w: there is no Function %s", dashboard.ErrNotFound, name)
+	detail, err := dashboard.DetailOf(all.Functions, name)
+	if err != nil {
+		return detail, err
 	}
-	detail := dashboard.FunctionDetail{Function: all.Functions[at], Files: []dashboard.SourceFile{}, Environment: []string{}}
 	if scaling, err := h.conn.Scaling(ctx, name.Namespace, name.Name); err == nil && scaling != nil {
 		if detail.Backlog != nil {
 			waiting := uint64(*detail.Backlog)
@@ -206,14 +204,11 @@ func (h *clusterHome) Function(ctx context.Context, user dashboard.User, name ty
 		}
 		detail.Why = scaling.Explain(time.Now())
 	} // else it is not explained
-	source, err := h.objects.Source(ctx, name.Namespace, name.Name)
+	fn, err := h.objects.Function(ctx, name.Namespace, name.Name)
 	if err != nil {
 		return detail, refused(err)
 	}
-	if source.Inline != "" {
-		detail.Files = append(detail.Files, dashboard.SourceFile{Name: "handler", Text: source.Inline})
-	}
-	detail.Repository, detail.Dependencies, detail.Environment = source.Repository, source.Dependencies, source.Environment
+	detail.Describe(&fn.Spec)
 	return detail, nil
 }
 

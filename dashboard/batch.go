@@ -22,7 +22,7 @@ type Flow struct {
 	Skipped int `json:"skipped,omitempty"`
 	// Paths count all of them.
 	Paths []Path `json:"paths"`
-	// Lost counts records that the journal has dropped before they were read.
+	// Lost counts records that the journal dropped before they were read.
 	Lost int `json:"lost,omitempty"`
 }
 

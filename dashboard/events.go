@@ -99,8 +99,12 @@ const shownLines = 500
 // log sends the lines of a Function's replicas.
 func (h *Handler) log(w http.ResponseWriter, r *http.Request, user User) error {
 	name, err := nameOf(r)
+	if err != nil {
+		return err
+	}
+	found, err := h.deps.State.Snapshot(r.Context(), user)
 	if err == nil {
-		_, err = h.deps.State.Function(r.Context(), user, name)
+		_, err = DetailOf(found.Functions, name)
 	}
 	if err != nil {
 		return err

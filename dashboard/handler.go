@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,16 +84,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.api.ServeHTTP(w, r)
 }
 
-// Until returns the handler with requests that end with ctx.
-func (h *Handler) Until(ctx context.Context) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requestCtx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
-		h.ServeHTTP(w, r.WithContext(requestCtx))
-	})
-}
-
 // foreign reports whether a browser sent a request for a page of another origin, other ports of this host included.
 func foreign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
@@ -108,7 +97,7 @@ func foreign(r *http.Request) bool {
 	}
 }
 
-// serve finds out who sends a request before anything of it is read.
+// serve authenticates the user of a request before anything of it is read.
 func (h *Handler) serve(do action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/activation"
@@ -24,7 +27,7 @@ var (
 	ErrNotFound = errors.New("not found")
 )
 
-// User is who sends a request.
+// User is the sender of a request.
 type User struct {
 	// Name is the name in logs, and the key of the user's share.
 	Name string `json:"name"`
@@ -32,13 +35,13 @@ type User struct {
 	Changes bool `json:"changes"`
 }
 
-// Access knows users.
+// Access authenticates users.
 type Access interface {
 	// Authenticate returns the user of a request. It fails with ErrUnauthenticated.
 	Authenticate(r *http.Request) (User, error)
 }
 
-// State knows what there is now.
+// State has what exists now.
 type State interface {
 	// Snapshot returns what a user may see. It is called several times a second.
 	Snapshot(ctx context.Context, user User) (Snapshot, error)
@@ -46,7 +49,7 @@ type State interface {
 	Function(ctx context.Context, user User, name types.NamespacedName) (FunctionDetail, error)
 }
 
-// Events knows what happened lately.
+// Events has the records of what happened lately.
 type Events interface {
 	// Each calls yield with the records that a user may see, the oldest first, until it returns false.
 	Each(ctx context.Context, user User, query journal.Query, yield func(journal.Record) bool)
@@ -56,7 +59,7 @@ type Events interface {
 	Event(ctx context.Context, user User, source, id string) (json.RawMessage, error)
 }
 
-// Lines knows what Functions print.
+// Lines has what Functions print.
 type Lines interface {
 	// Follow calls handle with the last tail lines of all replicas, and then with each new one, until ctx ends.
 	Follow(ctx context.Context, user User, function types.NamespacedName, tail int, handle func(Line))
@@ -161,13 +164,37 @@ type FunctionDetail struct {
 	Dependencies string                  `json:"dependencies,omitempty"`
 	// Environment lists the names of its variables.
 	Environment []string `json:"environment"`
-	Debug       string   `json:"debug,omitempty"`
 }
 
 // SourceFile is a file of a Function's source.
 type SourceFile struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
+}
+
+// DetailOf returns a Function of a list for its home to describe. It fails with ErrNotFound.
+func DetailOf(functions []Function, name types.NamespacedName) (FunctionDetail, error) {
+	at := slices.IndexFunc(functions, func(f Function) bool { return f.Namespace == name.Namespace && f.Name == name.Name })
+	if at < 0 {
+		return FunctionDetail{}, fmt.Errorf("%w: there is no Function %s", ErrNotFound, name)
+	}
+	return FunctionDetail{Function: functions[at], Files: []SourceFile{}, Environment: []string{}}, nil
+}
+
+// Describe adds what the spec says about the source, and the names of the variables without their values.
+func (d *FunctionDetail) Describe(spec *serverlessv1alpha2.FunctionSpec) {
+	if git := spec.Source.GitRepository; git != nil {
+		d.Repository = git.URL
+	}
+	if inline := spec.Source.Inline; inline != nil {
+		d.Dependencies = inline.Dependencies
+		if inline.Source != "" {
+			d.Files = append(d.Files, SourceFile{Name: "handler", Text: inline.Source})
+		}
+	}
+	for i := range spec.Env {
+		d.Environment = append(d.Environment, spec.Env[i].Name)
+	}
 }
 
 // Subscription is a Subscription with its backlog.

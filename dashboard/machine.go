@@ -16,7 +16,7 @@ import (
 	"github.com/rouse-run/rouse/internal/daemon"
 )
 
-// Owner is the access of a home on somebody's machine: who has the token is the user.
+// Owner is the access of a home on its user's machine: whoever has the token is the user.
 type Owner struct {
 	Token   string
 	Changes bool
@@ -33,7 +33,7 @@ func (o Owner) Authenticate(r *http.Request) (User, error) {
 // OnThisMachine returns the handler for a port of loopback, until ctx ends. It answers for loopback hosts alone: a web page whose name
 // resolves to this machine (DNS rebinding) sends that name.
 func (h *Handler) OnThisMachine(ctx context.Context) http.Handler {
-	serve := h.Until(ctx)
+	serve := daemon.CancelHandler(ctx, h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !daemon.OnLoopback(r) {
 			protect(w.Header())
@@ -52,8 +52,8 @@ const (
 	ownerOnly = 0o600
 )
 
-// Open opens an address in a browser, by a program or that of the desktop. The browser is given a file of the folder, which only its owner
-// can read: the arguments of a program, and with them a token, can be read by everyone on this machine.
+// Open opens an address in a browser, by a program or that of the desktop. The program opens a file of the folder, which only its owner can
+// read: everyone on this machine can read the arguments of a program, and a token among them.
 func Open(ctx context.Context, program, folder, address string) error {
 	if program == "" {
 		program = "xdg-open"
@@ -77,7 +77,7 @@ func Open(ctx context.Context, program, folder, address string) error {
 // maxCalled bounds what is shown of the answer of a Function.
 const maxCalled = 64 << 10
 
-// At calls a Function at the URL of its server, which a home knows. Redirects are not followed.
+// At calls a Function at the URL of its server. Redirects are not followed.
 func (c Call) At(ctx context.Context, url string) (CallAnswer, error) {
 	request, err := http.NewRequestWithContext(ctx, c.Method, strings.TrimSuffix(url, "/")+c.Path, strings.NewReader(c.Body))
 	if err != nil {

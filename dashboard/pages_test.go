@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// each calls check with every committed page.
+// eachPage calls check with every committed page.
 func eachPage(t *testing.T, check func(name, text string)) {
 	t.Helper()
 	found := 0
@@ -53,7 +53,7 @@ func TestScriptsImportFilesThatAreThere(t *testing.T) {
 	t.Parallel()
 	files, err := readPages()
 	require.NoError(t, err)
-	imports := regexp.MustCompile(`(?m)^import .*?"(\.{1,2}/[^"]+)";`)
+	imports := regexp.MustCompile(`(?m)^import [^"]*"(\.{1,2}/[^"]+)";`)
 	eachPage(t, func(name, text string) {
 		for _, found := range imports.FindAllStringSubmatch(text, -1) {
 			require.Contains(t, files, path.Join(path.Dir(name), found[1]), name)

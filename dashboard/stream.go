@@ -57,8 +57,13 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, user User, from so
 	following.Go(func() { from.follow(ctx) })
 	for {
 		pause, err := from.turn(ctx, s)
-		if err != nil || s.beat(time.Now()) != nil || !wait(ctx, pause) {
-			return nil // the client is gone, or has to ask again
+		if err != nil || s.beat(time.Now()) != nil {
+			return nil // the client is gone
+		}
+		select {
+		case <-ctx.Done():
+			return nil // the client has to ask again
+		case <-time.After(pause):
 		}
 	}
 }
@@ -86,18 +91,6 @@ func (s *stream) write(text string) error {
 	}
 	s.sent = time.Now()
 	return s.control.Flush()
-}
-
-// wait returns false when ctx ended.
-func wait(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // overview is the state, and what events do.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
 
@@ -58,7 +59,7 @@ func (r *reader) next(name string, into any) {
 
 func serve(t *testing.T, home *fakeHome) *httptest.Server {
 	t.Helper()
-	server := httptest.NewServer(home.handler(t).Until(t.Context()))
+	server := httptest.NewServer(daemon.CancelHandler(t.Context(), home.handler(t)))
 	t.Cleanup(server.Close)
 	return server
 }

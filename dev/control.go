@@ -128,16 +128,6 @@ func (h *ControlHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Until returns the handler with requests that are cancelled when ctx ends.
-func (h *ControlHandler) Until(ctx context.Context) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requestCtx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
-		h.ServeHTTP(w, r.WithContext(requestCtx))
-	})
-}
-
 func (h *ControlHandler) functions(w http.ResponseWriter, _ *http.Request) {
 	list := List{Functions: []Function{}}
 	for _, status := range h.deps.Functions.Status() {

@@ -58,7 +58,7 @@ func serveControl(t *testing.T) (*httptest.Server, *process.Feed, context.Cancel
 		Scaling:       backlogs{"pricing": 3}, Lines: lines, Recent: &recentEvents{}, Token: token,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	server := httptest.NewServer(handler.Until(ctx))
+	server := httptest.NewServer(daemon.CancelHandler(ctx, handler))
 	t.Cleanup(func() { cancel(); server.Close() })
 	return server, lines, cancel
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +16,7 @@ import (
 	"github.com/rouse-run/rouse/internal/daemon"
 )
 
-// home is the dashboard's home in local mode: its user is who has the token, and may do everything.
+// home is the dashboard's home in local mode, whose user may do everything.
 type home struct{ *mode }
 
 // serveDashboard serves the dashboard.
@@ -26,14 +25,10 @@ func (m *mode) serveDashboard(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	directory, err := filepath.Abs(m.options.Directory)
-	if err != nil {
-		directory = m.options.Directory
-	}
 	at := &home{m}
 	handler, err := dashboard.New(dashboard.Deps{
 		About: dashboard.About{
-			Home: "local", Name: directory, Version: daemon.Version(), Publish: urlOf(m.public) + publishPath,
+			Home: "local", Name: m.claim.Directory(), Version: daemon.Version(), Publish: urlOf(m.public) + publishPath,
 			LogIn: "open the address that rouse dev has printed, which has its token",
 		},
 		Access: dashboard.Owner{Token: m.token, Changes: true}, State: &shownState{home: at}, Events: at, Lines: lineFeed{m.feed},
@@ -48,7 +43,7 @@ func (m *mode) serveDashboard(ctx context.Context) error {
 	}, m.log)
 }
 
-// openDashboard takes the port of the dashboard. A run with --once has nobody who looks.
+// openDashboard takes the port of the dashboard. A run with --once has none, because nobody looks at it.
 func (m *mode) openDashboard(ctx context.Context) error {
 	if m.options.Once {
 		return nil

@@ -281,7 +281,7 @@ func (m *mode) serveControl(ctx context.Context) error {
 		Functions: m.functions, Exposures: m.apiRules, Subscriptions: m.subs, Scaling: m.scaling, Lines: m.feed, Recent: &m.recent, Token: m.token,
 	})
 	return daemon.Serve(ctx, daemon.Server{
-		Name: "control", Listener: m.control, Handler: handler.Until(ctx), DrainTimeout: stopTimeout,
+		Name: "control", Listener: m.control, Handler: daemon.CancelHandler(ctx, handler), DrainTimeout: stopTimeout,
 	}, m.log)
 }
 

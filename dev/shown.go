@@ -3,14 +3,12 @@ package dev
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dashboard"
@@ -20,10 +18,10 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 )
 
-// shownFor is how long what NATS has answered is shown to all pages.
+// shownFor is how long all pages show an answer of NATS.
 const shownFor = 400 * time.Millisecond
 
-// askTimeout bounds how long NATS is waited for.
+// askTimeout bounds the requests to NATS.
 const askTimeout = 2 * time.Second
 
 // shownState implements dashboard.State.
@@ -61,7 +59,7 @@ func (s *shownState) Snapshot(ctx context.Context, _ dashboard.User) (dashboard.
 	return found, nil
 }
 
-// kept asks NATS, or returns what it has answered just now. While it does not answer, the last answer stays.
+// kept returns the last answer of NATS, which it asks again after shownFor. While NATS does not answer, the last answer stays.
 func (s *shownState) kept(ctx context.Context) ([]admin.Subscription, []dashboard.Stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,18 +136,17 @@ func (s *shownState) shownSubscriptions(backlogs []admin.Subscription) []dashboa
 
 // Function implements dashboard.State.
 func (s *shownState) Function(_ context.Context, _ dashboard.User, name types.NamespacedName) (dashboard.FunctionDetail, error) {
-	all := s.shownFunctions()
-	at := slices.IndexFunc(all, func(f dashboard.Function) bool { return f.Namespace == name.Namespace && f.Name == name.Name })
-	if at < 0 {
-		return dashboard.FunctionDetail{}, fmt.Errorf("%w: there is no Function %s in the folder", dashboard.ErrNotFound, name)
+	detail, err := dashboard.DetailOf(s.shownFunctions(), name)
+	if err != nil {
+		return detail, err
 	}
-	detail := dashboard.FunctionDetail{Function: all[at], Files: []dashboard.SourceFile{}, Environment: []string{}}
 	if scaling := s.scaling.Status(name); scaling != nil {
 		scaling.Ready = detail.Ready
 		detail.Why = scaling.Explain(time.Now())
 	}
 	if fn := s.folder.function(name); fn != nil {
-		describeSource(&detail, fn)
+		detail.Describe(&fn.Spec)
+		addFiles(&detail, fn)
 	}
 	return detail, nil
 }
@@ -157,35 +154,18 @@ func (s *shownState) Function(_ context.Context, _ dashboard.User, name types.Na
 // maxShownSource bounds the text of a Function's source that is shown.
 const maxShownSource = 512 << 10
 
-// describeSource adds the source of a Function, and the names of its variables. What is no text, and what is too much, is left out.
-func describeSource(detail *dashboard.FunctionDetail, fn *manifest.Function) {
-	if git := fn.Spec.Source.GitRepository; git != nil {
-		detail.Repository = git.URL
+// addFiles adds the files of a Function's source. What is no text, and what is too much, is left out.
+func addFiles(detail *dashboard.FunctionDetail, fn *manifest.Function) {
+	if fn.Files == nil {
+		return
 	}
-	if inline := fn.Spec.Source.Inline; inline != nil {
-		detail.Dependencies = inline.Dependencies
-		if inline.Source != "" {
-			detail.Files = append(detail.Files, dashboard.SourceFile{Name: "handler", Text: inline.Source})
+	size := 0
+	for _, name := range slices.Sorted(maps.Keys(fn.Files.Content)) {
+		content := fn.Files.Content[name]
+		if size += len(content); size <= maxShownSource && utf8.Valid(content) {
+			detail.Files = append(detail.Files, dashboard.SourceFile{Name: name, Text: string(content)})
 		}
 	}
-	if fn.Files != nil {
-		size := 0
-		for _, name := range slices.Sorted(maps.Keys(fn.Files.Content)) {
-			content := fn.Files.Content[name]
-			if size += len(content); size <= maxShownSource && utf8.Valid(content) {
-				detail.Files = append(detail.Files, dashboard.SourceFile{Name: name, Text: string(content)})
-			}
-		}
-	}
-	detail.Environment = variableNames(fn.Spec.Env)
-}
-
-func variableNames(env []corev1.EnvVar) []string {
-	names := make([]string, 0, len(env))
-	for i := range env {
-		names = append(names, env[i].Name)
-	}
-	return names
 }
 
 // sinks returns the Services that Subscriptions deliver to.

@@ -253,8 +253,8 @@ func (b *Bridge) administer(ctx context.Context) error {
 		Store: b.deps.Admin, Journal: b.remembered(), Wakes: b.wakes, Timers: b.Timers(), Types: b.deps.Schemas, Access: b.deps.AdminAccess, Log: b.deps.Log.WithName("admin"),
 	})
 	return daemon.Serve(ctx, daemon.Server{
-		Name: "admin", Addr: b.options.Admin.Address, Listener: b.deps.AdminListener, Handler: handler.Until(ctx), DrainTimeout: b.options.DrainTimeout,
-		MaxConnections: operatorsConnections,
+		Name: "admin", Addr: b.options.Admin.Address, Listener: b.deps.AdminListener, Handler: daemon.CancelHandler(ctx, handler),
+		DrainTimeout: b.options.DrainTimeout, MaxConnections: operatorsConnections,
 	}, b.deps.Log)
 }
 

@@ -48,39 +48,19 @@ type Happening struct {
 	Message string    `json:"message"`
 }
 
+// Function returns a Function as the API server has it.
+func (o *Objects) Function(ctx context.Context, namespace, name string) (v1alpha2.Function, error) {
+	fn, found, err := get[v1alpha2.Function](ctx, o.cluster, functionsResource(), namespace, name)
+	if err == nil && !found {
+		err = exit.Errorf(exit.NotFound, "there is no Function %s in namespace %s", name, namespace)
+	}
+	return fn, err
+}
+
 // Details returns what the status of a Function says.
 func (o *Objects) Details(ctx context.Context, namespace, name string) (Details, error) {
-	fn, found, err := get[v1alpha2.Function](ctx, o.cluster, functionsResource(), namespace, name)
-	if err == nil && !found {
-		err = exit.Errorf(exit.NotFound, "there is no Function %s in namespace %s", name, namespace)
-	}
+	fn, err := o.Function(ctx, namespace, name)
 	return Details{Version: fn.Status.Version, RollbackTo: fn.Annotations[v1alpha2.AnnotationRollbackTo], Conditions: fn.Status.Conditions}, err
-}
-
-// Source is what a Function is made of, without values of variables.
-type Source struct {
-	Inline, Dependencies string
-	Repository           string
-	Environment          []string // names
-}
-
-// Source returns what a Function is made of.
-func (o *Objects) Source(ctx context.Context, namespace, name string) (Source, error) {
-	fn, found, err := get[v1alpha2.Function](ctx, o.cluster, functionsResource(), namespace, name)
-	if err == nil && !found {
-		err = exit.Errorf(exit.NotFound, "there is no Function %s in namespace %s", name, namespace)
-	}
-	source := Source{Environment: []string{}}
-	if inline := fn.Spec.Source.Inline; inline != nil {
-		source.Inline, source.Dependencies = inline.Source, inline.Dependencies
-	}
-	if git := fn.Spec.Source.GitRepository; git != nil {
-		source.Repository = git.URL
-	}
-	for i := range fn.Spec.Env {
-		source.Environment = append(source.Environment, fn.Spec.Env[i].Name)
-	}
-	return source, err
 }
 
 const (

@@ -39,7 +39,7 @@ export async function begin() {
 }
 
 /** Failure is an answer that is an error: its message says what to do. */
-export class Failure extends Error {
+class Failure extends Error {
   /** @param {number} status @param {string} message */
   constructor(status, message) {
     super(message);
@@ -79,7 +79,7 @@ export function query(values) {
 /**
  * stream follows server-sent events until it is ended, and connects again when it breaks or the page is seen again.
  * @param {string} path
- * @param {Record<string, (data: any) => void>} handlers  by event; "open" and "lost" tell of the connection
+ * @param {Record<string, (data: any) => void>} handlers  by event; "open" and "lost" report the state of the connection
  * @returns {() => void} ends it
  */
 export function stream(path, handlers) {

@@ -108,7 +108,7 @@ function match(path) {
 }
 
 /** go shows a path of the dashboard. @param {string} path */
-export function go(path) {
+function go(path) {
   history.pushState(null, "", path);
   show();
   main.focus({ preventScroll: true });

@@ -26,7 +26,7 @@ export function flat(children) {
 }
 
 const textNode = 3;
-const svgNamespace = "http://www.w3.org/2000/svg";
+export const svgNamespace = "http://www.w3.org/2000/svg";
 
 /**
  * patch makes the children of an element those that are described. Elements stay where their tag and key do, and with them the focus.

@@ -70,5 +70,8 @@ export function short(text, most = 28) {
   return `${text.slice(0, half)}…${text.slice(-half)}`;
 }
 
+/** firstLine is the summary of a message. @param {string} text */
+export const firstLine = (text) => text.split("\n")[0];
+
 /** json indents JSON, and leaves other text as it is. @param {any} value */
 export const json = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));

@@ -1,4 +1,5 @@
 // Parts that several views have.
+import { query } from "./api.js";
 import { h } from "./dom.js";
 import { ago, clock, count, duration, full } from "./format.js";
 
@@ -14,7 +15,7 @@ export const moment = (at) => h("time", { datetime: at, title: full(at), class: 
 export const chip = (text, attrs) => h("span", { ...attrs, class: `chip ${attrs?.class ?? ""}` }, text);
 
 /** words says what a phase means. */
-export const words = /** @type {Record<string, string>} */ ({
+const words = /** @type {Record<string, string>} */ ({
   asleep: "asleep",
   waking: "waking",
   ready: "awake",
@@ -27,14 +28,23 @@ export const words = /** @type {Record<string, string>} */ ({
 export const phase = (fn) =>
   h("span", { class: `phase ${fn.phase}` }, h("i", { class: "mark", "aria-hidden": "true" }), fn.doing || words[fn.phase] || fn.phase);
 
-/** name links to a Function. @param {string} full namespace/name */
+/** qualified is a name behind its namespace. @param {string | undefined} namespace @param {string | undefined} name */
+export const qualified = (namespace, name) => [h("span", { class: "faint" }, `${namespace}/`), name];
+
+/** functionLink links to a Function. @param {string} full namespace/name */
 export function functionLink(full) {
   const [namespace, name] = full.split("/");
-  return h("a", { href: `/functions/${full}` }, h("span", { class: "faint" }, `${namespace}/`), name);
+  return h("a", { href: `/functions/${full}` }, qualified(namespace, name));
 }
 
 /** @param {{id?: string, source?: string}} event */
-export const eventPath = (event) => `/event?${new URLSearchParams({ id: event.id ?? "", source: event.source ?? "" })}`;
+export const eventPath = ({ id, source }) => `/event${query({ id, source })}`;
+
+/** @param {Record<string, string>} filter */
+export const eventsPath = (filter) => `/events${query(filter)}`;
+
+/** @param {Record<string, string>} filter */
+export const deadLettersPath = (filter) => `/deadletters${query(filter)}`;
 
 /** @param {number} n @param {string} [level] */
 export const number = (n, level = "") => h("span", { class: n ? `number ${level}` : "number zero" }, count(n));
@@ -45,12 +55,30 @@ export const number = (n, level = "") => h("span", { class: n ? `number ${level}
  */
 export const empty = (title, ...next) => h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), h("p", null, next));
 
+/** noEvents says how the first event comes. */
+export const noEvents = () =>
+  empty("No event yet.", "Publish one: ", h("code", null, "rouse publish TYPE --source NAME"), ", or from the page of a Function.");
+
 /** @param {string} text */
 export const loading = (text = "Loading") => h("div", { class: "empty", "aria-busy": "true" }, h("p", { class: "faint" }, text));
 
 /** @param {Error | {message: string}} error @param {() => void} [again] */
 export const failure = (error, again) =>
   h("div", { class: "notice bad", role: "alert" }, error.message, again && h("button", { class: "plain", onclick: again }, "Try again"));
+
+/** search is a field for a filter. @param {string} label @param {string} value @param {(text: string) => void} change */
+export const search = (label, value, change) =>
+  h("input", {
+    type: "search",
+    placeholder: label,
+    "aria-label": label,
+    value,
+    oninput: (/** @type {any} */ e) => change(e.target.value),
+  });
+
+/** pauseButton stops and continues what is shown live. @param {boolean} paused @param {() => void} toggle */
+export const pauseButton = (paused, toggle) =>
+  h("button", { "aria-pressed": String(paused), onclick: toggle }, paused ? "Resume" : "Pause");
 
 /** @param {string} title @param {any} body @param {any} [aside] @param {any} [attrs] */
 export const panel = (title, body, aside, attrs) =>
@@ -156,7 +184,7 @@ export const fill = (share, label) =>
   );
 
 /** outcomes of deliveries in words, with their level */
-export const outcomes = /** @type {Record<string, [string, string]>} */ ({
+const outcomes = /** @type {Record<string, [string, string]>} */ ({
   stored: ["stored", ""],
   delivered: ["delivered", "good"],
   retry: ["retry", "warn"],
@@ -171,7 +199,7 @@ export const outcomes = /** @type {Record<string, [string, string]>} */ ({
 export const outcome = (kind) => h("span", { class: `outcome ${outcomes[kind]?.[1] ?? ""}` }, outcomes[kind]?.[0] ?? kind);
 
 /**
- * line draws numbers as a small curve.
+ * sparkline draws numbers as a small curve.
  * @param {number[]} values
  */
 export function sparkline(values) {
@@ -185,7 +213,7 @@ export function sparkline(values) {
   );
 }
 
-/** note tells a result, also to screen readers. @param {string} text @param {"" | "bad"} [level] */
+/** note shows a result, also to screen readers. @param {string} text @param {"" | "bad"} [level] */
 export function note(text, level = "") {
   const box = /** @type {HTMLElement} */ (document.getElementById("notes"));
   const line = document.createElement("p");

@@ -31,14 +31,13 @@ export const state = {
 /** @type {Set<(what: "state" | "flow" | "connection", flow?: Flow) => void>} */
 const watchers = new Set();
 
-/** watch calls back on every change until the returned function is called. @param {(what: "state" | "flow" | "connection", flow?: Flow) => void} call */
+/** watch calls back on every change. @param {(what: "state" | "flow" | "connection", flow?: Flow) => void} call */
 export function watch(call) {
   watchers.add(call);
-  return () => void watchers.delete(call);
 }
 
 /** @param {"state" | "flow" | "connection"} what @param {Flow} [flow] */
-function tell(what, flow) {
+function notify(what, flow) {
   for (const call of watchers) call(what, flow);
 }
 
@@ -50,11 +49,11 @@ export async function start() {
     open: () => {
       for (const kind of kinds) state[kind].clear(); // the first change has everything
       Object.assign(state, { connected: true, lost: "" });
-      tell("connection");
+      notify("connection");
     },
     lost: (error) => {
       Object.assign(state, { connected: false, lost: error?.message ?? "The connection was lost. Trying again." });
-      tell("connection");
+      notify("connection");
     },
     state: change,
     flow: flowed,
@@ -78,7 +77,7 @@ function change(data) {
     }
   }
   state.loaded = true;
-  tell("state");
+  notify("state");
 }
 
 /** @param {Flow} flow */
@@ -86,7 +85,7 @@ function flowed(flow) {
   learnFrom(flow.records);
   tally(flow);
   if (flow.skipped) Object.assign(state, { skipped: flow.skipped, skippedAt: Date.now() });
-  tell("flow", flow);
+  notify("flow", flow);
 }
 
 // ---- which Function emits which type
@@ -146,7 +145,7 @@ function vote(effect, by, n) {
 }
 
 /** @param {string} source @param {string} type */
-export const typeKey = (source, type) => `${source}|${type}`;
+const typeKey = (source, type) => `${source}|${type}`;
 
 // ---- rates: one bucket for each second
 

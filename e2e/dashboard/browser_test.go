@@ -64,7 +64,7 @@ func (b *browser) note(problem string) {
 // do runs actions, each of which waits for what it needs.
 func (b *browser) do(t *testing.T, actions ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b, patience)
+	ctx, cancel := context.WithTimeout(b, waitTimeout)
 	defer cancel()
 	require.NoError(t, chromedp.Do(ctx, actions...))
 }
@@ -94,7 +94,7 @@ func (b *browser) truth(t *testing.T, script string) bool {
 
 func evaluate[T any](t *testing.T, b *browser, script string) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b, patience)
+	ctx, cancel := context.WithTimeout(b, waitTimeout)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](script))
 	require.NoError(t, err, script)

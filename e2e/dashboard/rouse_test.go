@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds every wait: it costs nothing when what is awaited comes.
-const patience = 2 * time.Minute
+// waitTimeout bounds every wait: it costs nothing when what is awaited comes.
+const waitTimeout = 2 * time.Minute
 
 // client keeps no connections, which would outlive a test.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -49,7 +49,7 @@ func start(t *testing.T) *rouse {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			_ = command.Process.Kill()
 			<-ended
 		}
@@ -72,7 +72,7 @@ func start(t *testing.T) *rouse {
 // eventually waits until something holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); !holds(); time.Sleep(50 * time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), "it does not come to hold that %s", what)
 	}
 }

@@ -150,7 +150,7 @@ func TestFollowingEndsWhenTheBridgeStops(t *testing.T) {
 	h, j := remembering(t, journal.Record{ID: "1"})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	server := httptest.NewServer(h.Until(ctx))
+	server := httptest.NewServer(daemon.CancelHandler(ctx, h))
 	defer server.Close()
 	lines := follow(t.Context(), t, server.URL+"/v1/events?follow=true&since=0s")
 	j.Add(journal.Record{ID: "2"})

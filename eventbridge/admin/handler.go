@@ -107,16 +107,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, user)))
 }
 
-// Until returns the handler with requests that end with ctx.
-func (h *Handler) Until(ctx context.Context) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requestCtx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
-		h.ServeHTTP(w, r.WithContext(requestCtx))
-	})
-}
-
 // serve authorizes a request before it takes a slot.
 func (h *Handler) serve(e endpoint) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
+	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/skew"
@@ -330,7 +331,7 @@ func TestAdminAPINeedsTheBearerToken(t *testing.T) {
 func TestARedriveEndsWithItsProcessAndReportsItsProgress(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
-	h := newHandler(t, &fakeStore{wait: true}, logr.Discard()).Until(ctx)
+	h := daemon.CancelHandler(ctx, newHandler(t, &fakeStore{wait: true}, logr.Discard()))
 	answered := make(chan *httptest.ResponseRecorder, 1)
 	go func() { answered <- ask(h, "POST", "/v1/deadletters/redrive", `{"all":true}`) }()
 	stop()

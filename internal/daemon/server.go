@@ -140,6 +140,17 @@ func (p panics) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// CancelHandler returns the handler with requests that are cancelled when ctx ends. Without it Serve would wait for streams until the
+// DrainTimeout is over.
+func CancelHandler(ctx context.Context, handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requestCtx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		handler.ServeHTTP(w, r.WithContext(requestCtx))
+	})
+}
+
 // ErrBody means that WithoutBody rejected a request.
 var ErrBody = errors.New("body: this request has none; send it without Content-Length and Transfer-Encoding")
 

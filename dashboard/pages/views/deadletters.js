@@ -2,7 +2,7 @@
 import { get, post, query as write } from "../api.js";
 import { h } from "../dom.js";
 import { count, counted, json, short } from "../format.js";
-import { chip, empty, failure, heading, loading, note, table, time } from "../parts.js";
+import { chip, deadLettersPath, empty, eventPath, failure, heading, loading, note, qualified, table, time } from "../parts.js";
 import { state, totals } from "../store.js";
 
 /** @typedef {import("../types.js").DeadLetter} DeadLetter */
@@ -138,7 +138,7 @@ function groups(page, all) {
 function apply(page, wanted) {
   filter = wanted;
   selected = new Set();
-  history.replaceState(null, "", `/deadletters${write(filter)}`);
+  history.replaceState(null, "", deadLettersPath(filter));
   load(page);
 }
 
@@ -195,7 +195,7 @@ function row(page, l) {
       h("button", { class: "plain strong", "aria-expanded": String(Boolean(open)), onclick: () => toggle(page, l) }, l.type ?? "message"),
       h("div", { class: "faint id", title: l.id }, short(l.id ?? "", 36)),
     ),
-    h("td", { class: "wide" }, h("span", { class: "faint" }, `${l.namespace}/`), l.subscription),
+    h("td", { class: "wide" }, qualified(l.namespace, l.subscription)),
     h(
       "td",
       null,
@@ -237,7 +237,7 @@ function details(l) {
       h("dd", null, l.message),
       l.excerpt ? [h("dt", null, "Answer"), h("dd", null, h("code", null, l.excerpt))] : [],
       h("dt", null, "Trace"),
-      h("dd", null, h("a", { href: `/event${write({ id: l.id, source: l.source })}` }, "what happened to it")),
+      h("dd", null, h("a", { href: eventPath(l) }, "what happened to it")),
     ),
     h(
       "pre",

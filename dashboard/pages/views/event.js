@@ -2,7 +2,7 @@
 import { get, query as write } from "../api.js";
 import { h } from "../dom.js";
 import { clock, duration, full, json } from "../format.js";
-import { chip, empty, eventPath, failure, heading, loading, moment, outcome, panel, table } from "../parts.js";
+import { chip, empty, eventPath, eventsPath, failure, heading, loading, moment, outcome, panel, qualified, table } from "../parts.js";
 
 /** @typedef {import("../types.js").Entry} Entry */
 /** @typedef {{id: string, source?: string, type?: string, trace?: string, stored?: string, asked?: boolean, deliveries?: Delivery[], children?: Link[]}} Link */
@@ -49,7 +49,7 @@ export const event = {
     const first = detail.records.find((r) => r.kind === "stored") ?? detail.records[0] ?? {};
     const type = first.type ?? detail.event?.type;
     return [
-      heading(type ?? id, first.trace ? h("a", { href: `/events${write({ trace: first.trace })}` }, "All of the trace") : null, back),
+      heading(type ?? id, first.trace ? h("a", { href: eventsPath({ trace: first.trace }) }, "All of the trace") : null, back),
       h(
         "dl",
         { class: "facts line", key: "facts" },
@@ -58,9 +58,7 @@ export const event = {
         h("dt", null, "Source"),
         h("dd", null, first.source ?? detail.event?.source),
         first.time ? [h("dt", null, "Published"), h("dd", null, moment(first.time))] : [],
-        first.cause
-          ? [h("dt", null, "Caused by"), h("dd", null, h("a", { href: `/event${write({ id: first.cause })}` }, first.cause))]
-          : [],
+        first.cause ? [h("dt", null, "Caused by"), h("dd", null, h("a", { href: eventPath({ id: first.cause }) }, first.cause))] : [],
         first.trace ? [h("dt", null, "Trace"), h("dd", null, h("code", null, first.trace))] : [],
       ),
       chain ? waterfall(chain) : null,
@@ -78,7 +76,7 @@ function attempts(records) {
         "tr",
         { key: `${i} ${r.time}` },
         h("td", null, moment(r.began ?? r.time)),
-        h("td", null, r.subscription ? [h("span", { class: "faint" }, `${r.namespace}/`), r.subscription] : ""),
+        h("td", null, r.subscription ? qualified(r.namespace, r.subscription) : ""),
         h(
           "td",
           { class: "wrap" },

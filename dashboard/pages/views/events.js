@@ -2,7 +2,21 @@
 import { stream, query as write } from "../api.js";
 import { h } from "../dom.js";
 import { counted, duration, short } from "../format.js";
-import { chip, empty, eventPath, failure, heading, loading, moment, outcome, table } from "../parts.js";
+import {
+  chip,
+  empty,
+  eventPath,
+  eventsPath,
+  failure,
+  heading,
+  loading,
+  moment,
+  noEvents,
+  outcome,
+  pauseButton,
+  search,
+  table,
+} from "../parts.js";
 import { state } from "../store.js";
 
 /** @typedef {import("../types.js").Entry} Entry */
@@ -11,7 +25,7 @@ const mostEvents = 300;
 const fields = /** @type {const} */ (["type", "source", "namespace", "subscription", "trace", "id"]);
 
 /** @type {Record<string, string>} */ let filter = {};
-/** @type {Map<string, {first: Entry, hops: Map<string, Entry>, last: string}>} */ let byEvent = new Map();
+/** @type {Map<string, {first: Entry, hops: Map<string, Entry>}>} */ let byEvent = new Map();
 let paused = false;
 let skipped = 0;
 let begun = false;
@@ -35,18 +49,11 @@ export const events = {
     const rows = [...byEvent.values()].sort((a, b) => (a.first.time < b.first.time ? 1 : -1));
     return [
       heading("Events", [
-        h(
-          "button",
-          {
-            "aria-pressed": String(paused),
-            onclick: () => {
-              paused = !paused;
-              if (!paused) follow(page);
-              page.render();
-            },
-          },
-          paused ? "Resume" : "Pause",
-        ),
+        pauseButton(paused, () => {
+          paused = !paused;
+          if (!paused) follow(page);
+          page.render();
+        }),
       ]),
       h(
         "div",
@@ -88,12 +95,7 @@ export const events = {
           ? loading("Waiting for events")
           : Object.values(filter).some(Boolean)
             ? empty("No event fits.", "Clear the filter, or wait: what comes is shown at once.")
-            : empty(
-                "No event yet.",
-                "Publish one: ",
-                h("code", null, `rouse publish TYPE --source NAME`),
-                ", or from the page of a Function.",
-              ),
+            : noEvents(),
     ];
   },
 };
@@ -131,7 +133,7 @@ function add(record) {
   const key = `${record.source}|${record.id}`;
   let known = byEvent.get(key);
   if (!known) {
-    known = { first: record, hops: new Map(), last: record.time };
+    known = { first: record, hops: new Map() };
     byEvent.set(key, known);
   }
   if (record.kind === "stored") {
@@ -140,7 +142,6 @@ function add(record) {
   } else if (record.subscription) {
     known.hops.set(`${record.namespace}/${record.subscription}${record.deadLetter ? " dead" : ""}`, record);
   }
-  known.last = record.time;
 }
 
 /** @param {{first: Entry, hops: Map<string, Entry>}} event */
@@ -198,16 +199,10 @@ function tail(r) {
 
 /** @param {import("../app.js").Page} page @param {string} name @param {string} label */
 const field = (page, name, label) =>
-  h("input", {
-    type: "search",
-    placeholder: label,
-    "aria-label": label,
-    value: filter[name] ?? "",
-    oninput: (/** @type {any} */ e) => {
-      filter[name] = e.target.value.trim();
-      clearTimeout(typing);
-      typing = setTimeout(() => apply(page), 400);
-    },
+  search(label, filter[name] ?? "", (text) => {
+    filter[name] = text.trim();
+    clearTimeout(typing);
+    typing = setTimeout(() => apply(page), 400);
   });
 
 /** pick chooses a Subscription. @param {import("../app.js").Page} page */
@@ -229,7 +224,7 @@ const pick = (page) =>
 
 /** @param {import("../app.js").Page} page */
 function apply(page) {
-  history.replaceState(null, "", `/events${write(filter)}`);
+  history.replaceState(null, "", eventsPath(filter));
   follow(page);
   page.render();
 }

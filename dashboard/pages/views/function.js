@@ -2,7 +2,20 @@
 import { get, stream } from "../api.js";
 import { h } from "../dom.js";
 import { clock, counted, full } from "../format.js";
-import { empty, failure, heading, loading, number, panel, phase, wakeBar } from "../parts.js";
+import {
+  deadLettersPath,
+  empty,
+  eventsPath,
+  failure,
+  heading,
+  loading,
+  number,
+  panel,
+  pauseButton,
+  phase,
+  search,
+  wakeBar,
+} from "../parts.js";
 import { state, subscriptionsOf } from "../store.js";
 import { forget, testCall, testEvent } from "./try.js";
 
@@ -137,13 +150,13 @@ function triggers(key) {
               h(
                 "div",
                 { class: "types" },
-                s.types.map((t) => h("a", { href: `/events?${new URLSearchParams({ type: t, source: s.source })}` }, t)),
+                s.types.map((t) => h("a", { href: eventsPath({ type: t, source: s.source }) }, t)),
                 h("span", { class: "faint" }, ` from ${s.source}`),
               ),
               s.deadLetters
                 ? h(
                     "a",
-                    { class: "bad", href: `/deadletters?namespace=${s.namespace}&subscription=${s.name}` },
+                    { class: "bad", href: deadLettersPath({ namespace: s.namespace, subscription: s.name }) },
                     counted(s.deadLetters, "dead letter"),
                   )
                 : null,
@@ -248,27 +261,14 @@ function log(page) {
           ),
     ],
     [
-      h("input", {
-        type: "search",
-        placeholder: "Filter lines",
-        "aria-label": "Filter lines",
-        value: only,
-        oninput: (/** @type {any} */ e) => {
-          only = e.target.value;
-          page.render();
-        },
+      search("Filter lines", only, (text) => {
+        only = text;
+        page.render();
       }),
-      h(
-        "button",
-        {
-          "aria-pressed": String(paused),
-          onclick: () => {
-            paused = !paused;
-            page.render();
-          },
-        },
-        paused ? "Resume" : "Pause",
-      ),
+      pauseButton(paused, () => {
+        paused = !paused;
+        page.render();
+      }),
     ],
   );
 }

@@ -1,7 +1,7 @@
 // Functions: one line for each.
 import { h } from "../dom.js";
-import { ago, count, counted, duration, full, rate } from "../format.js";
-import { empty, functionLink, heading, number, phase, table } from "../parts.js";
+import { ago, count, counted, duration, firstLine, full, rate } from "../format.js";
+import { deadLettersPath, empty, functionLink, heading, number, phase, search, table } from "../parts.js";
 import { perSecond, state, subscriptionsOf } from "../store.js";
 
 const page = 200;
@@ -35,15 +35,9 @@ export const functions = {
     };
     return [
       heading("Functions", [
-        h("input", {
-          type: "search",
-          placeholder: "Filter by name",
-          "aria-label": "Filter by name",
-          value: filter,
-          oninput: (/** @type {any} */ e) => {
-            filter = e.target.value;
-            change();
-          },
+        search("Filter by name", filter, (text) => {
+          filter = text;
+          change();
         }),
         h(
           "div",
@@ -116,9 +110,9 @@ function row([key, f]) {
       null,
       functionLink(key),
       f.phase === "failing"
-        ? h("div", { class: "reason clip" }, (f.problem ?? "").split("\n")[0])
+        ? h("div", { class: "reason clip" }, firstLine(f.problem ?? ""))
         : dead
-          ? h("div", { class: "reason" }, h("a", { href: `/deadletters?namespace=${f.namespace}` }, counted(dead, "dead letter")))
+          ? h("div", { class: "reason" }, h("a", { href: deadLettersPath({ namespace: f.namespace }) }, counted(dead, "dead letter")))
           : null,
     ),
     h("td", null, phase(f), f.older ? h("span", { class: "chip warn", title: "The newest version does not run" }, "older version") : null),

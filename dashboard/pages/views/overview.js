@@ -1,8 +1,21 @@
 // Overview: the whole at a glance, and how events move through it.
-import { h } from "../dom.js";
-import { ago, count, counted, duration, percent, rate } from "../format.js";
+import { h, svgNamespace } from "../dom.js";
+import { ago, count, counted, duration, firstLine, percent, rate } from "../format.js";
 import { arrange, model, shown, ways } from "../graph.js";
-import { empty, eventPath, fill, loading, moment, outcome, panel, phase, sparkline } from "../parts.js";
+import {
+  deadLettersPath,
+  empty,
+  eventPath,
+  eventsPath,
+  fill,
+  loading,
+  moment,
+  noEvents,
+  outcome,
+  panel,
+  phase,
+  sparkline,
+} from "../parts.js";
 import { course, perSecond, state, subscriptionsOf, totals } from "../store.js";
 
 const mostDots = 80;
@@ -62,7 +75,7 @@ export const overview = {
   },
 };
 
-/** first tells those who have nothing yet what to do. */
+/** first is shown while there is nothing yet, and says what to do. */
 const first = () =>
   empty(
     "Nothing is here yet.",
@@ -208,9 +221,9 @@ function node(n) {
   const [source, type] = n.id.slice(2).split("|");
   const href =
     n.kind === "type"
-      ? `/events?${new URLSearchParams({ type, source })}`
+      ? eventsPath({ type, source })
       : n.kind === "source" && n.id.startsWith("s:")
-        ? `/events?${new URLSearchParams({ source })}`
+        ? eventsPath({ source })
         : n.kind === "source"
           ? "/timers"
           : "/subscriptions";
@@ -254,11 +267,9 @@ function functionNode(n, place) {
           ? h("span", { class: "bad", title: counted(dead, "dead letter") }, `${count(dead)} dead`)
           : null,
     ),
-    h("span", { class: "under" }, fn.phase === "failing" ? (fn.problem ?? "").split("\n")[0] : wake),
+    h("span", { class: "under" }, fn.phase === "failing" ? firstLine(fn.problem ?? "") : wake),
   );
 }
-
-const svgSpace = "http://www.w3.org/2000/svg";
 
 /** move draws the events on their way. @param {number} now */
 function move(now) {
@@ -271,7 +282,7 @@ function move(now) {
   }
   while (group.childElementCount > dots.length) group.lastElementChild?.remove();
   while (group.childElementCount < dots.length) {
-    const circle = document.createElementNS(svgSpace, "circle");
+    const circle = document.createElementNS(svgNamespace, "circle");
     circle.setAttribute("r", "3.5");
     group.append(circle);
   }
@@ -307,14 +318,9 @@ function latest() {
         h("span", { class: "faint clip" }, r.subscription ? `to ${r.subscription}` : `from ${r.source}`),
       ),
     );
-  return panel(
-    "Lately",
-    rows.length
-      ? h("ol", { class: "lately" }, rows)
-      : empty("No event yet.", "Publish one: ", h("code", null, "rouse publish TYPE --source NAME"), ", or from the page of a Function."),
-    h("a", { href: "/events" }, "All events"),
-    { key: "latest" },
-  );
+  return panel("Lately", rows.length ? h("ol", { class: "lately" }, rows) : noEvents(), h("a", { href: "/events" }, "All events"), {
+    key: "latest",
+  });
 }
 
 function attention() {
@@ -322,13 +328,7 @@ function attention() {
   for (const [key, fn] of state.functions) {
     if (fn.phase === "failing")
       items.push(
-        h(
-          "li",
-          { key: `f${key}`, class: "bad" },
-          h("a", { href: `/functions/${key}` }, key),
-          " ",
-          (fn.problem ?? "does not run").split("\n")[0],
-        ),
+        h("li", { key: `f${key}`, class: "bad" }, h("a", { href: `/functions/${key}` }, key), " ", firstLine(fn.problem ?? "does not run")),
       );
   }
   for (const [key, p] of state.problems)
@@ -350,7 +350,7 @@ function attention() {
         h(
           "li",
           { key: `d${key}`, class: "warn" },
-          h("a", { href: `/deadletters?namespace=${s.namespace}&subscription=${s.name}` }, counted(s.deadLetters, "dead letter")),
+          h("a", { href: deadLettersPath({ namespace: s.namespace, subscription: s.name }) }, counted(s.deadLetters, "dead letter")),
           ` of ${key}`,
         ),
       );

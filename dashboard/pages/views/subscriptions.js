@@ -1,7 +1,7 @@
 // Subscriptions: who waits for what, and how far behind.
 import { h } from "../dom.js";
 import { count, rate } from "../format.js";
-import { chip, empty, functionLink, heading, number, table } from "../parts.js";
+import { chip, deadLettersPath, empty, eventsPath, functionLink, heading, number, qualified, search, table } from "../parts.js";
 import { perSecond, state } from "../store.js";
 
 let filter = "";
@@ -19,15 +19,9 @@ export const subscriptions = {
     return [
       heading(
         "Subscriptions",
-        h("input", {
-          type: "search",
-          placeholder: "Filter by name, type or sink",
-          "aria-label": "Filter by name, type or sink",
-          value: filter,
-          oninput: (/** @type {any} */ e) => {
-            filter = e.target.value;
-            render();
-          },
+        search("Filter by name, type or sink", filter, (text) => {
+          filter = text;
+          render();
         }),
       ),
       state.subscriptions.size === 0
@@ -65,16 +59,7 @@ function row([key, s]) {
   return h(
     "tr",
     { key },
-    h(
-      "td",
-      null,
-      h(
-        "a",
-        { href: `/events?${new URLSearchParams({ namespace, subscription: name })}` },
-        h("span", { class: "faint" }, `${namespace}/`),
-        name,
-      ),
-    ),
+    h("td", null, h("a", { href: eventsPath({ namespace, subscription: name }) }, qualified(namespace, name))),
     h(
       "td",
       { class: "wide" },
@@ -94,9 +79,7 @@ function row([key, s]) {
     h(
       "td",
       { class: "right" },
-      s.deadLetters
-        ? h("a", { href: `/deadletters?namespace=${namespace}&subscription=${name}` }, number(s.deadLetters, "bad"))
-        : number(0),
+      s.deadLetters ? h("a", { href: deadLettersPath({ namespace, subscription: name }) }, number(s.deadLetters, "bad")) : number(0),
     ),
   );
 }

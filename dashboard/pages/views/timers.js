@@ -1,6 +1,6 @@
 // Schedules and Doors: where events come from by themselves, and from outside.
 import { h } from "../dom.js";
-import { empty, heading, number, panel, table, time } from "../parts.js";
+import { empty, eventsPath, heading, number, panel, qualified, table, time } from "../parts.js";
 import { state } from "../store.js";
 
 export const timers = {
@@ -13,18 +13,12 @@ function schedules() {
     h(
       "tr",
       { key },
-      h(
-        "td",
-        null,
-        h("span", { class: "faint" }, `${s.namespace}/`),
-        s.name,
-        s.problem ? h("div", { class: "reason bad" }, s.problem) : null,
-      ),
+      h("td", null, qualified(s.namespace, s.name), s.problem ? h("div", { class: "reason bad" }, s.problem) : null),
       h("td", null, h("code", { class: "cron" }, s.when)),
       h(
         "td",
         null,
-        h("a", { href: `/events?${new URLSearchParams({ type: s.type, source: s.source })}` }, s.type),
+        h("a", { href: eventsPath({ type: s.type, source: s.source }) }, s.type),
         h("div", { class: "faint" }, "from ", s.source),
       ),
       h("td", null, time(s.next)),
@@ -58,7 +52,7 @@ function doors() {
     h(
       "tr",
       { key },
-      h("td", null, h("span", { class: "faint" }, `${e.namespace}/`), e.name),
+      h("td", null, qualified(e.namespace, e.name)),
       h("td", null, e.kind),
       h(
         "td",
