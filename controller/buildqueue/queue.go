@@ -11,7 +11,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,7 +23,7 @@ import (
 // recheck is how soon the queue lists the Jobs again although no change was reported.
 const recheck = 10 * time.Second
 
-// Jobs lists the running builds.
+// Jobs lists the running builds, from a cache.
 type Jobs interface {
 	// Running lists the Functions whose builds have not ended.
 	Running(ctx context.Context) ([]types.NamespacedName, error)
@@ -36,7 +35,7 @@ type Queue struct {
 	clock clock.Clock
 	calls chan event.TypedGenericEvent[client.Object]
 
-	mu      sync.Mutex
+	mu      sync.Mutex // also held while the Jobs are listed: a list that another one overtook would free slots in use
 	slots   *slots
 	changed chan struct{} // closed at the next change
 }
@@ -52,16 +51,23 @@ func NewQueue(limits Limits, jobs Jobs, clock clock.Clock) *Queue {
 // Enter requests a slot. A Function that has to wait is requeued when it is next, and has to request the slot again
 // within a few minutes in any case.
 func (q *Queue) Enter(ctx context.Context, fn types.NamespacedName) (QueueStatus, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	running, err := q.jobs.Running(ctx)
 	if err != nil {
 		return QueueStatus{}, fmt.Errorf("count the builds: %w", err)
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	return q.slots.enter(fn, running, q.clock.Now()), nil
 }
 
-// Leave gives up the position, or the slot for which no Job was created.
+// Began reports that the Job for which a slot was granted exists, although the cache may not show it yet.
+func (q *Queue) Began(fn types.NamespacedName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.slots.began(fn)
+}
+
+// Leave gives up the position, or the slot as soon as no Job runs.
 func (q *Queue) Leave(fn types.NamespacedName) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -114,35 +120,32 @@ func (q *Queue) Start(ctx context.Context) error {
 
 func (q *Queue) next(ctx context.Context) (<-chan struct{}, []types.NamespacedName) {
 	q.mu.Lock()
-	changed := q.changed // before the count, so that no change is missed
-	q.mu.Unlock()
+	defer q.mu.Unlock()
 	running, err := q.jobs.Running(ctx)
 	if err != nil {
-		return changed, nil // listed again soon
+		return q.changed, nil // listed again soon
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return changed, q.slots.next(running, q.clock.Now())
+	return q.changed, q.slots.next(running, q.clock.Now())
 }
 
 // Between runs do while no build of a Function runs, and lets none of it start meanwhile. It returns false without
 // running do when one runs or may be about to start. Builds of other Functions are not affected.
 func (q *Queue) Between(ctx context.Context, fn types.NamespacedName, do func() error) (done bool, err error) {
-	running, err := q.jobs.Running(ctx)
-	if err != nil {
-		return false, fmt.Errorf("count the builds: %w", err)
-	}
-	if !q.exclude(fn, running) {
-		return false, nil
+	if excluded, err := q.exclude(ctx, fn); !excluded || err != nil {
+		return false, err
 	}
 	defer q.admit(fn)
 	return true, do()
 }
 
-func (q *Queue) exclude(fn types.NamespacedName, running []types.NamespacedName) bool {
+func (q *Queue) exclude(ctx context.Context, fn types.NamespacedName) (bool, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.slots.exclude(fn, running, q.clock.Now())
+	running, err := q.jobs.Running(ctx)
+	if err != nil {
+		return false, fmt.Errorf("count the builds: %w", err)
+	}
+	return q.slots.exclude(fn, running, q.clock.Now()), nil
 }
 
 func (q *Queue) admit(fn types.NamespacedName) {
@@ -156,8 +159,8 @@ func (q *Queue) admit(fn types.NamespacedName) {
 type JobReader struct{ client.Reader }
 
 // Running lists the Functions with a Job that has not ended, each once. A Job that is being deleted still counts,
-// because its pod runs. Anyone can set labels, so a Job counts only if it has the name and the owner of a Function's
-// build.
+// because its pod runs, and so does one whose Function is gone. Anyone can set labels, so a Job counts only if it has
+// the name of the Function's build.
 func (r JobReader) Running(ctx context.Context) ([]types.NamespacedName, error) {
 	jobs := &batchv1.JobList{}
 	err := r.List(ctx, jobs, client.UnsafeDisableDeepCopy, client.MatchingLabels{
@@ -166,53 +169,27 @@ func (r JobReader) Running(ctx context.Context) ([]types.NamespacedName, error) 
 	if err != nil {
 		return nil, fmt.Errorf("list the build Jobs: %w", err)
 	}
-	owners := map[types.NamespacedName]types.UID{}
 	var running []types.NamespacedName
 	for i := range jobs.Items {
-		job := &jobs.Items[i]
-		key, owner, ok := builtBy(job)
-		if !ok || Ended(job) || slices.Contains(running, key) {
-			continue
-		}
-		uid, known := owners[key]
-		if !known {
-			if uid, err = r.uid(ctx, key); err != nil {
-				return nil, err
-			}
-			owners[key] = uid
-		}
-		if uid == owner {
-			running = append(running, key)
+		fn, ok := builtBy(&jobs.Items[i])
+		if ok && !Ended(&jobs.Items[i]) && !slices.Contains(running, fn) {
+			running = append(running, fn)
 		}
 	}
 	return running, nil
 }
 
-// uid returns an empty UID when there is no such Function.
-func (r JobReader) uid(ctx context.Context, key types.NamespacedName) (types.UID, error) {
-	fn := &v1alpha2.Function{}
-	if err := r.Get(ctx, key, fn); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("get the Function of a build: %w", err)
-	}
-	return fn.UID, nil
-}
-
 // buildID matches the end of the name of a build's Job.
 var buildID = regexp.MustCompile(`-build-([0-9a-f]{10})$`)
 
-// builtBy returns the Function that a Job builds, according to its name and its owner.
-func builtBy(job *batchv1.Job) (fn types.NamespacedName, uid types.UID, ok bool) {
-	owner := metav1.GetControllerOf(job)
+// builtBy returns the Function that a Job builds, according to its label and its name.
+func builtBy(job *batchv1.Job) (fn types.NamespacedName, ok bool) {
 	id := buildID.FindStringSubmatch(job.Name)
-	if owner == nil || owner.UID == "" || owner.Kind != resources.FunctionKind || id == nil {
-		return fn, "", false
+	if id == nil {
+		return fn, false
 	}
-	if group, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || group.Group != v1alpha2.GroupVersion.Group {
-		return fn, "", false
-	}
-	fn = types.NamespacedName{Namespace: job.Namespace, Name: owner.Name}
-	named := &v1alpha2.Function{ObjectMeta: metav1.ObjectMeta{Namespace: fn.Namespace, Name: fn.Name}}
-	return fn, owner.UID, job.Name == resources.JobName(named, id[1]) && job.Labels[v1alpha2.LabelFunctionName] == fn.Name
+	named := &v1alpha2.Function{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Labels[v1alpha2.LabelFunctionName]}}
+	return client.ObjectKeyFromObject(named), job.Name == resources.JobName(named, id[1])
 }
 
 // Ended reports whether a Job, and so its pod, has ended.

@@ -68,8 +68,8 @@ type slots struct {
 // slot is granted to a Function.
 type slot struct {
 	granted time.Time
-	// seen means that its Job existed.
-	seen bool
+	// began means that its Job was created, seen that it was listed.
+	began, seen bool
 	// replaces means that an existing Job may be an earlier one of the Function.
 	replaces bool
 	// left means that the Function no longer needs the slot: it is free once the Job is gone.
@@ -132,13 +132,21 @@ func (s *slots) exclude(fn types.NamespacedName, running []types.NamespacedName,
 	return true
 }
 
+// began notes that a granted build has its Job.
+func (s *slots) began(fn types.NamespacedName) {
+	if held, ok := s.taken[fn]; ok {
+		held.began = true
+		s.taken[fn] = held
+	}
+}
+
 // leave gives up the position or the slot.
 func (s *slots) leave(fn types.NamespacedName) {
 	delete(s.waiting, fn)
 	held, ok := s.taken[fn]
 	switch {
 	case !ok:
-	case held.seen || held.replaces: // its Job may still run
+	case held.began || held.seen || held.replaces: // its Job may still run
 		held.left = true
 		s.taken[fn] = held
 	default:
@@ -195,7 +203,7 @@ func (s *slots) update(running []types.NamespacedName, now time.Time) {
 		case runs:
 			held.seen = held.seen || !held.replaces
 			s.taken[fn] = held
-		case held.seen, held.left, age > startGrace:
+		case held.seen, held.left && !held.began, age > startGrace:
 			delete(s.taken, fn)
 		default:
 			held.replaces = false

@@ -86,6 +86,16 @@ func TestSlots(t *testing.T) {
 		require.Empty(t, s.next(several("a/1"), noon()))
 		require.Equal(t, several("a/3"), s.next(several("a/1"), noon().Add(startGrace+1)), "a/2 never came")
 	})
+	t.Run("a slot that is given up is held while its Job runs, listed or not", func(t *testing.T) {
+		t.Parallel()
+		s := newSlots(one())
+		require.True(t, s.enter(named("a/1"), nil, noon()).Granted)
+		s.began(named("a/1"))
+		s.leave(named("a/1"))
+		require.False(t, s.enter(named("a/2"), nil, noon()).Granted)
+		require.False(t, s.enter(named("a/2"), several("a/1"), noon()).Granted)
+		require.True(t, s.enter(named("a/2"), nil, noon()).Granted)
+	})
 	t.Run("a build that replaces its predecessor needs no further slot", func(t *testing.T) {
 		t.Parallel()
 		s := newSlots(one())

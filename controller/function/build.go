@@ -142,7 +142,8 @@ func (r *Reconciler) followJob(ctx context.Context, s *scope, past history, want
 
 // begin creates the Job once the queue grants this Function a slot.
 func (r *Reconciler) begin(ctx context.Context, s *scope, wanted attempt, past history) (bool, error) {
-	queueStatus, err := r.slots.Enter(ctx, client.ObjectKeyFromObject(s.fn))
+	key := client.ObjectKeyFromObject(s.fn)
+	queueStatus, err := r.slots.Enter(ctx, key)
 	if err != nil {
 		return false, err
 	}
@@ -161,6 +162,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, wanted attempt, past h
 		s.build.requeueAfter = firstRetry
 		return false, nil
 	}
+	r.slots.Began(key)
 	s.build = createdCondition(name)
 	return true, r.clearBuilds(ctx, s, &past)
 }

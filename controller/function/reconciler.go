@@ -33,6 +33,7 @@ import (
 // slots limits the builds that run at a time.
 type slots interface {
 	Enter(ctx context.Context, fn client.ObjectKey) (buildqueue.QueueStatus, error)
+	Began(fn client.ObjectKey)
 	Leave(fn client.ObjectKey)
 }
 
