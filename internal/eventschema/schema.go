@@ -38,6 +38,7 @@ type Schema struct {
 	// Text is the schema as it was written.
 	Text []byte
 
+	id       string // its $id
 	document any
 	compiled *jsonschema.Schema
 }
@@ -64,7 +65,11 @@ func Parse(eventType string, text []byte) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the schema is not valid: %w", readable(err))
 	}
-	return &Schema{Type: eventType, Text: text, document: document, compiled: compiled}, nil
+	schema := &Schema{Type: eventType, Text: text, document: document, compiled: compiled}
+	if parts, ok := document.(map[string]any); ok {
+		schema.id, _ = parts["$id"].(string)
+	}
+	return schema, nil
 }
 
 // nowhere loads no schema.
@@ -177,6 +182,7 @@ type Set map[string]*Schema
 // out as well, and its problem returned by the name of its file.
 func Read(files map[string][]byte) (set Set, problems map[string]error) {
 	set, problems = Set{}, map[string]error{}
+	ids := map[string]string{} // of types, by the $id
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		eventType, ok := strings.CutSuffix(name, Suffix)
 		if !ok {
@@ -190,6 +196,12 @@ func Read(files map[string][]byte) (set Set, problems map[string]error) {
 		if err == nil && eventType == "" {
 			err = errors.New("its name has no type: name it TYPE" + Suffix)
 		}
+		if err == nil && schema.id != "" {
+			if other := ids[schema.id]; other != "" {
+				err = fmt.Errorf("its $id is that of the schema of %s: give each its own", other)
+			}
+			ids[schema.id] = eventType
+		}
 		if err != nil {
 			problems[name] = err
 			continue
@@ -199,10 +211,22 @@ func Read(files map[string][]byte) (set Set, problems map[string]error) {
 	return set, problems
 }
 
-// Check returns a *failure.InvalidEventError for an event that the schema of its type does not allow. A type without a schema may have any data.
+// Check returns a *failure.InvalidEventError for an event that the schema of its type does not allow, or the one whose $id its dataschema is. A type
+// without a schema may have any data, and a dataschema that is no $id asks for nothing.
 func (s Set) Check(ev *cloudevent.Event) error {
-	if schema := s[ev.Type]; schema != nil {
-		return schema.Check(ev)
+	schema := s[ev.Type]
+	if schema != nil {
+		if err := schema.Check(ev); err != nil {
+			return err
+		}
+	}
+	if ev.DataSchema == "" {
+		return nil
+	}
+	for _, asked := range s {
+		if asked.id == ev.DataSchema && asked != schema {
+			return asked.Check(ev)
+		}
 	}
 	return nil
 }

@@ -67,6 +67,34 @@ func TestAnEventHasToFitTheSchemaOfItsType(t *testing.T) {
 	require.ErrorContains(t, set.Check(bytes), "has to be JSON")
 }
 
+func TestADataschemaAsksForTheSchemaWithItsID(t *testing.T) {
+	t.Parallel()
+	set, problems := Read(map[string][]byte{
+		"order.received.schema.json": []byte(order),
+		"order.paid.schema.json":     []byte(`{"required": ["paid"]}`),
+	})
+	require.Empty(t, problems)
+	asks := func(eventType, dataschema, data string) error {
+		asking := event(eventType, data)
+		asking.DataSchema = dataschema
+		return set.Check(asking)
+	}
+	const id = "https://shop.example.com/order.json"
+	require.NoError(t, asks("order.changed", id, `{"id": "1", "lines": []}`))
+	require.ErrorContains(t, asks("order.changed", id, `{"id": "1"}`), "the event does not fit the schema of order.received: data: missing property 'lines'")
+	require.ErrorContains(t, asks("order.paid", id, `{"id": "1", "lines": []}`), "missing property 'paid'", "its type's schema counts as well")
+	require.NoError(t, asks("order.changed", "https://shop.example.com/other.json", `{}`), "nobody has that schema")
+	require.NoError(t, asks("order.changed", "", `{}`))
+}
+
+func TestAnIDOfTwoSchemasIsAProblem(t *testing.T) {
+	t.Parallel()
+	set, problems := Read(map[string][]byte{"a.schema.json": []byte(`{"$id": "urn:x"}`), "b.schema.json": []byte(`{"$id": "urn:x"}`)})
+	require.Contains(t, set, "a")
+	require.NotContains(t, set, "b")
+	require.EqualError(t, problems["b.schema.json"], "its $id is that of the schema of a: give each its own")
+}
+
 func TestASchemaThatCannotBeUsedIsRefusedWithTheReason(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ text, want string }{
