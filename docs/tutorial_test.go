@@ -19,21 +19,17 @@ const cluster = "cluster"
 // Every command of the tutorial that needs no cluster, in a copy of this repository.
 func TestTheCommandsOfTheTutorial(t *testing.T) {
 	t.Parallel()
-	steps := stepsOf(t, "tutorial.md")
-	require.True(t, slices.ContainsFunc(steps, func(s transcript.Step) bool { return s.Tagged(cluster) }))
-	steps = slices.DeleteFunc(steps, func(s transcript.Step) bool { return s.Tagged(cluster) })
-	require.Greater(t, len(steps), 20, "most of the tutorial needs no cluster")
-	play(t, "tutorial.md", steps)
+	play(t, "tutorial.md")
 }
 
 // The symptoms that local mode can have are seen and mended as the page says.
 func TestTheCommandsOfTheTroubleshootingPage(t *testing.T) {
 	t.Parallel()
-	play(t, "troubleshooting.md", stepsOf(t, "troubleshooting.md"))
+	play(t, "troubleshooting.md")
 }
 
-// stepsOf reads a page, and skips the test where its programs are missing.
-func stepsOf(t *testing.T, name string) []transcript.Step {
+// play runs the steps of a page that need no cluster, in a copy of this repository.
+func play(t *testing.T, name string) {
 	t.Helper()
 	for _, program := range []string{"bash", "make", "node", "npm", "python3"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -44,12 +40,9 @@ func stepsOf(t *testing.T, name string) []transcript.Step {
 	require.NoError(t, err)
 	steps, err := transcript.Parse(string(page), cluster)
 	require.NoError(t, err)
-	return steps
-}
-
-// play runs the steps of a page in a copy of this repository.
-func play(t *testing.T, name string, steps []transcript.Step) {
-	t.Helper()
+	require.True(t, slices.ContainsFunc(steps, func(s transcript.Step) bool { return s.Tagged(cluster) }))
+	steps = slices.DeleteFunc(steps, func(s transcript.Step) bool { return s.Tagged(cluster) })
+	require.Greater(t, len(steps), 20, "most of %s needs no cluster", name)
 	root := filepath.Join(t.TempDir(), "rouse")
 	require.NoError(t, transcript.Checkout("..", root))
 	require.NoError(t, transcript.Play(t.Context(), steps, transcript.Options{

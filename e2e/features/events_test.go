@@ -143,6 +143,39 @@ func TestABadEventIsRefusedWithAReason(t *testing.T) {
 	}
 }
 
+func TestAnEventThatDoesNotFitTheOperatorsSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	cluster, _ := connect(t)
+	const name = "event-schemas" // which the release's value eventbridge.schemas names
+	require.NoError(t, cluster.ApplyYAML(t.Context(), framework.System, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: `+name+`}
+data:
+  checked.paid.v1.schema.json: '{"$id": "urn:e2e:paid", "type": "object", "required": ["amount"]}'
+`))
+	t.Cleanup(func() {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: framework.System, Name: name}}
+		require.NoError(t, client.IgnoreNotFound(cluster.Delete(context.WithoutCancel(t.Context()), object)))
+	})
+	publish := func(event framework.Event) (int, string) {
+		status, answer, err := cluster.TryPublish(t.Context(), event)
+		require.NoError(t, err)
+		return status, answer
+	}
+	unfit := framework.Event{ID: "1", Type: "checked.paid.v1", Data: map[string]string{"amuont": "7"}}
+	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(time.Second) { // the kubelet's minute, and room
+		status, answer := publish(unfit)
+		if status == http.StatusBadRequest {
+			require.Contains(t, answer, "the event does not fit the schema of checked.paid.v1: data: missing property 'amount'")
+			break
+		}
+		require.True(t, time.Now().Before(deadline), "the bridge still answers %d: %s", status, answer)
+	}
+	status, answer := publish(framework.Event{ID: "2", Type: "checked.paid.v1", Data: map[string]string{"amount": "7"}})
+	require.Equal(t, http.StatusNoContent, status, answer)
+}
+
 func TestAnEventWithoutASubscriptionIsAccepted(t *testing.T) {
 	t.Parallel()
 	cluster, _ := connect(t)

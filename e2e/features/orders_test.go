@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,15 +84,38 @@ func requireNothingLeft(t *testing.T, cluster *framework.Cluster, chain framewor
 // to the cluster.
 func TestTheTutorialEndsInACluster(t *testing.T) {
 	t.Parallel()
+	playPage(t, "tutorial.md", "orders", stepsOf(t, "tutorial.md")) // the namespace of samples/orders
+}
+
+// The symptoms that only a cluster can have are seen and mended as docs/troubleshooting.md says.
+func TestSymptomsOfAClusterAreSeenAndMendedAsThePageSays(t *testing.T) {
+	t.Parallel()
+	steps := stepsOf(t, "troubleshooting.md")
+	first := steps[0] // it builds the command
+	steps = slices.DeleteFunc(steps, func(s transcript.Step) bool { return !s.Tagged(clusterTag) })
+	require.NotEmpty(t, steps)
+	playPage(t, "troubleshooting.md", "sick", append([]transcript.Step{first}, steps...))
+}
+
+// clusterTag marks the commands of a page that need a cluster.
+const clusterTag = "cluster"
+
+const pagesFolder = "../../docs"
+
+func stepsOf(t *testing.T, page string) []transcript.Step {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(pagesFolder, page))
+	require.NoError(t, err)
+	steps, err := transcript.Parse(string(text), clusterTag)
+	require.NoError(t, err)
+	return steps
+}
+
+// playPage runs steps of a page, which use a namespace, in a copy of this repository.
+func playPage(t *testing.T, page, namespace string, steps []transcript.Step) {
+	t.Helper()
 	cluster, err := framework.Connect()
 	require.NoError(t, err)
-	docs := filepath.Join("..", "..", "docs")
-	page, err := os.ReadFile(filepath.Join(docs, "tutorial.md"))
-	require.NoError(t, err)
-	steps, err := transcript.Parse(string(page), "cluster")
-	require.NoError(t, err)
-
-	const namespace = "orders" // the namespace of samples/orders
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
 		defer cancel()
@@ -101,11 +125,11 @@ func TestTheTutorialEndsInACluster(t *testing.T) {
 		require.NoError(t, cluster.DeleteNamespace(ctx, namespace))
 	})
 	root := filepath.Join(t.TempDir(), "rouse")
-	require.NoError(t, transcript.Checkout(filepath.Dir(docs), root))
+	require.NoError(t, transcript.Checkout(filepath.Dir(pagesFolder), root))
 	require.NoError(t, transcript.Play(t.Context(), steps, transcript.Options{
-		Name: "docs/tutorial.md", Dir: root, Timeout: 8 * time.Minute,
+		Name: "docs/" + page, Dir: root, Timeout: 8 * time.Minute,
 		Env:      append(transcript.Environment(t.TempDir()), "KUBECONFIG="+os.Getenv("KUBECONFIG")),
-		Progress: func(s transcript.Step) { t.Logf("docs/tutorial.md:%d", s.Line) },
+		Progress: func(s transcript.Step) { t.Logf("docs/%s:%d", page, s.Line) },
 	}))
 }
 

@@ -47,6 +47,8 @@ type Images struct {
 	CABundle string
 	// StandIns is how many a namespace may have. Only those that ask for them have any.
 	StandIns int
+	// EventSchemas is the ConfigMap with the schemas of events. Tests make it.
+	EventSchemas string
 	// Nodes is the address range of several nodes.
 	Nodes string
 }
@@ -111,6 +113,9 @@ func (i Images) Values() (string, error) {
 		// All tests run with NetworkPolicies for Functions, though the network of a single node does not enforce them.
 		// With several nodes the policies allow calls within namespaces, as tests make.
 		"functions": functions,
+	}
+	if i.EventSchemas != "" {
+		values["eventbridge"] = map[string]any{"schemas": i.EventSchemas}
 	}
 	if i.NATSURL != "" {
 		values["nats"] = map[string]any{"enabled": false, "external": map[string]any{"url": i.NATSURL}}

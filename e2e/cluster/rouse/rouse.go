@@ -185,13 +185,16 @@ func (r *Rouse) Install(ctx context.Context, cluster *local.Cluster) error {
 	images := Images{
 		Rouse: r.server, NATS: r.nats, Registry: registry, Runtimes: r.runtimes, CABundle: authorities, Nodes: cluster.Links(),
 	}
-	// A checkout of an earlier release has a chart that refuses the value.
+	// A checkout of an earlier release has a chart that refuses these values.
 	schema, err := os.ReadFile(filepath.Join(r.options.Checkout, "charts", "rouse", "values.schema.json"))
 	if err != nil {
 		return fmt.Errorf("read the schema of the chart's values: %w", err)
 	}
 	if bytes.Contains(schema, []byte(`"standIns"`)) {
 		images.StandIns = standIns
+	}
+	if bytes.Contains(schema, []byte(`"schemas"`)) {
+		images.EventSchemas = "event-schemas"
 	}
 	err = cluster.Step(ctx, "load Rouse's image", func(ctx context.Context, _ command.Detail) error {
 		return cluster.Load(ctx, r.server)
