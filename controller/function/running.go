@@ -191,7 +191,7 @@ func failedDeployment(s *scope, found workers) conditionUpdate {
 	}
 	cause := explainUnavailable(s, found)
 	if cause == "" && found.others.ready > 0 {
-		cause = "no pod became ready in time"
+		cause = cmp.Or(refusalOf(s.deployment), "no pod became ready in time")
 	}
 	cause = cmp.Or(withOldReplicas(s, cause, found.others), causeOf(s.deployment))
 	return conditionUpdate{
@@ -204,11 +204,17 @@ func failedDeployment(s *scope, found workers) conditionUpdate {
 
 // causeOf returns why a Deployment has failed by its own conditions.
 func causeOf(deployment *appsv1.Deployment) string {
-	failed := conditionOf(deployment, appsv1.DeploymentReplicaFailure)
-	if failed.Status != corev1.ConditionTrue {
-		failed = conditionOf(deployment, appsv1.DeploymentProgressing)
+	progressing := conditionOf(deployment, appsv1.DeploymentProgressing)
+	return cmp.Or(refusalOf(deployment), progressing.Message, progressing.Reason)
+}
+
+// refusalOf returns why the API server refuses a Deployment's pods, as a quota does; empty when it takes them.
+func refusalOf(deployment *appsv1.Deployment) string {
+	refused := conditionOf(deployment, appsv1.DeploymentReplicaFailure)
+	if refused.Status != corev1.ConditionTrue {
+		return ""
 	}
-	return cmp.Or(failed.Message, failed.Reason)
+	return cmp.Or(refused.Message, refused.Reason)
 }
 
 func runningBefore(s *scope) *metav1.Condition {

@@ -318,6 +318,15 @@ func TestRunning(t *testing.T) {
 			wantStatus: "False", wantReason: "DeploymentFailed",
 			wantMessage: "the new version does not start: no pod became ready in time; version 0123456789 keeps serving with 1 of 1 replicas",
 		},
+		"a rollout whose pods are refused says why": {
+			scope: newScope(func(s *scope) {
+				setDeploymentCondition(s, appsv1.DeploymentCondition{
+					Type: appsv1.DeploymentReplicaFailure, Status: "True", Reason: "FailedCreate", Message: "exceeded quota: small",
+				})
+			}, pods(older("0123456789"))),
+			wantStatus: "False", wantReason: "DeploymentFailed",
+			wantMessage: "the new version does not start: exceeded quota: small; version 0123456789 keeps serving with 1 of 1 replicas",
+		},
 		"pods of older code do not count": {
 			scope: newScope(pods(pod(time.Minute, broken, func(pod *corev1.Pod) {
 				pod.Annotations[resources.AnnotationTemplate] = "older"
