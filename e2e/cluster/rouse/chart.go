@@ -49,6 +49,8 @@ type Images struct {
 	StandIns int
 	// EventSchemas is the ConfigMap with the schemas of events. Tests make it.
 	EventSchemas string
+	// Dashboard lets users log in to the pages.
+	Dashboard bool
 	// Nodes is the address range of several nodes.
 	Nodes string
 }
@@ -116,6 +118,9 @@ func (i Images) Values() (string, error) {
 	}
 	if i.EventSchemas != "" {
 		values["eventbridge"] = map[string]any{"schemas": i.EventSchemas}
+	}
+	if i.Dashboard {
+		values["dashboard"] = map[string]any{"enabled": true, "allowChanges": true}
 	}
 	if i.NATSURL != "" {
 		values["nats"] = map[string]any{"enabled": false, "external": map[string]any{"url": i.NATSURL}}

@@ -190,12 +190,14 @@ func (r *Rouse) Install(ctx context.Context, cluster *local.Cluster) error {
 	if err != nil {
 		return fmt.Errorf("read the schema of the chart's values: %w", err)
 	}
-	if bytes.Contains(schema, []byte(`"standIns"`)) {
+	has := func(value string) bool { return bytes.Contains(schema, []byte(strconv.Quote(value))) }
+	if has("standIns") {
 		images.StandIns = standIns
 	}
-	if bytes.Contains(schema, []byte(`"schemas"`)) {
+	if has("schemas") {
 		images.EventSchemas = "event-schemas"
 	}
+	images.Dashboard = has("dashboard")
 	err = cluster.Step(ctx, "load Rouse's image", func(ctx context.Context, _ command.Detail) error {
 		return cluster.Load(ctx, r.server)
 	})
