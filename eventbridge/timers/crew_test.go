@@ -2,7 +2,6 @@ package timers
 
 import (
 	"context"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,24 +10,29 @@ import (
 func TestWorkOnWhatIsDueTakesTurnsByNamespace(t *testing.T) {
 	t.Parallel()
 	c := newCrew()
-	var mu sync.Mutex
 	var order []string
-	ctx, cancel := context.WithCancel(t.Context())
 	for range 1000 {
-		c.do("hostile", func(context.Context) {
-			mu.Lock()
-			defer mu.Unlock()
-			order = append(order, "hostile")
-		})
+		c.do("hostile", func(context.Context) { order = append(order, "hostile") })
 	}
-	c.do("quiet", func(context.Context) {
-		mu.Lock()
-		defer mu.Unlock()
-		order = append(order, "quiet")
-		cancel()
-	})
+	c.do("quiet", func(context.Context) { order = append(order, "quiet") })
+	for range 3 {
+		work, ok := c.next()
+		require.True(t, ok)
+		work(t.Context())
+	}
+	require.Equal(t, []string{"hostile", "quiet", "hostile"}, order)
+}
+
+func TestACrewEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	c := newCrew()
+	ctx, cancel := context.WithCancel(t.Context())
+	c.do("shop", func(context.Context) { cancel() })
 	c.run(ctx)
-	require.Contains(t, order[:2*workers], "quiet", "it is the second in the queue; workers may overtake each other")
+	require.ErrorIs(t, ctx.Err(), context.Canceled, "the work was done")
+	c.do("shop", func(context.Context) { t.Error("work was done after the end") })
+	_, ok := c.next()
+	require.False(t, ok)
 }
 
 func TestBridgesRankThemselvesAlikeAndDifferentlyForEachKey(t *testing.T) {
