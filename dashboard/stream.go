@@ -40,10 +40,10 @@ type stream struct {
 
 // run serves a stream, which holds one of the user's places until it ends.
 func (h *Handler) run(w http.ResponseWriter, r *http.Request, user User, from source) error {
-	if !h.streams.TryAcquire(user.Name, 1) {
+	if !h.streams.TryAcquire(user.share(), 1) {
 		return Error{http.StatusTooManyRequests, "you have too many live pages open: close some of them"}
 	}
-	defer h.streams.Release(user.Name, 1)
+	defer h.streams.Release(user.share(), 1)
 	s := &stream{w: w, control: http.NewResponseController(w), sent: time.Now()}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies pass on what comes

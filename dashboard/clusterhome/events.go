@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/rouse-run/rouse/cli/target"
 	"github.com/rouse-run/rouse/dashboard"
 	"github.com/rouse-run/rouse/eventbridge/admin"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/cloudevent"
 	"github.com/rouse-run/rouse/internal/failure"
@@ -24,6 +26,10 @@ import (
 
 // Each implements dashboard.Events, with the records of all bridges.
 func (h *Home) Each(ctx context.Context, _ dashboard.User, query journal.Query, yield func(journal.Record) bool) {
+	if h.served != nil {
+		h.served.each(ctx, h.within(query), yield)
+		return
+	}
 	for _, record := range h.recent(ctx, query) {
 		if !yield(record) {
 			return
@@ -62,6 +68,10 @@ const followAgain = 2 * time.Second
 
 // Follow implements dashboard.Events.
 func (h *Home) Follow(ctx context.Context, _ dashboard.User, query journal.Query, yield func(journal.Record)) {
+	if h.served != nil {
+		h.served.follow(ctx, h.within(query), yield)
+		return
+	}
 	began := time.Now()
 	if query.Since.IsZero() {
 		for _, record := range h.recent(ctx, query) {
@@ -107,6 +117,9 @@ const maxRefusal = 4 << 10
 
 // Publish implements dashboard.Publisher.
 func (h *Home) Publish(ctx context.Context, _ dashboard.User, event []byte) error {
+	if h.served != nil { // the bridges take it for an event of this process, which may publish what its user may not
+		return errors.New("this dashboard publishes no events: use rouse publish, or rouse dashboard with your own kubeconfig")
+	}
 	if ev, err := cloudevent.FromStructured(event); err != nil {
 		return fmt.Errorf("it is not a CloudEvent in JSON: %w", err)
 	} else if err := ev.Validate(); err != nil {
@@ -135,10 +148,14 @@ func (h *Home) Publish(ctx context.Context, _ dashboard.User, event []byte) erro
 
 // Call implements dashboard.Caller.
 func (h *Home) Call(ctx context.Context, _ dashboard.User, function types.NamespacedName, call dashboard.Call) (dashboard.CallAnswer, error) {
+	if err := h.may(ctx, identity.InvokeFunctions(function.Namespace)); err != nil {
+		return dashboard.CallAnswer{}, err
+	}
 	url, err := h.conn.Function(ctx, function.Namespace, function.Name)
 	if err != nil {
 		return dashboard.CallAnswer{}, err
 	}
+	h.note(ctx, "Function", function, "FunctionInvoked", "called by hand from the dashboard")
 	return call.At(ctx, url)
 }
 
@@ -148,12 +165,13 @@ type deadLetters struct{ *Home }
 // List implements dashboard.DeadLetters.
 func (h deadLetters) List(ctx context.Context, _ dashboard.User, query admin.Query) (admin.Page, error) {
 	var page admin.Page
-	bridge, err := h.bridge(ctx)
+	namespace := cmp.Or(query.Namespace, h.namespace)
+	bridge, err := h.bridge(ctx, identity.ListDeadLetters(namespace))
 	if err != nil {
 		return page, refused(err)
 	}
 	wanted := target.Selection{
-		Namespace: cmp.Or(query.Namespace, h.namespace), Subscription: query.Subscription, Reason: string(query.Reason), After: query.After,
+		Namespace: namespace, Subscription: query.Subscription, Reason: string(query.Reason), After: query.After,
 	}
 	found, more, err := bridge.DeadLetters(ctx, wanted, query.Limit)
 	for i := range found {
@@ -167,7 +185,7 @@ func (h deadLetters) List(ctx context.Context, _ dashboard.User, query admin.Que
 
 // Get implements dashboard.DeadLetters.
 func (h deadLetters) Get(ctx context.Context, _ dashboard.User, sequence uint64) (admin.DeadLetterDetail, error) {
-	bridge, err := h.bridge(ctx)
+	bridge, err := h.bridge(ctx, identity.GetDeadLetter(h.namespace))
 	if err != nil {
 		return admin.DeadLetterDetail{}, refused(err)
 	}
@@ -184,21 +202,29 @@ func shownDeadLetter(l *target.DeadLetter) admin.DeadLetterDetail {
 
 // Redrive implements dashboard.DeadLetters.
 func (h deadLetters) Redrive(ctx context.Context, _ dashboard.User, selection admin.Selection) (admin.Redriven, error) {
-	bridge, err := h.bridge(ctx)
+	bridge, err := h.bridge(ctx, identity.Redrive(h.namespace))
 	if err != nil {
 		return admin.Redriven{}, err
 	}
+	origin := h.originOf(ctx, bridge, selection.Sequence)
 	done, err := bridge.Redrive(ctx, target.Selection{Namespace: h.namespace, Sequence: selection.Sequence})
+	if done.Redriven > 0 {
+		h.note(ctx, "Subscription", origin, "DeadLettersRedriven", "dead letters redriven")
+	}
 	return admin.Redriven{Redriven: done.Redriven, Failed: done.Failed, Remaining: done.Remaining, Problems: done.Problems}, gone(err)
 }
 
 // Purge implements dashboard.DeadLetters.
 func (h deadLetters) Purge(ctx context.Context, _ dashboard.User, selection admin.Selection) (uint64, error) {
-	bridge, err := h.bridge(ctx)
+	bridge, err := h.bridge(ctx, identity.Purge(h.namespace))
 	if err != nil {
 		return 0, err
 	}
+	origin := h.originOf(ctx, bridge, selection.Sequence)
 	done, err := bridge.Purge(ctx, target.Selection{Namespace: h.namespace, Sequence: selection.Sequence})
+	if done.Purged > 0 {
+		h.note(ctx, "Subscription", origin, "DeadLettersPurged", "dead letters purged")
+	}
 	return done.Purged, gone(err)
 }
 

@@ -2,6 +2,7 @@ package clusterhome
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -14,20 +15,29 @@ import (
 	"github.com/rouse-run/rouse/cli/target"
 	"github.com/rouse-run/rouse/dashboard"
 	"github.com/rouse-run/rouse/eventbridge/admin"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
-// snapshotAge is how long all pages show what the API server and the bridges have answered.
-const snapshotAge = 2 * time.Second
+const (
+	// snapshotAge is how long all pages show what the API server and the bridges have answered, and longer where the answers take long: a
+	// home reads for a tenth of the time at most.
+	snapshotAge = 2 * time.Second
+	readShare   = 10
+	oldest      = 30 * time.Second
+	readTimeout = 20 * time.Second
+)
 
 // Home is the dashboard's home for a cluster: what the user of its connection may read.
 type Home struct {
 	conn      *target.Connection
 	objects   *target.Objects
 	namespace string // empty for all
+	served    *served
 
 	mu    sync.Mutex
 	asked time.Time
+	age   time.Duration
 	last  dashboard.Snapshot
 	err   error
 
@@ -58,6 +68,9 @@ const loginAge = 20 * time.Second
 
 // admins returns the admin APIs of all bridges.
 func (h *Home) admins(ctx context.Context) ([]target.Admin, error) {
+	if h.served != nil {
+		return h.served.bridges(ctx)
+	}
 	h.login.Lock()
 	defer h.login.Unlock()
 	if time.Since(h.found) < loginAge {
@@ -74,11 +87,15 @@ func (h *Home) admins(ctx context.Context) ([]target.Admin, error) {
 func (h *Home) Snapshot(ctx context.Context, _ dashboard.User) (dashboard.Snapshot, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if time.Since(h.asked) >= snapshotAge {
-		found, err := h.read(ctx)
+	if time.Since(h.asked) >= h.age {
+		began := time.Now()
+		reading, cancel := context.WithTimeout(ctx, readTimeout)
+		found, err := h.read(reading)
+		cancel()
 		if ctx.Err() != nil {
 			return h.last, ctx.Err() // the failure concerns this request alone
 		}
+		h.age = min(max(snapshotAge, readShare*time.Since(began)), oldest)
 		if h.err = err; err == nil {
 			h.last = found
 		}
@@ -107,6 +124,7 @@ func (h *Home) read(ctx context.Context) (dashboard.Snapshot, error) {
 			Object: "Admin API", Message: problem.Error(), Remedy: "without it there are no backlogs, events and dead letters", Warning: true,
 		})
 	}
+	found.Problems = append(found.Problems, h.missingRights(ctx)...)
 	exposed := h.conn.Exposed(ctx, h.namespace)
 	for i := range functions {
 		found.Functions = append(found.Functions, shownFunction(&functions[i], subscriptions, known, exposed))
@@ -130,7 +148,7 @@ type bridgeState struct {
 // fromBridge asks one bridge, because all report the same.
 func (h *Home) fromBridge(ctx context.Context, functions []target.Function) (bridgeState, error) {
 	known := bridgeState{work: map[types.NamespacedName]target.Work{}, wakes: map[types.NamespacedName]*activation.Wake{}}
-	bridge, err := h.bridge(ctx)
+	bridge, err := h.bridge(ctx, identity.ListSubscriptions(h.namespace))
 	if err != nil {
 		return known, err
 	}
@@ -156,6 +174,9 @@ func (h *Home) fromBridge(ctx context.Context, functions []target.Function) (bri
 			known.wakes[types.NamespacedName{Namespace: namespace, Name: name}] = wake
 		}
 	}
+	if h.may(ctx, identity.ListSchedules(h.namespace)) != nil {
+		return known, nil
+	}
 	known.schedules, err = bridge.Schedules(ctx, h.namespace)
 	if exit.CodeOf(err) == exit.NotFound { // an installation without them
 		err = nil
@@ -163,8 +184,11 @@ func (h *Home) fromBridge(ctx context.Context, functions []target.Function) (bri
 	return known, err
 }
 
-// bridge returns a client of one of the bridges.
-func (h *Home) bridge(ctx context.Context) (*target.Client, error) {
+// bridge returns a client of one of the bridges, for a user with a right.
+func (h *Home) bridge(ctx context.Context, right identity.Right) (*target.Client, error) {
+	if err := h.may(ctx, right); err != nil {
+		return nil, err
+	}
 	admins, err := h.admins(ctx)
 	if err != nil {
 		return nil, err
@@ -231,9 +255,10 @@ func (h *Home) Function(ctx context.Context, user dashboard.User, name types.Nam
 
 // refused returns an error whose text is for the user, as all of package target are.
 func refused(err error) error {
+	_, known := errors.AsType[dashboard.Error](err)
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, known:
+		return err
 	case exit.CodeOf(err) == exit.NotFound:
 		return dashboard.Error{Status: http.StatusNotFound, Text: err.Error()}
 	}
