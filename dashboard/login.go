@@ -62,9 +62,13 @@ func (s *Sessions) logIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	credentials.Address = s.options.Proxies.ClientOf(r)
 	if !s.attempts.allow(credentials.Address) {
+		s.logins.refused.Inc()
 		return Error{http.StatusTooManyRequests, "there were too many attempts to log in from your address: wait a minute"}
 	}
 	member, err := s.directory.LogIn(r.Context(), credentials)
+	if err != nil {
+		s.logins.refused.Inc()
+	}
 	if errors.Is(err, ErrUnauthenticated) {
 		s.log.Info("login refused", "address", credentials.Address)
 		return Error{http.StatusUnauthorized, "this token is not valid in the cluster, or has expired: make one with kubectl create token"}
@@ -78,6 +82,7 @@ func (s *Sessions) logIn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.logOutQuietly(r)
+	s.logins.accepted.Inc()
 	s.log.Info("logged in", "user", member.User().Name, "address", credentials.Address, "namespace", member.User().Namespace)
 	http.SetCookie(w, sessionCookie(id))
 	answer(w, http.StatusOK, member.User())

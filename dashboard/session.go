@@ -62,6 +62,7 @@ type Sessions struct {
 	options   SessionOptions
 	directory Directory
 	log       logr.Logger
+	logins    logins
 	attempts  *attempts
 	places    *fair.Pool
 	ended     *cache.LRUExpireCache // why sessions ended, by key
@@ -107,7 +108,7 @@ const (
 // NewSessions returns Sessions, which Run keeps.
 func NewSessions(directory Directory, options SessionOptions, log logr.Logger) *Sessions {
 	return &Sessions{
-		options: options, directory: directory, log: log, attempts: newAttempts(), all: map[sessionKey]*session{},
+		options: options, directory: directory, log: log, logins: newLogins(), attempts: newAttempts(), all: map[sessionKey]*session{},
 		places: fair.NewPool(fair.Limits{Total: int64(options.Total)}), ended: cache.NewLRUExpireCache(rememberedEnds),
 	}
 }
