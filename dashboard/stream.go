@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// streamTurn is the interval at which a stream sends what has come, largeTurn that of one with many objects.
+	// streamTurn is the interval at which a stream sends what has come, and largeTurn that at which one with many objects sends the state.
 	streamTurn = 250 * time.Millisecond
 	largeTurn  = time.Second
 	manyItems  = 500
@@ -100,6 +100,7 @@ type overview struct {
 	since     time.Time
 	happening *batch
 	seen      *differ
+	sentState time.Time
 }
 
 // live sends the state, what changes of it, and what events do from now on.
@@ -116,20 +117,20 @@ func (o *overview) follow(ctx context.Context) {
 
 func (o *overview) turn(ctx context.Context, s *stream) (time.Duration, error) {
 	flow, moved := o.happening.take() // before the state, which is then not older than what the events have caused
-	if current, err := o.deps.State.Snapshot(ctx, o.user); err == nil {
-		if change, changed := o.seen.diff(&current); changed {
-			if err := s.send("state", change); err != nil {
-				return 0, err
+	if o.seen.size() <= manyItems || time.Since(o.sentState) >= largeTurn {
+		o.sentState = time.Now()
+		if current, err := o.deps.State.Snapshot(ctx, o.user); err == nil {
+			if change, changed := o.seen.diff(&current); changed {
+				if err := s.send("state", change); err != nil {
+					return 0, err
+				}
 			}
-		}
-	} // else the page goes on with what it has
+		} // else the page goes on with what it has
+	}
 	if moved {
 		if err := s.send("flow", flow); err != nil {
 			return 0, err
 		}
-	}
-	if o.seen.size() > manyItems {
-		return largeTurn, nil
 	}
 	return streamTurn, nil
 }

@@ -37,9 +37,11 @@ type Home struct {
 
 	mu    sync.Mutex
 	asked time.Time
-	age   time.Duration
-	last  dashboard.Snapshot
-	err   error
+	age   time.Duration // after which it is read again
+	// reading reports that it is being read.
+	reading bool
+	last    dashboard.Snapshot
+	err     error
 
 	login sync.Mutex
 	found time.Time
@@ -83,25 +85,45 @@ func (h *Home) admins(ctx context.Context) ([]target.Admin, error) {
 	return apis, err
 }
 
-// Snapshot implements dashboard.State.
+// Snapshot implements dashboard.State. Answers that are old are shown while others are read, unless they are so old that nobody has looked.
 func (h *Home) Snapshot(ctx context.Context, _ dashboard.User) (dashboard.Snapshot, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if time.Since(h.asked) >= h.age {
-		began := time.Now()
-		reading, cancel := context.WithTimeout(ctx, readTimeout)
-		found, err := h.read(reading)
-		cancel()
+	switch age := time.Since(h.asked); {
+	case age >= oldest+h.age:
+		found, took, err := h.timed(ctx)
 		if ctx.Err() != nil {
 			return h.last, ctx.Err() // the failure concerns this request alone
 		}
-		h.age = min(max(snapshotAge, readShare*time.Since(began)), oldest)
-		if h.err = err; err == nil {
-			h.last = found
-		}
-		h.asked = time.Now()
+		h.keep(found, took, err)
+	case age >= h.age && !h.reading:
+		h.reading = true
+		go func() {
+			found, took, err := h.timed(context.WithoutCancel(ctx))
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.reading = false
+			h.keep(found, took, err)
+		}()
 	}
 	return h.last, refused(h.err)
+}
+
+// timed reads, and returns how long that took.
+func (h *Home) timed(ctx context.Context) (dashboard.Snapshot, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	began := time.Now()
+	found, err := h.read(ctx)
+	return found, time.Since(began), err
+}
+
+// keep keeps what was read. The caller holds the lock.
+func (h *Home) keep(found dashboard.Snapshot, took time.Duration, err error) {
+	if h.err = err; err == nil {
+		h.last = found
+	}
+	h.asked, h.age = time.Now(), min(max(snapshotAge, readShare*took), oldest)
 }
 
 // read asks the API server and a bridge. Without a bridge there are no numbers, and a problem that says so.
