@@ -84,22 +84,22 @@ func (s *Sessions) logIn(w http.ResponseWriter, r *http.Request) error {
 	s.logOutQuietly(r)
 	s.logins.accepted.Inc()
 	s.log.Info("logged in", "user", member.User().Name, "address", credentials.Address, "namespace", member.User().Namespace)
-	http.SetCookie(w, sessionCookie(id))
+	http.SetCookie(w, sessionCookie(id, 0))
 	answer(w, http.StatusOK, member.User())
 	return nil
 }
 
-// sessionCookie returns a session's cookie. It ends with the browser, if not before.
-func sessionCookie(id string) *http.Cookie {
-	return &http.Cookie{Name: cookieName, Value: id, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+// sessionCookie returns a session's cookie. It ends with the browser, if not before, and at once for a negative age.
+func sessionCookie(id string, age int) *http.Cookie {
+	return &http.Cookie{
+		Name: cookieName, Value: id, Path: "/", MaxAge: age, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	}
 }
 
 // logOut ends the session of a request.
 func (s *Sessions) logOut(w http.ResponseWriter, r *http.Request) error {
 	s.logOutQuietly(r)
-	gone := sessionCookie("")
-	gone.MaxAge = -1
-	http.SetCookie(w, gone)
+	http.SetCookie(w, sessionCookie("", -1))
 	answer(w, http.StatusOK, struct{}{})
 	return nil
 }

@@ -117,15 +117,8 @@ func (o *overview) follow(ctx context.Context) {
 
 func (o *overview) turn(ctx context.Context, s *stream) (time.Duration, error) {
 	flow, moved := o.happening.take() // before the state, which is then not older than what the events have caused
-	if o.seen.size() <= manyItems || time.Since(o.sentState) >= largeTurn {
-		o.sentState = time.Now()
-		if current, err := o.deps.State.Snapshot(ctx, o.user); err == nil {
-			if change, changed := o.seen.diff(&current); changed {
-				if err := s.send("state", change); err != nil {
-					return 0, err
-				}
-			}
-		} // else the page goes on with what it has
+	if err := o.sendState(ctx, s); err != nil {
+		return 0, err
 	}
 	if moved {
 		if err := s.send("flow", flow); err != nil {
@@ -133,6 +126,23 @@ func (o *overview) turn(ctx context.Context, s *stream) (time.Duration, error) {
 		}
 	}
 	return streamTurn, nil
+}
+
+// sendState sends what has changed of the state. Without an answer the page goes on with what it has.
+func (o *overview) sendState(ctx context.Context, s *stream) error {
+	if o.seen.size() > manyItems && time.Since(o.sentState) < largeTurn {
+		return nil
+	}
+	o.sentState = time.Now()
+	current, err := o.deps.State.Snapshot(ctx, o.user)
+	if err != nil {
+		return nil //nolint:nilerr // it is asked again in the next turn
+	}
+	change, changed := o.seen.diff(&current)
+	if !changed {
+		return nil
+	}
+	return s.send("state", change)
 }
 
 // passing are the records that a query selects.

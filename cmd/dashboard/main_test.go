@@ -21,7 +21,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/dashboard"
@@ -83,7 +82,7 @@ func TestALiveStreamHasTheRecordsOfTheTenantAlone(t *testing.T) {
 	own, other := r.tenant(t, rules()), r.tenant(t, rules())
 	b := r.browser(t)
 	b.logIn(t, own)
-	stream := b.send(t, http.MethodGet, "/api/v1/events/live", "")
+	stream := b.send(t, http.MethodGet, "/api/v1/events/live", "") //nolint:bodyclose // send does
 	require.Equal(t, http.StatusOK, stream.StatusCode)
 	for _, namespace := range []string{other.namespace, own.namespace} {
 		r.records.Add(journal.Record{Kind: journal.Delivered, Time: time.Now(), ID: "event-of-" + namespace, Namespace: namespace, Subscription: "orders"})
@@ -151,7 +150,7 @@ func TestTheCookieOfASessionIsForThisHostAndNoScript(t *testing.T) {
 	one := r.tenant(t, rules())
 	b := r.browser(t)
 	b.logIn(t, one)
-	response := b.send(t, http.MethodPost, "/api/v1/login", `{"token":"`+one.token+`"}`)
+	response := b.send(t, http.MethodPost, "/api/v1/login", `{"token":"`+one.token+`"}`) //nolint:bodyclose // send does
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	require.Len(t, response.Cookies(), 1)
 	cookie := response.Cookies()[0]
@@ -179,7 +178,7 @@ func TestASessionAndItsStreamsEndWithTheToken(t *testing.T) {
 	b := r.browser(t)
 	b.client.Timeout = 0
 	b.logIn(t, one)
-	stream := b.send(t, http.MethodGet, "/api/v1/live", "")
+	stream := b.send(t, http.MethodGet, "/api/v1/live", "") //nolint:bodyclose // send does
 	require.Equal(t, http.StatusOK, stream.StatusCode)
 	require.NoError(t, r.Client.Delete(t.Context(), one.account))
 	ended := make(chan struct{})
@@ -278,7 +277,7 @@ func (r *rig) slice(t *testing.T, namespace, uid string, port int32) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pricing-rouse-ipv4", Labels: map[string]string{
 			discoveryv1.LabelServiceName: "pricing", discoveryv1.LabelManagedBy: activation.ManagedBy, "serverless.kyma-project.io/uuid": uid,
 		}},
-		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To(port)}},
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(port)}},
 	}))
 }
 

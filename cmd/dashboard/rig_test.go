@@ -221,7 +221,7 @@ func (r *rig) browser(t *testing.T) *browser {
 	}}
 }
 
-// send returns the response of a request.
+// send returns the response of a request. Its body is closed when the test ends.
 func (b *browser) send(t *testing.T, method, path, body string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, b.rig.url+path, strings.NewReader(body))
@@ -239,7 +239,7 @@ func (b *browser) send(t *testing.T, method, path, body string) *http.Response {
 // ask returns the status and the body of a response.
 func (b *browser) ask(t *testing.T, method, path, body string) (int, string) {
 	t.Helper()
-	response := b.send(t, method, path, body)
+	response := b.send(t, method, path, body) //nolint:bodyclose // send does
 	text, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
 	return response.StatusCode, string(text)

@@ -196,10 +196,9 @@ func (h *Home) fromBridge(ctx context.Context, functions []target.Function) (bri
 			known.wakes[types.NamespacedName{Namespace: namespace, Name: name}] = wake
 		}
 	}
-	if h.may(ctx, identity.ListSchedules(h.namespace)) != nil {
-		return known, nil
+	if h.may(ctx, identity.ListSchedules(h.namespace)) == nil { // else there are none to show
+		known.schedules, err = bridge.Schedules(ctx, h.namespace)
 	}
-	known.schedules, err = bridge.Schedules(ctx, h.namespace)
 	if exit.CodeOf(err) == exit.NotFound { // an installation without them
 		err = nil
 	}

@@ -100,14 +100,12 @@ func (s *served) follow(ctx context.Context, query journal.Query, yield func(jou
 				return
 			case <-ticker.C:
 			}
-			switch err := s.process.deps.Access.Authorize(ctx, s.who, right); {
-			case err == nil:
+			err := s.process.deps.Access.Authorize(ctx, s.who, right)
+			if _, forbidden := errors.AsType[identity.ForbiddenError](err); forbidden {
+				return
+			}
+			if failures++; err == nil {
 				failures = 0
-			default:
-				if _, forbidden := errors.AsType[identity.ForbiddenError](err); forbidden {
-					return
-				}
-				failures++
 			}
 		}
 	})
