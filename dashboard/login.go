@@ -65,7 +65,9 @@ func (s *Sessions) logIn(w http.ResponseWriter, r *http.Request) error {
 		s.logins.refused.Inc()
 		return Error{http.StatusTooManyRequests, "there were too many attempts to log in from your address: wait a minute"}
 	}
-	member, err := s.directory.LogIn(r.Context(), credentials)
+	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
+	defer cancel()
+	member, err := s.directory.LogIn(ctx, credentials)
 	if err != nil {
 		s.logins.refused.Inc()
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/flags"
+	"github.com/rouse-run/rouse/internal/httplimit"
 	"github.com/rouse-run/rouse/internal/kube"
 )
 
@@ -49,6 +50,9 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		return err
 	}
 	serving := daemon.Server{Name: "dashboard", Addr: o.address, MaxConnections: o.maxConnections}
+	if len(o.proxies) == 0 { // one of these has the connections of many
+		serving.Shares = []daemon.Share{{Of: httplimit.KeyOfConn}}
+	}
 	if o.certFile != "" {
 		certificate, err := daemon.NewCertificate("the dashboard", o.certFile, o.keyFile, log)
 		if err != nil {

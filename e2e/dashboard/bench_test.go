@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,8 +63,10 @@ func TestBenchOfTheDashboard(t *testing.T) {
 	b := open(t)
 	b.size(t, 1440, 900, "light")
 	b.do(t, chromedp.Navigate(wanted.URL))
+	b.refuse(t, "a-guess", "this token is not valid in the cluster")
 	b.logIn(t, wanted.Token)
 	b.shows(t, ".stats", "of ")
+	require.True(t, b.truth(t, `document.cookie === "" && Object.keys(sessionStorage).length === 0`), "no script sees the session")
 	time.Sleep(5 * time.Second) // the journal and the state are read
 	b.do(t, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		script := "const WANTED = " + strconv.Itoa(wanted.Functions) + ";" + watches
@@ -74,6 +77,7 @@ func TestBenchOfTheDashboard(t *testing.T) {
 	time.Sleep(time.Duration(wanted.Seconds * float64(time.Second)))
 	latencies := evaluate[[]float64](t, b, `window.__bench.latencies`)
 	require.Greater(t, len(latencies), 20, "events come to the screen")
+	require.True(t, b.truth(t, `parseFloat(document.querySelectorAll(".stat b")[1].textContent) > 100`), "events are delivered")
 	slices.Sort(latencies)
 	report, err := json.Marshal(map[string]any{
 		"firstViewMs": evaluate[float64](t, b, `window.__bench.first`), "p95Ms": latencies[len(latencies)*95/100], "heapMiB": b.heap(t) / (1 << 20), "shown": len(latencies),
@@ -81,6 +85,16 @@ func TestBenchOfTheDashboard(t *testing.T) {
 	require.NoError(t, err)
 	b.clean(t)
 	require.NoError(t, os.WriteFile(wanted.Report, report, 0o600))
+	b.do(t, clickPath(`//button[text()="Log out"]`))
+	eventually(t, "the login is shown again", func() bool { return b.truth(t, `document.querySelector("input[name=token]") !== null`) })
+}
+
+// refuse tries to log in with a token that is not valid.
+func (b *browser) refuse(t *testing.T, token, says string) {
+	t.Helper()
+	b.do(t, chromedp.SendKeys(chromedp.CSS(`input[name=token]`), token), click(".login button"))
+	eventually(t, "the login says why", func() bool { return strings.Contains(b.text(t, ".login"), says) })
+	evaluate[bool](t, b, `(document.querySelector("input[name=token]").value = "", true)`)
 }
 
 // logIn logs in to a dashboard with sessions. Without one it is answered 401, which Chromium notes.

@@ -14,6 +14,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -102,17 +104,14 @@ func measure(ctx context.Context, r *rig.Rig, args []string) (err error) {
 	defer cancel()
 	load := startLoad(ctx, publish, s.rate)
 	report := filepath.Join(r.Dir(), "looked.json")
-	before, err := served.CPU()
-	if err != nil {
-		return err
-	}
+	used := follow(ctx, served)
 	began := time.Now()
 	found, err := look(ctx, s, url, token, report)
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, tail(r.Log("dashboard")))
 	}
 	took := time.Since(began)
-	after, err := served.CPU()
+	share, err := used(s.length)
 	if err != nil {
 		return err
 	}
@@ -122,8 +121,41 @@ func measure(ctx context.Context, r *rig.Rig, args []string) (err error) {
 	}
 	fmt.Printf("published %.0f events/s, measured %d that were shown, for %s\n", float64(load.stop())/took.Seconds(), found.Shown, took.Round(time.Second))
 	fmt.Printf("dashboard first_view_ms=%.0f p95_event_to_screen_ms=%.0f server_cpu_pct=%.0f server_rss_mib=%d browser_heap_mib=%.0f\n",
-		found.FirstView, found.P95, 100*(after-before).Seconds()/took.Seconds(), rss, found.Heap)
+		found.FirstView, found.P95, 100*share, rss, found.Heap)
 	return nil
+}
+
+// follow notes the CPU time of a process every second. What it returns says which share of a core the process has used lately.
+func follow(ctx context.Context, p *rig.Process) func(lately time.Duration) (share float64, err error) {
+	var mu sync.Mutex
+	var times []time.Duration
+	go func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			used, err := p.CPU()
+			if err != nil {
+				return // it has ended, which its user notices
+			}
+			mu.Lock()
+			times = append(times, used)
+			mu.Unlock()
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	}()
+	return func(lately time.Duration) (float64, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		seconds := int(lately.Seconds())
+		if len(times) <= seconds {
+			return 0, fmt.Errorf("the CPU time was noted %d times, and not for %s", len(times), lately)
+		}
+		return (times[len(times)-1] - times[len(times)-1-seconds]).Seconds() / lately.Seconds(), nil
+	}
 }
 
 // look runs a browser for a while, and reads what it has found.
@@ -136,7 +168,7 @@ func look(ctx context.Context, s settings, url, token, report string) (found loo
 	if err := os.WriteFile(path, task, 0o600); err != nil {
 		return found, fmt.Errorf("write the browser's task: %w", err)
 	}
-	command := exec.CommandContext(ctx, s.browser, "-run", "TestBenchOfTheDashboard") //nolint:gosec // of this checkout
+	command := exec.CommandContext(ctx, s.browser, "-run", "TestBenchOfTheDashboard")
 	command.Env = append(os.Environ(), "ROUSE_BENCH="+path)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	if err := command.Run(); err != nil {
@@ -166,7 +198,7 @@ func startEvents(ctx context.Context, r *rig.Rig) (publish string, admin int32, 
 	for i := range types {
 		route := rig.Route(namespaceOf(i), nameOf(i), benchName, typeOf(i), 20)
 		fixture.Routes = append(fixture.Routes, route)
-		fixture.Endpoints[route.Service.String()] = []string{sink.Address(0)}
+		fixture.Endpoints[route.Service.String()] = []string{strings.TrimPrefix(sink.Address(0), "http://")}
 	}
 	if err := fixture.PrepareAlone(ctx, broker.DefaultStreamOptions(), ackWait); err != nil {
 		return "", 0, err
@@ -180,11 +212,7 @@ func startEvents(ctx context.Context, r *rig.Rig) (publish string, admin int32, 
 }
 
 func sinkRole(ctx context.Context, ready func(string), _ []string) error {
-	ports, err := rig.Ports(1)
-	if err != nil {
-		return err
-	}
-	return rig.Serve(ctx, ports[0], ready, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	return rig.Serve(ctx, 0, ready, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 }
 
 // startDashboard builds the dashboard and runs it as a process of its own.

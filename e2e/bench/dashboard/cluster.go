@@ -65,7 +65,20 @@ func teams() (names []string) {
 
 func (c *cluster) create(ctx context.Context, all ...client.Object) error {
 	for _, object := range all {
-		if err := c.Client.Create(ctx, object); err != nil {
+		err := c.Client.Create(ctx, object)
+		switch typed := object.(type) {
+		case *serverlessv1alpha2.Function:
+			for _, condition := range []string{serverlessv1alpha2.ConditionConfigurationReady, serverlessv1alpha2.ConditionBuildReady, serverlessv1alpha2.ConditionRunning} {
+				typed.Status.Conditions = append(typed.Status.Conditions, metav1.Condition{
+					Type: condition, Status: metav1.ConditionTrue, Reason: "Bench", LastTransitionTime: metav1.Now(),
+				})
+			}
+			err = errors.Join(err, c.Client.Status().Update(ctx, typed))
+		case *eventingv1alpha2.Subscription:
+			typed.Status.Ready = true
+			err = errors.Join(err, c.Client.Status().Update(ctx, typed))
+		}
+		if err != nil {
 			return fmt.Errorf("make %T %s: %w", object, object.GetName(), err)
 		}
 	}
