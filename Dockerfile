@@ -20,7 +20,7 @@ COPY cli cli
 COPY cmd cmd
 COPY controller controller
 COPY dashboard dashboard
-COPY dev/instance dev/instance
+COPY dev dev
 COPY eventbridge eventbridge
 COPY gateway gateway
 COPY internal internal

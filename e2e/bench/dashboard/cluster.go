@@ -170,8 +170,8 @@ type load struct {
 	running   sync.WaitGroup
 }
 
-// publishers is the number of connections, each of which publishes its part.
-const publishers = 10
+// publishers is the number of connections, each of which publishes its part: so many that none has to wait for the answer before the next.
+const publishers = 50
 
 func startLoad(ctx context.Context, to string, rate int) *load {
 	ctx, cancel := context.WithCancel(ctx)
@@ -180,7 +180,9 @@ func startLoad(ctx context.Context, to string, rate int) *load {
 		l.running.Go(func() {
 			client := &http.Client{Transport: &http.Transport{}}
 			defer client.CloseIdleConnections()
-			ticker := time.NewTicker(time.Second * publishers / time.Duration(rate))
+			every := time.Second * publishers / time.Duration(rate)
+			time.Sleep(every * time.Duration(publisher) / publishers) // they take turns
+			ticker := time.NewTicker(every)
 			defer ticker.Stop()
 			for i := publisher; ; i += publishers {
 				select {
