@@ -16,8 +16,11 @@ RUN --mount=type=cache,target=/go/pkg/mod go mod download && go mod download -C 
 COPY api api
 COPY builder builder
 COPY charts charts
+COPY cli cli
 COPY cmd cmd
 COPY controller controller
+COPY dashboard dashboard
+COPY dev dev
 COPY eventbridge eventbridge
 COPY gateway gateway
 COPY internal internal
@@ -30,7 +33,7 @@ COPY tools/supply tools/supply
 COPY LICENSE /notices/
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     go run -C tools/supply ./licenses -C /src -platforms linux/amd64,linux/arm64 -o /notices/THIRD_PARTY_NOTICES \
-    ./cmd/builder ./cmd/controller ./cmd/eventbridge ./cmd/gateway ./cmd/operator ./cmd/registryproxy ./cmd/scaler
+    ./cmd/builder ./cmd/controller ./cmd/dashboard ./cmd/eventbridge ./cmd/gateway ./cmd/operator ./cmd/registryproxy ./cmd/scaler
 
 ARG TARGETOS TARGETARCH VERSION=devel COMMIT= DATE=
 # The validated FIPS 140-3 module. It is off unless a pod enables it.
@@ -38,7 +41,7 @@ ENV CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH GOFIPS140=v1.0.0
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     mkdir /out && build=github.com/rouse-run/rouse/internal/daemon && \
     go build -trimpath -ldflags "-s -w -X $build.version=${VERSION} -X $build.commit=${COMMIT} -X $build.date=${DATE}" -o /out/ \
-    ./cmd/builder ./cmd/controller ./cmd/eventbridge ./cmd/gateway ./cmd/operator ./cmd/registryproxy ./cmd/scaler
+    ./cmd/builder ./cmd/controller ./cmd/dashboard ./cmd/eventbridge ./cmd/gateway ./cmd/operator ./cmd/registryproxy ./cmd/scaler
 
 # No shell, no package, no file but ours and the licences. The public CA roots are compiled into the binaries.
 FROM scratch

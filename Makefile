@@ -311,6 +311,11 @@ bench-controller: packages ## 10,000 Functions and Subscriptions in a real kube-
 	@$(ASSETS) && \
 	  $(GO) run ./e2e/bench/cluster controller $(if $(N),-n $(N)) $(if $(IDLE),-idle $(IDLE))
 
+.PHONY: bench-dashboard
+bench-dashboard: ## The dashboard of a cluster with 2,000 Functions and 500 events/s in Chromium for a minute, without nodes (N, RATE, FOR)
+	@$(ASSETS) && \
+	  $(GO) run ./e2e/bench/cluster dashboard $(if $(N),-n $(N)) $(if $(RATE),-rate $(RATE)) $(if $(FOR),-for $(FOR))
+
 .PHONY: bench-schedules
 bench-schedules: ## 1,000 Schedules of a second on three nats-servers while servers and bridges are killed, and 100,000 delayed events (SCHEDULES, ROUND_SECONDS, DELAYED)
 	@$(GO) run ./e2e/bench schedules

@@ -55,8 +55,10 @@ ylKbjDeYLgIhAMBT9YxdhXcIz01MFRrPCHpVAm3L5TeMopFVIBo5HTwh
 
 // Installations with an operator.
 const (
-	operated         = "a Function controller that a Serverless brings"
-	operatedAnywhere = "a Function controller that a Serverless of any namespace brings"
+	operated                 = "a Function controller that a Serverless brings"
+	operatedAnywhere         = "a Function controller that a Serverless of any namespace brings"
+	withDashboard            = "with a dashboard"
+	withDashboardThatChanges = "with a dashboard that changes what its users may"
 )
 
 // installations are the sets of values for which every rule is tested.
@@ -112,7 +114,13 @@ var installations = map[string]values{
 		"traceCollectorEndpoint=http://collector:9411", "publisherAddress=http://elsewhere/publish",
 	},
 	"with APIRules": {"apiRules.enabled=true"},
-	"FIPS 140-3":    {"fips.mode=only", "crds.keep=false"},
+	withDashboard:   {"dashboard.enabled=true", "logLevel=debug", "metrics.podMonitor.enabled=true"},
+	withDashboardThatChanges: {
+		"dashboard.enabled=true", "dashboard.allowChanges=true", "dashboard.name=the one in Berlin", "dashboard.host=rouse.example.com",
+		"dashboard.gateway=infra/public", "dashboard.tls.secret=dashboard", "dashboard.trustedProxies={10.0.0.0/8}", "functions.networkPolicies.enabled=true",
+		"networkPolicies.dashboardFrom[0].namespaceSelector.matchLabels.name=infra", "fips.mode=only",
+	},
+	"FIPS 140-3": {"fips.mode=only", "crds.keep=false"},
 	"with APIRules of all kinds": {
 		"apiRules.enabled=true", "apiRules.gatewayAPI=enabled", "apiRules.domains.kyma-system/kyma-gateway=example.com",
 		"apiRules.authorizers[0].name=sessions", "apiRules.authorizers[0].service=sessions.auth", "apiRules.authorizers[0].port=8080",

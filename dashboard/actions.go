@@ -52,8 +52,9 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, user User) error 
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
 	found, err := h.deps.Caller.Call(ctx, user, name, call)
+	_, isKnown := errors.AsType[Error](err)
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case isKnown, errors.Is(err, ErrNotFound):
 		return err
 	case err != nil:
 		return Error{http.StatusBadGateway, err.Error()}

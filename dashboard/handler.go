@@ -22,6 +22,7 @@ import (
 type Deps struct {
 	About       About
 	Access      Access
+	Sessions    *Sessions // nil: nobody logs in, and Access says who the user is
 	State       State
 	Events      Events
 	Lines       Lines
@@ -71,6 +72,9 @@ func New(deps Deps) (*Handler, error) {
 	} {
 		h.api.HandleFunc(pattern, h.serve(do))
 	}
+	if deps.Sessions != nil {
+		deps.Sessions.mount(h)
+	}
 	h.api.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		fail(w, http.StatusNotFound, "there is no such path, or not with this method: see docs/dashboard.md")
 	})
@@ -102,10 +106,11 @@ func (h *Handler) serve(do action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		if foreign(r) {
-			fail(w, http.StatusForbidden, "this request comes from a page of another origin: open the dashboard itself")
+			fail(w, http.StatusForbidden, otherOrigin)
 			return
 		}
-		user, err := h.deps.Access.Authenticate(r)
+		user, r, end, err := h.authenticate(r)
+		defer end()
 		if err == nil && r.Method != http.MethodPost { // those have a body, which is read within bounds
 			if err = daemon.WithoutBody(w, r); err != nil {
 				err = Error{http.StatusBadRequest, err.Error()}
@@ -120,14 +125,34 @@ func (h *Handler) serve(do action) http.HandlerFunc {
 	}
 }
 
+// authenticate returns the user of a request, and the request until the user's session ends.
+func (h *Handler) authenticate(r *http.Request) (user User, bound *http.Request, end func(), err error) {
+	if h.deps.Sessions == nil {
+		user, err = h.deps.Access.Authenticate(r)
+		return user, r, func() {}, err
+	}
+	user, ctx, end, err := h.deps.Sessions.begin(r)
+	if err != nil {
+		return user, r, func() {}, err
+	}
+	return user, r.WithContext(ctx), end, nil
+}
+
+// What several requests are refused with.
+const (
+	contentType = "application/json"
+	otherOrigin = "this request comes from a page of another origin: open the dashboard itself"
+	sendJSON    = "send JSON with Content-Type: application/json"
+)
+
 // changing refuses users who may only read, and forms of other pages.
 func (h *Handler) changing(do action) action {
 	return func(w http.ResponseWriter, r *http.Request, user User) error {
 		if !user.Changes {
 			return Error{http.StatusForbidden, "you may read here and change nothing: ask the operator of this installation for the right"}
 		}
-		if r.Header.Get("Content-Type") != "application/json" {
-			return Error{http.StatusUnsupportedMediaType, "send JSON with Content-Type: application/json"}
+		if r.Header.Get("Content-Type") != contentType {
+			return Error{http.StatusUnsupportedMediaType, sendJSON}
 		}
 		return do(w, r, user)
 	}
@@ -146,6 +171,8 @@ func (e Error) Error() string { return e.Text }
 func (h *Handler) explain(w http.ResponseWriter, r *http.Request, err error) {
 	known, isKnown := errors.AsType[Error](err)
 	switch {
+	case isKnown && known.Status == http.StatusUnauthorized && h.deps.Sessions != nil:
+		answer(w, known.Status, loggedOut{known.Text, "token"})
 	case isKnown:
 		fail(w, known.Status, known.Text)
 	case errors.Is(err, ErrUnauthenticated):
@@ -166,6 +193,12 @@ func (h *Handler) explain(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
+// loggedOut is the answer to somebody who has to log in: Login says with what.
+type loggedOut struct {
+	Error string `json:"error"`
+	Login string `json:"login"`
+}
+
 func fail(w http.ResponseWriter, status int, text string) {
 	answer(w, status, struct {
 		Error string `json:"error"`
@@ -179,7 +212,7 @@ func answer(w http.ResponseWriter, status int, content any) {
 		body.Reset()
 		body.WriteString(`{"error":"the answer cannot be written as JSON"}`)
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(status)
 	_, _ = w.Write(body.Bytes()) // the client may be gone

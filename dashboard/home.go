@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,7 +34,18 @@ type User struct {
 	Name string `json:"name"`
 	// Changes reports that the user may change something.
 	Changes bool `json:"changes"`
+	// Namespace is the one that the user sees; empty for all that the home shows.
+	Namespace string `json:"namespace,omitempty"`
+	// Session reports that the user has logged in, and can log out.
+	Session bool `json:"session,omitempty"`
+	// Share is the name under which the user is limited; the name when empty.
+	Share string `json:"-"`
+	// Held is what the home holds for the user.
+	Held any `json:"-"`
 }
+
+// share returns the name under which the user is limited.
+func (u *User) share() string { return cmp.Or(u.Share, u.Name) }
 
 // Access authenticates users.
 type Access interface {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// streamTurn is the interval at which a stream sends what has come, largeTurn that of one with many objects.
+	// streamTurn is the interval at which a stream sends what has come, and largeTurn that at which one with many objects sends the state.
 	streamTurn = 250 * time.Millisecond
 	largeTurn  = time.Second
 	manyItems  = 500
@@ -40,10 +40,10 @@ type stream struct {
 
 // run serves a stream, which holds one of the user's places until it ends.
 func (h *Handler) run(w http.ResponseWriter, r *http.Request, user User, from source) error {
-	if !h.streams.TryAcquire(user.Name, 1) {
+	if !h.streams.TryAcquire(user.share(), 1) {
 		return Error{http.StatusTooManyRequests, "you have too many live pages open: close some of them"}
 	}
-	defer h.streams.Release(user.Name, 1)
+	defer h.streams.Release(user.share(), 1)
 	s := &stream{w: w, control: http.NewResponseController(w), sent: time.Now()}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies pass on what comes
@@ -100,6 +100,7 @@ type overview struct {
 	since     time.Time
 	happening *batch
 	seen      *differ
+	sentState time.Time
 }
 
 // live sends the state, what changes of it, and what events do from now on.
@@ -116,22 +117,32 @@ func (o *overview) follow(ctx context.Context) {
 
 func (o *overview) turn(ctx context.Context, s *stream) (time.Duration, error) {
 	flow, moved := o.happening.take() // before the state, which is then not older than what the events have caused
-	if current, err := o.deps.State.Snapshot(ctx, o.user); err == nil {
-		if change, changed := o.seen.diff(&current); changed {
-			if err := s.send("state", change); err != nil {
-				return 0, err
-			}
-		}
-	} // else the page goes on with what it has
+	if err := o.sendState(ctx, s); err != nil {
+		return 0, err
+	}
 	if moved {
 		if err := s.send("flow", flow); err != nil {
 			return 0, err
 		}
 	}
-	if o.seen.size() > manyItems {
-		return largeTurn, nil
-	}
 	return streamTurn, nil
+}
+
+// sendState sends what has changed of the state. Without an answer the page goes on with what it has.
+func (o *overview) sendState(ctx context.Context, s *stream) error {
+	if o.seen.size() > manyItems && time.Since(o.sentState) < largeTurn {
+		return nil
+	}
+	o.sentState = time.Now()
+	current, err := o.deps.State.Snapshot(ctx, o.user)
+	if err != nil {
+		return nil //nolint:nilerr // it is asked again in the next turn
+	}
+	change, changed := o.seen.diff(&current)
+	if !changed {
+		return nil
+	}
+	return s.send("state", change)
 }
 
 // passing are the records that a query selects.

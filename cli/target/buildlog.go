@@ -81,7 +81,7 @@ func (b *buildLog) container(ctx context.Context, pod, container, function strin
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	return readLines(ctx, pod, io.LimitReader(response.Body, maxBuildLog), func(text string) {
+	return readLines(ctx, pod, io.LimitReader(response.Body, maxBuildLog), 0, func(text string) {
 		line := b.line(pod, text)
 		line.Function, line.Replica, line.Stream = function, container, "build"
 		b.handle(line)

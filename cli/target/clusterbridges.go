@@ -34,7 +34,7 @@ func (c *cluster) Publish(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	url, err := c.forward(ctx, bridges[0].Namespace, bridges[0].Name, portOf(&bridges[0], publishing))
+	url, err := c.forward(ctx, &bridges[0], portOf(&bridges[0], publishing))
 	if err != nil {
 		return "", err
 	}
@@ -72,7 +72,7 @@ func (c *cluster) adminURLs(ctx context.Context) ([]string, error) {
 	}
 	urls := make([]string, len(bridges))
 	for i := range bridges {
-		if urls[i], err = c.forward(ctx, bridges[i].Namespace, bridges[i].Name, portOf(&bridges[i], operating)); err != nil {
+		if urls[i], err = c.forward(ctx, &bridges[i], portOf(&bridges[i], operating)); err != nil {
 			return nil, err
 		}
 	}
@@ -149,7 +149,7 @@ func (c *cluster) activator(ctx context.Context, function types.NamespacedName, 
 	if err != nil {
 		return "", err
 	}
-	gateways, err := c.pods(ctx, c.options.RouseNamespace, gatewayPods)
+	gateways, err := c.system.pods(ctx, c.options.RouseNamespace, gatewayPods)
 	if err != nil {
 		return "", err
 	}
@@ -159,7 +159,7 @@ func (c *cluster) activator(ctx context.Context, function types.NamespacedName, 
 		if !isReady(&gateways[i]) {
 			continue
 		}
-		url, failed := c.forward(ctx, gateways[i].Namespace, gateways[i].Name, port)
+		url, failed := c.forward(ctx, &gateways[i], port)
 		if failed == nil {
 			failed = identify(ctx, url, uid)
 		}
@@ -226,14 +226,14 @@ func (f *forward) close() {
 }
 
 // forwardTo forwards a port of a pod, once.
-func (c *cluster) forwardTo(ctx context.Context, namespace, pod string, port int32) (string, error) {
+func (c *cluster) forwardTo(ctx context.Context, pod *corev1.Pod, port int32) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := fmt.Sprintf("%s/%s:%d", namespace, pod, port)
+	key := fmt.Sprintf("%s/%s:%d", pod.Namespace, pod.Name, port)
 	if f, open := c.forwards[key]; open {
 		return f.url, nil
 	}
-	f, err := c.newForward(ctx, namespace, pod, port)
+	f, err := c.newForward(ctx, pod.Namespace, pod.Name, port)
 	if err != nil {
 		return "", err
 	}

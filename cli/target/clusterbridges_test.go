@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rouse-run/rouse/cli/exit"
@@ -69,12 +70,12 @@ func (c testCluster) openForwarding(t *testing.T, context string, reach func(por
 	return conn
 }
 
-func forwarding(own string, reach func(port string) (string, error)) func(context.Context, string, string, int32) (string, error) {
-	return func(_ context.Context, namespace, pod string, port int32) (string, error) {
-		if namespace != own {
-			return "", fmt.Errorf("namespace %s", namespace)
+func forwarding(own string, reach func(port string) (string, error)) func(context.Context, *corev1.Pod, int32) (string, error) {
+	return func(_ context.Context, pod *corev1.Pod, port int32) (string, error) {
+		if pod.Namespace != own {
+			return "", fmt.Errorf("namespace %s", pod.Namespace)
 		}
-		return reach(fmt.Sprintf("%s:%d", pod, port))
+		return reach(fmt.Sprintf("%s:%d", pod.Name, port))
 	}
 }
 

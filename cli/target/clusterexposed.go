@@ -49,20 +49,21 @@ func (c *cluster) Exposed(ctx context.Context, namespace string) map[types.Names
 
 // readyAPIRules returns the APIRules that may expose Functions of a namespace: those of all namespaces, if the user may list them.
 func (c *cluster) readyAPIRules(ctx context.Context, namespace string) []v2.APIRule {
-	resource := c.objects.Resource(apiRulesResource())
-	list, err := resource.List(ctx, metav1.ListOptions{})
-	if err != nil && namespace != "" {
-		list, err = resource.Namespace(namespace).List(ctx, metav1.ListOptions{})
-	}
-	if err != nil {
-		return nil
-	}
 	var ready []v2.APIRule
-	for _, item := range list.Items {
+	add := func(item *unstructured.Unstructured) error {
 		apiRule, err := into[v2.APIRule](item.Object)
 		if err == nil && apiRule.Status.State == v2.StateReady {
 			ready = append(ready, apiRule)
 		}
+		return nil
+	}
+	err := c.each(ctx, apiRulesResource(), "", "", add)
+	if err != nil && namespace != "" {
+		ready = nil
+		err = c.each(ctx, apiRulesResource(), namespace, "", add)
+	}
+	if err != nil {
+		return nil
 	}
 	return ready
 }
@@ -70,7 +71,7 @@ func (c *cluster) readyAPIRules(ctx context.Context, namespace string) []v2.APIR
 // ownFronts returns the gateways that Rouse implements, from the arguments of its pods.
 func (c *cluster) ownFronts(ctx context.Context) map[types.NamespacedName]front {
 	fronts := map[types.NamespacedName]front{}
-	pods, err := c.pods(ctx, c.options.RouseNamespace, gatewayPods)
+	pods, err := c.system.pods(ctx, c.options.RouseNamespace, gatewayPods)
 	if err != nil {
 		return fronts
 	}

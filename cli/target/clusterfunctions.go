@@ -36,24 +36,23 @@ type replicas struct{ desired, ready int }
 
 // Functions implements Inventory.
 func (c *cluster) Functions(ctx context.Context, namespace string) ([]Function, error) {
-	list, err := c.objects.Resource(functionsResource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	functions := []Function{}
+	var counts map[string]replicas
+	err := c.each(ctx, functionsResource(), namespace, "", func(item *unstructured.Unstructured) error {
+		fn, err := into[v1alpha2.Function](item.Object)
+		if err == nil && len(functions) == 0 {
+			counts, err = c.replicasOf(ctx, namespace)
+		}
+		if err == nil {
+			functions = append(functions, describe(&fn, counts[fn.Namespace+"/"+fn.Name]))
+		}
+		return err
+	})
 	if apierrors.IsNotFound(err) {
 		return nil, c.notServed(ctx, "Functions", functionsResource())
 	}
 	if err != nil {
 		return nil, c.explain(err, "list", "functions", namespace)
-	}
-	counts, err := c.replicasOf(ctx, namespace)
-	if err != nil {
-		return nil, err
-	}
-	functions := make([]Function, 0, len(list.Items))
-	for _, item := range list.Items {
-		fn, err := into[v1alpha2.Function](item.Object)
-		if err != nil {
-			return nil, err
-		}
-		functions = append(functions, describe(&fn, counts[fn.Namespace+"/"+fn.Name]))
 	}
 	slices.SortFunc(functions, byName)
 	return functions, nil
@@ -61,18 +60,17 @@ func (c *cluster) Functions(ctx context.Context, namespace string) ([]Function, 
 
 // replicasOf returns the replicas of all Functions by namespace/name; none if the user may not list Deployments.
 func (c *cluster) replicasOf(ctx context.Context, namespace string) (map[string]replicas, error) {
-	list, err := c.objects.Resource(deploymentsResource()).Namespace(namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: v1alpha2.LabelManagedBy + "=" + v1alpha2.ManagedBy,
+	counts := map[string]replicas{}
+	selector := v1alpha2.LabelManagedBy + "=" + v1alpha2.ManagedBy
+	err := c.each(ctx, deploymentsResource(), namespace, selector, func(item *unstructured.Unstructured) error {
+		counts[item.GetNamespace()+"/"+item.GetName()] = replicasIn(item.Object)
+		return nil
 	})
 	if apierrors.IsForbidden(err) {
 		return nil, nil // a list without numbers is better than no list
 	}
 	if err != nil {
 		return nil, c.explain(err, "list", "deployments", namespace)
-	}
-	counts := make(map[string]replicas, len(list.Items))
-	for _, item := range list.Items {
-		counts[item.GetNamespace()+"/"+item.GetName()] = replicasIn(item.Object)
 	}
 	return counts, nil
 }
@@ -161,8 +159,8 @@ func (c *cluster) Function(ctx context.Context, namespace, name string) (string,
 		return "", err
 	}
 	url, missing := c.activator(ctx, types.NamespacedName{Namespace: namespace, Name: name}, uid)
-	if missing == nil {
-		return url, nil
+	if missing == nil || c.system != c {
+		return url, missing
 	}
 	url, err = c.awakePod(ctx, namespace, name)
 	if exit.CodeOf(err) == exit.Unreachable {
@@ -183,7 +181,7 @@ func (c *cluster) awakePod(ctx context.Context, namespace, name string) (string,
 		case err != nil:
 			return "", err
 		case pod != nil:
-			return c.forward(ctx, namespace, pod.Name, functionPort(pod))
+			return c.forward(ctx, pod, functionPort(pod))
 		case waiting != "":
 			c.options.Note(fmt.Sprintf("waiting for Function %s: %s", name, waiting))
 		default:
@@ -281,20 +279,19 @@ const StatePaused = "paused"
 
 // Subscriptions implements Inventory.
 func (c *cluster) Subscriptions(ctx context.Context, namespace string) ([]Subscription, error) {
-	list, err := c.objects.Resource(subscriptionsResource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	subscriptions := []Subscription{}
+	err := c.each(ctx, subscriptionsResource(), namespace, "", func(item *unstructured.Unstructured) error {
+		sub, err := into[eventingv1alpha2.Subscription](item.Object)
+		if err == nil {
+			subscriptions = append(subscriptions, describeSubscription(&sub))
+		}
+		return err
+	})
 	if apierrors.IsNotFound(err) {
 		return nil, c.notServed(ctx, "Subscriptions", subscriptionsResource())
 	}
 	if err != nil {
 		return nil, c.explain(err, "list", "subscriptions", namespace)
-	}
-	subscriptions := make([]Subscription, 0, len(list.Items))
-	for _, item := range list.Items {
-		sub, err := into[eventingv1alpha2.Subscription](item.Object)
-		if err != nil {
-			return nil, err
-		}
-		subscriptions = append(subscriptions, describeSubscription(&sub))
 	}
 	slices.SortFunc(subscriptions, func(a, b Subscription) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

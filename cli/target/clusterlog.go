@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -37,6 +38,9 @@ func (c *cluster) Log(ctx context.Context, namespace, name string, o LogOptions,
 		}
 	}
 	f := &follower{cluster: c, namespace: namespace, function: name, options: o, handle: handle, read: map[string]time.Time{}, busy: map[string]bool{}}
+	if most := c.options.LogRate; most > 0 {
+		f.pace = rate.NewLimiter(rate.Limit(most), most)
+	}
 	if !o.Follow {
 		return f.once(ctx)
 	}
@@ -48,6 +52,7 @@ type follower struct {
 	cluster             *cluster
 	namespace, function string
 	options             LogOptions
+	pace                *rate.Limiter
 
 	mu     sync.Mutex
 	handle func(Line)
@@ -162,7 +167,8 @@ func (f *follower) stream(ctx context.Context, pod *corev1.Pod, handle func(Line
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	return readLines(ctx, pod.Name, response.Body, func(text string) {
+	log := paced{ctx: ctx, log: response.Body, pace: f.pace}
+	return readLines(ctx, pod.Name, log, f.cluster.options.MaxLine, func(text string) {
 		line := f.line(pod.Name, text)
 		line.Function = pod.Labels[v1alpha2.LabelFunctionName]
 		handle(line)
@@ -170,10 +176,10 @@ func (f *follower) stream(ctx context.Context, pod *corev1.Pod, handle func(Line
 }
 
 // readLines calls handle with each line of a pod's log.
-func readLines(ctx context.Context, pod string, log io.Reader, handle func(text string)) error {
+func readLines(ctx context.Context, pod string, log io.Reader, most int, handle func(text string)) error {
 	lines := bufio.NewReader(log)
 	for {
-		text, err := lines.ReadString('\n')
+		text, err := readLine(lines, most)
 		if text != "" {
 			handle(strings.TrimSuffix(text, "\n"))
 		}
@@ -186,6 +192,42 @@ func readLines(ctx context.Context, pod string, log io.Reader, handle func(text 
 			return exit.Errorf(exit.Unreachable, "read the log of pod %s: %w", pod, err)
 		}
 	}
+}
+
+// readLine reads a line, of which it keeps the first bytes, or all for 0.
+func readLine(lines *bufio.Reader, most int) (string, error) {
+	if most == 0 {
+		return lines.ReadString('\n')
+	}
+	var kept []byte
+	for {
+		part, err := lines.ReadSlice('\n')
+		kept = append(kept, part[:min(len(part), most-len(kept))]...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return string(kept), err
+		}
+	}
+}
+
+// paced reads a log at the pace that all replicas of a Function share; nil: as fast as it comes.
+type paced struct {
+	ctx  context.Context //nolint:containedctx // of this reader's one log
+	log  io.Reader
+	pace *rate.Limiter
+}
+
+// Read implements io.Reader.
+func (p paced) Read(buffer []byte) (int, error) {
+	if p.pace == nil {
+		return p.log.Read(buffer)
+	}
+	n, err := p.log.Read(buffer[:min(len(buffer), p.pace.Burst())])
+	if n > 0 {
+		if late := p.pace.WaitN(p.ctx, n); late != nil {
+			err = late
+		}
+	}
+	return n, err
 }
 
 // line parses the timestamp that the API server adds to each line.

@@ -126,6 +126,12 @@ type Options struct {
 	AdminURLs      []string // of the admin APIs there; none: those of all bridges, by port-forward
 	ServiceAccount string   // namespace/name, whose token the admin API gets; empty: the kubeconfig's token
 
+	// MaxObjects bounds the objects of a kind that are read for a list; 0: all are. A namespace with more is an error.
+	MaxObjects int
+
+	// MaxLine bounds the bytes of a line of a log, and LogRate the bytes of a log in a second; 0: they have no bound.
+	MaxLine, LogRate int
+
 	// Note is called with messages about what the command waits for. It may be nil.
 	Note func(text string)
 }

@@ -1,4 +1,5 @@
-// Requests to the API. The token stays in this tab: cookies would go to every port of this machine.
+// Requests to the API. The token of a home on this machine stays in this tab: cookies would go to every port of this machine. A home with
+// sessions has a cookie that no script sees.
 
 const tokenKey = "rouse-token";
 const others = new BroadcastChannel("rouse-dashboard");
@@ -23,7 +24,7 @@ export async function begin() {
     logIn(decodeURIComponent(location.hash.slice(1).replace(/^token=/, "")));
     history.replaceState(null, "", location.pathname + location.search);
   }
-  if (token) return;
+  if (token || (await hasSessions())) return;
   await new Promise((done) => {
     const later = setTimeout(done, 300);
     const answered = new BroadcastChannel("rouse-dashboard");
@@ -38,12 +39,30 @@ export async function begin() {
   });
 }
 
+/** hasSessions reports whether the home has sessions, and not a token that another tab may have. */
+async function hasSessions() {
+  try {
+    const response = await fetch("/api/v1/about", { cache: "no-store" });
+    return response.ok || Boolean((await response.json()).login);
+  } catch {
+    return false;
+  }
+}
+
+/** @type {(failure: Failure) => void} */ let whenLoggedOut = () => {};
+
+/** onLoggedOut is told when a session has ended. @param {(failure: Failure) => void} call */
+export const onLoggedOut = (call) => {
+  whenLoggedOut = call;
+};
+
 /** Failure is an answer that is an error: its message says what to do. */
 class Failure extends Error {
-  /** @param {number} status @param {string} message */
-  constructor(status, message) {
+  /** @param {number} status @param {string} message @param {string} [login] what a user has to log in with */
+  constructor(status, message, login) {
     super(message);
     this.status = status;
+    this.login = login;
   }
 }
 
@@ -60,7 +79,9 @@ async function ask(path, init = {}) {
   }
   if (response.ok) return response;
   const body = await response.json().catch(() => ({}));
-  throw new Failure(response.status, body.error ?? `The answer was ${response.status}.`);
+  const failure = new Failure(response.status, body.error ?? `The answer was ${response.status}.`, body.login);
+  if (failure.login && path !== "/api/v1/login") whenLoggedOut(failure);
+  throw failure;
 }
 
 /** get reads JSON. @param {string} path @param {AbortSignal} [signal] */

@@ -1,7 +1,7 @@
 // The page: navigation, what is shown, and when it is drawn.
-import { begin, hasToken, logIn } from "./api.js";
+import { begin, onLoggedOut } from "./api.js";
 import { flat, h, patch } from "./dom.js";
-import { failure, heading, loading } from "./parts.js";
+import { heading, loading } from "./parts.js";
 import { start, state, totals, watch } from "./store.js";
 import { deadLetters } from "./views/deadletters.js";
 import { event } from "./views/event.js";
@@ -9,6 +9,7 @@ import { events } from "./views/events.js";
 import { oneFunction } from "./views/function.js";
 import { functions } from "./views/functions.js";
 import { health } from "./views/health.js";
+import { account, drawLogin, logInForm } from "./views/login.js";
 import { overview } from "./views/overview.js";
 import { subscriptions } from "./views/subscriptions.js";
 import { timers } from "./views/timers.js";
@@ -66,7 +67,7 @@ function render() {
   drawing = requestAnimationFrame(() => {
     drawing = 0;
     drawSide();
-    if (!isComposing) patch(main, flat(ready ? [lost(), view.render(page)] : broken ? logInForm(broken) : loading("Connecting")));
+    if (!isComposing) patch(main, flat(ready ? [lost(), view.render(page)] : broken ? logInForm(broken, connect) : loading("Connecting")));
   });
 }
 
@@ -202,6 +203,7 @@ function drawSide() {
         h("i", { class: "mark", "aria-hidden": "true" }),
         state.connected ? "live" : ready ? "reconnecting" : "offline",
       ),
+      ready ? account() : null,
       state.about ? h("p", { class: "faint clip", title: state.about.name }, state.about.name.split("/").pop()) : null,
       h(
         "button",
@@ -219,34 +221,6 @@ function drawSide() {
   ]);
 }
 
-/** @param {Error} error */
-function logInForm(error) {
-  return h(
-    "form",
-    {
-      class: "login panel",
-      onsubmit: (/** @type {SubmitEvent} */ submit) => {
-        submit.preventDefault();
-        logIn(String(new FormData(/** @type {HTMLFormElement} */ (submit.target)).get("token")));
-        connect();
-      },
-    },
-    h("h1", null, "Log in"),
-    hasToken() ? failure(error) : null,
-    h(
-      "p",
-      null,
-      "Open the address that ",
-      h("code", null, "rouse dev"),
-      " or ",
-      h("code", null, "rouse dashboard"),
-      " has printed: it has the token behind the #. Or paste the token here.",
-    ),
-    h("label", null, "Token", h("input", { name: "token", type: "password", autocomplete: "off", required: true })),
-    h("button", { class: "main" }, "Log in"),
-  );
-}
-
 async function connect() {
   try {
     await start();
@@ -258,6 +232,13 @@ async function connect() {
   render();
 }
 
+drawLogin(render);
+onLoggedOut((error) => {
+  if (!ready) return;
+  view.unmount?.();
+  [ready, broken] = [false, error];
+  render();
+});
 watch((what, flow) => {
   if (flow) view.flow?.(flow);
   if (what === "connection" && !state.connected && state.lost) console.info(state.lost);

@@ -22,7 +22,8 @@
  * @typedef {{sequence: number, namespace: string, subscription: string, reason: string, message: string, attempts: number,
  *   status?: number, excerpt?: string, time: string, published?: string, id?: string, source?: string, type?: string,
  *   event?: any, body?: string}} DeadLetter
- * @typedef {{home: string, name: string, version: string, publish?: string, logIn: string, user: {name: string, changes: boolean}}} About
+ * @typedef {{home: string, name: string, version: string, publish?: string, logIn: string, user: {name: string, changes: boolean,
+ *   namespace?: string, session?: boolean}}} About
  */
 
 export {};

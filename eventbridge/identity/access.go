@@ -36,6 +36,10 @@ type User struct {
 	token hash
 }
 
+// Owner returns the name under which the user is limited. ServiceAccounts are limited by namespace, because a tenant can create any number
+// of them.
+func (u User) Owner() string { return ownerOf(u.Name) }
+
 // Errors of an Access.
 var (
 	ErrUnauthenticated = errors.New("the token of the header Authorization: Bearer is missing, has expired, or is not valid in this cluster: log in again, " +
@@ -118,6 +122,11 @@ func Purge(namespace string) Right { return deadLetters("delete", "", namespace)
 // ListEvents allows reading the journal of events.
 func ListEvents(namespace string) Right { return events("list", namespace) }
 
+// InvokeFunctions allows calling Functions over HTTP from the dashboard, which reaches them where a user may not.
+func InvokeFunctions(namespace string) Right {
+	return Right{Verb: "create", Group: group, Resource: "functions", Subresource: "invoke", Namespace: namespace}
+}
+
 // WatchEvents allows following the journal.
 func WatchEvents(namespace string) Right { return events("watch", namespace) }
 
@@ -192,8 +201,7 @@ func (r Right) review(user authenticationv1.UserInfo) authorizationv1.SubjectAcc
 	}
 }
 
-// ownerOf returns the name under which a user's reviews are limited. ServiceAccounts are limited by namespace, because
-// a tenant can create any number of them.
+// ownerOf returns the Owner of the user with a name.
 func ownerOf(user string) string {
 	const accounts = "system:serviceaccount:"
 	if account, ok := strings.CutPrefix(user, accounts); ok {

@@ -54,7 +54,7 @@ this release does not serve are left out. */}}
   resources: [deadletters]
   verbs: [get, delete]
 - apiGroups: [rouse.run]
-  resources: [deadletters/redrive, schedules/run]
+  resources: [deadletters/redrive, schedules/run, functions/invoke]
   verbs: [create]
 - apiGroups: [rouse.run]
   resources: [delayedevents]

@@ -37,6 +37,7 @@
 {{- include "rouse.validateStoredVersions" . -}}
 {{- include "rouse.validateKeptCRDs" . -}}
 {{- include "rouse.validateOperator" . -}}
+{{- include "rouse.validateDashboard" . -}}
 {{- if and (include "rouse.standIns" .) (eq (include "rouse.operated" .) "true") -}}
 {{- fail "functions.standIns.perNamespace is set while operator.enabled is true: stand-ins need the Function controller of the chart" -}}
 {{- end -}}

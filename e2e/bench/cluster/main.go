@@ -3,6 +3,7 @@ package main
 
 import (
 	"github.com/rouse-run/rouse/e2e/bench/controller"
+	"github.com/rouse-run/rouse/e2e/bench/dashboard"
 	"github.com/rouse-run/rouse/e2e/bench/scaling"
 	"github.com/rouse-run/rouse/e2e/bench/tenants"
 	"github.com/rouse-run/rouse/e2e/rig"
@@ -13,6 +14,7 @@ func main() {
 		{Name: "build", About: "a Function from its apply until it is Running", Run: benchBuild},
 		{Name: "burst", About: "100 Functions that wake at the same moment, next to as many bare scale-ups", Run: benchBurst},
 		{Name: "controller", About: "the controller with 10,000 Functions and Subscriptions in a kube-apiserver without nodes", Run: controller.Run},
+		{Name: "dashboard", About: "the dashboard with 2,000 Functions and 500 events/s, in a browser", Run: dashboard.Run},
 		{Name: "dev", About: "from a saved file to the answer of its Function, by rouse sync, and a deploy of 20 files", Run: benchDev},
 		{Name: "http", About: "wakes by a request, a warm Function, and the gateway", Run: benchHTTP},
 		{Name: "profiles", About: "a Function at the resources of each profile, next to the least server of its language", Run: benchProfiles},

@@ -29,7 +29,7 @@ const kept = 3
 
 // commands are the binaries that run in a cluster, without the command line.
 func commands() []string {
-	return []string{"./cmd/builder", "./cmd/controller", "./cmd/eventbridge", "./cmd/gateway", "./cmd/operator", "./cmd/registryproxy", "./cmd/scaler"}
+	return []string{"./cmd/builder", "./cmd/controller", "./cmd/dashboard", "./cmd/eventbridge", "./cmd/gateway", "./cmd/operator", "./cmd/registryproxy", "./cmd/scaler"}
 }
 
 // Binaries makes the image with all Go binaries of a cluster, as the Dockerfile does.

@@ -1,7 +1,8 @@
-package cli
+package clusterhome
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -14,33 +15,64 @@ import (
 	"github.com/rouse-run/rouse/cli/target"
 	"github.com/rouse-run/rouse/dashboard"
 	"github.com/rouse-run/rouse/eventbridge/admin"
+	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/internal/activation"
 )
 
-// snapshotAge is how long all pages show what the API server and the bridges have answered.
-const snapshotAge = 2 * time.Second
+const (
+	// snapshotAge is how long all pages show what the API server and the bridges have answered, and longer where the answers take long: a
+	// home reads for a tenth of the time at most.
+	snapshotAge = 2 * time.Second
+	readShare   = 10
+	oldest      = 30 * time.Second
+	readTimeout = 20 * time.Second
+)
 
-// clusterHome is the dashboard's home for a cluster: what the user of the kubeconfig may read.
-type clusterHome struct {
+// Home is the dashboard's home for a cluster: what the user of its connection may read.
+type Home struct {
 	conn      *target.Connection
 	objects   *target.Objects
 	namespace string // empty for all
+	served    *served
 
 	mu    sync.Mutex
 	asked time.Time
-	last  dashboard.Snapshot
-	err   error
+	age   time.Duration // after which it is read again
+	// reading reports that it is being read.
+	reading bool
+	last    dashboard.Snapshot
+	err     error
 
 	login sync.Mutex
 	found time.Time
 	apis  []target.Admin
 }
 
+// New returns the home of a cluster, for a namespace or for all when it is empty.
+func New(conn *target.Connection, objects *target.Objects, namespace string) *Home {
+	return &Home{conn: conn, objects: objects, namespace: namespace}
+}
+
+// Provide sets what the home provides.
+func (h *Home) Provide(deps *dashboard.Deps) {
+	deps.State, deps.Events, deps.Publisher, deps.Caller = h, h, h, h
+	deps.Lines, deps.DeadLetters = lines{h}, deadLetters{h}
+}
+
+// Check fails when the user may not read what the pages show first.
+func (h *Home) Check(ctx context.Context) error {
+	_, err := h.read(ctx)
+	return err
+}
+
 // loginAge is how long the addresses of the bridges, and the login to them, are used again.
 const loginAge = 20 * time.Second
 
 // admins returns the admin APIs of all bridges.
-func (h *clusterHome) admins(ctx context.Context) ([]target.Admin, error) {
+func (h *Home) admins(ctx context.Context) ([]target.Admin, error) {
+	if h.served != nil {
+		return h.served.bridges(ctx)
+	}
 	h.login.Lock()
 	defer h.login.Unlock()
 	if time.Since(h.found) < loginAge {
@@ -53,25 +85,49 @@ func (h *clusterHome) admins(ctx context.Context) ([]target.Admin, error) {
 	return apis, err
 }
 
-// Snapshot implements dashboard.State.
-func (h *clusterHome) Snapshot(ctx context.Context, _ dashboard.User) (dashboard.Snapshot, error) {
+// Snapshot implements dashboard.State. Answers that are old are shown while others are read, unless they are so old that nobody has looked.
+func (h *Home) Snapshot(ctx context.Context, _ dashboard.User) (dashboard.Snapshot, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if time.Since(h.asked) >= snapshotAge {
-		found, err := h.read(ctx)
+	switch age := time.Since(h.asked); {
+	case age >= oldest+h.age:
+		found, took, err := h.timed(ctx)
 		if ctx.Err() != nil {
 			return h.last, ctx.Err() // the failure concerns this request alone
 		}
-		if h.err = err; err == nil {
-			h.last = found
-		}
-		h.asked = time.Now()
+		h.keep(found, took, err)
+	case age >= h.age && !h.reading:
+		h.reading = true
+		go func() {
+			found, took, err := h.timed(context.WithoutCancel(ctx))
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.reading = false
+			h.keep(found, took, err)
+		}()
 	}
 	return h.last, refused(h.err)
 }
 
+// timed reads, and returns how long that took.
+func (h *Home) timed(ctx context.Context) (dashboard.Snapshot, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	began := time.Now()
+	found, err := h.read(ctx)
+	return found, time.Since(began), err
+}
+
+// keep keeps what was read. The caller holds the lock.
+func (h *Home) keep(found dashboard.Snapshot, took time.Duration, err error) {
+	if h.err = err; err == nil {
+		h.last = found
+	}
+	h.asked, h.age = time.Now(), min(max(snapshotAge, readShare*took), oldest)
+}
+
 // read asks the API server and a bridge. Without a bridge there are no numbers, and a problem that says so.
-func (h *clusterHome) read(ctx context.Context) (dashboard.Snapshot, error) {
+func (h *Home) read(ctx context.Context) (dashboard.Snapshot, error) {
 	functions, err := h.conn.Functions(ctx, h.namespace)
 	if err != nil {
 		return dashboard.Snapshot{}, err
@@ -90,6 +146,7 @@ func (h *clusterHome) read(ctx context.Context) (dashboard.Snapshot, error) {
 			Object: "Admin API", Message: problem.Error(), Remedy: "without it there are no backlogs, events and dead letters", Warning: true,
 		})
 	}
+	found.Problems = append(found.Problems, h.missingRights(ctx)...)
 	exposed := h.conn.Exposed(ctx, h.namespace)
 	for i := range functions {
 		found.Functions = append(found.Functions, shownFunction(&functions[i], subscriptions, known, exposed))
@@ -111,9 +168,9 @@ type bridgeState struct {
 }
 
 // fromBridge asks one bridge, because all report the same.
-func (h *clusterHome) fromBridge(ctx context.Context, functions []target.Function) (bridgeState, error) {
+func (h *Home) fromBridge(ctx context.Context, functions []target.Function) (bridgeState, error) {
 	known := bridgeState{work: map[types.NamespacedName]target.Work{}, wakes: map[types.NamespacedName]*activation.Wake{}}
-	bridge, err := h.bridge(ctx)
+	bridge, err := h.bridge(ctx, identity.ListSubscriptions(h.namespace))
 	if err != nil {
 		return known, err
 	}
@@ -139,15 +196,20 @@ func (h *clusterHome) fromBridge(ctx context.Context, functions []target.Functio
 			known.wakes[types.NamespacedName{Namespace: namespace, Name: name}] = wake
 		}
 	}
-	known.schedules, err = bridge.Schedules(ctx, h.namespace)
+	if h.may(ctx, identity.ListSchedules(h.namespace)) == nil { // else there are none to show
+		known.schedules, err = bridge.Schedules(ctx, h.namespace)
+	}
 	if exit.CodeOf(err) == exit.NotFound { // an installation without them
 		err = nil
 	}
 	return known, err
 }
 
-// bridge returns a client of one of the bridges.
-func (h *clusterHome) bridge(ctx context.Context) (*target.Client, error) {
+// bridge returns a client of one of the bridges, for a user with a right.
+func (h *Home) bridge(ctx context.Context, right identity.Right) (*target.Client, error) {
+	if err := h.may(ctx, right); err != nil {
+		return nil, err
+	}
 	admins, err := h.admins(ctx)
 	if err != nil {
 		return nil, err
@@ -188,7 +250,7 @@ func shownSubscription(sub *target.Subscription, functions []target.Function, kn
 }
 
 // Function implements dashboard.State.
-func (h *clusterHome) Function(ctx context.Context, user dashboard.User, name types.NamespacedName) (dashboard.FunctionDetail, error) {
+func (h *Home) Function(ctx context.Context, user dashboard.User, name types.NamespacedName) (dashboard.FunctionDetail, error) {
 	all, err := h.Snapshot(ctx, user)
 	if err != nil {
 		return dashboard.FunctionDetail{}, err
@@ -214,9 +276,10 @@ func (h *clusterHome) Function(ctx context.Context, user dashboard.User, name ty
 
 // refused returns an error whose text is for the user, as all of package target are.
 func refused(err error) error {
+	_, known := errors.AsType[dashboard.Error](err)
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, known:
+		return err
 	case exit.CodeOf(err) == exit.NotFound:
 		return dashboard.Error{Status: http.StatusNotFound, Text: err.Error()}
 	}

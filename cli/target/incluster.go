@@ -1,0 +1,67 @@
+package target
+
+import (
+	"context"
+	"net"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/rouse-run/rouse/cli/exit"
+)
+
+// What a process reads for each of its users.
+const (
+	usersObjects = 5000 // of a kind
+	usersLine    = 64 << 10
+	usersLogRate = 4 << 20 // bytes in a second, of all replicas of a Function
+)
+
+// OpenInCluster returns the connection of a process that runs in the cluster itself, with the rights of its ServiceAccount. It reaches
+// the parts of Rouse at the addresses of their pods. It sends no request.
+func OpenInCluster(config *rest.Config, rouseNamespace string) (*Connection, error) {
+	options := Options{
+		RouseNamespace: rouseNamespace, MaxObjects: usersObjects, MaxLine: usersLine, LogRate: usersLogRate, Note: func(string) {},
+	}
+	c, err := newCluster(options, "this cluster", config)
+	if err != nil {
+		return nil, err
+	}
+	c.forward = addressOf
+	return &Connection{Target: c, Name: c.name}, nil
+}
+
+// As returns a connection of a process in the cluster for a user, who is known by a token. Everything is read and changed with it; only
+// pods of Rouse are found with the rights of the process.
+func (c *Connection) As(token, namespace string) (*Connection, error) {
+	of, ok := c.Target.(*cluster)
+	if !ok {
+		return nil, exit.Errorf(exit.Usage, "users have connections to clusters alone")
+	}
+	config := rest.AnonymousClientConfig(of.config)
+	config.BearerToken = token
+	user, err := newCluster(of.options, of.name, config)
+	if err != nil {
+		return nil, err
+	}
+	user.forward, user.system = of.forward, of
+	return &Connection{Target: user, Name: c.Name, Namespace: namespace}, nil
+}
+
+// BridgeURLs returns the addresses of the admin APIs of all bridges that are ready, at least one.
+func (c *Connection) BridgeURLs(ctx context.Context) ([]string, error) {
+	of, ok := c.Target.(*cluster)
+	if !ok {
+		return nil, exit.Errorf(exit.Usage, "addresses of bridges exist in clusters alone")
+	}
+	return of.adminURLs(ctx)
+}
+
+// addressOf returns the URL of a pod's port inside the cluster.
+func addressOf(_ context.Context, pod *corev1.Pod, port int32) (string, error) {
+	if pod.Status.PodIP == "" {
+		return "", exit.Errorf(exit.Unreachable, "pod %s has no address yet", pod.Name)
+	}
+	return "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(port))), nil
+}
