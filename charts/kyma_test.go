@@ -33,9 +33,13 @@ func TestTheAliasOfKymasPublisherLeadsToTheEventbridge(t *testing.T) {
 	pods := named[*appsv1.Deployment](t, all, bridge.Name).Spec.Template.Spec.Containers[0]
 	require.Equal(t, alias.Spec.Ports[0].TargetPort.IntVal, pods.Ports[0].ContainerPort)
 	require.Equal(t, bridge.Spec.Ports[0].TargetPort.StrVal, pods.Ports[0].Name)
-	args := named[*appsv1.Deployment](t, all, "rouse-controller").Spec.Template.Spec.Containers[0].Args
-	require.Contains(t, args, "--publisher-alias="+alias.Namespace+"/"+alias.Name)
-	require.Contains(t, args, "--publisher-service="+namespace+"/"+bridge.Name)
+	exposing := render(t, values{"kyma.publisherAlias=true", "apiRules.enabled=true"})
+	for name, args := range map[string][]string{
+		"rouse-controller": argsOf(t, all, "rouse-controller"), "rouse-gateway": argsOf(t, exposing, "rouse-gateway"),
+	} {
+		require.Contains(t, args, "--publisher-alias="+alias.Namespace+"/"+alias.Name, name)
+		require.Contains(t, args, "--publisher-service="+namespace+"/"+bridge.Name, name)
+	}
 	for _, service := range of[*corev1.Service](render(t, nil)) {
 		require.NotEqual(t, publisherProxy, service.Name)
 	}
