@@ -59,7 +59,7 @@ func (m *Mover) move(ctx context.Context, decide func(*Survey) Plan, direction m
 			return Result{}, err
 		}
 		if unread := s.unread(direction); !first && unread != "" { // bridges may restart meanwhile
-			if err := m.wait(ctx, []string{"no bridge says what is in NATS: " + unread}); err != nil {
+			if err := m.wait(ctx, []string{"the state of NATS cannot be read from an eventbridge: " + unread}); err != nil {
 				return Result{}, err
 			}
 			continue
@@ -85,7 +85,7 @@ func (s *Survey) unread(direction migration.Direction) string {
 // step does what can be done now, or waits for what others do. It reports whether there is nothing left.
 func (m *Mover) step(ctx context.Context, s *Survey, plan Plan) (done bool, err error) {
 	if len(plan.Refused) > 0 {
-		return false, exit.Errorf(exit.Refused, "nothing more is changed before this is done:\n  %s", listed(plan.Refused))
+		return false, exit.Errorf(exit.Refused, "no further change is made until this is resolved:\n  %s", listed(plan.Refused))
 	}
 	if plan.Counts.Changes > 0 && (s.Order.Began.IsZero() || s.Order.Ended != nil) {
 		return false, m.begin(ctx, s)
@@ -97,7 +97,7 @@ func (m *Mover) step(ctx context.Context, s *Survey, plan Plan) (done bool, err 
 	case len(waits)+len(needs) == 0:
 		return true, nil
 	case blocked:
-		return false, exit.Errorf(exit.Refused, "everything else is done. Do this, and start the command again:\n  %s", listed(needs))
+		return false, exit.Errorf(exit.Refused, "all other changes are made. Do this, and run the command again:\n  %s", listed(needs))
 	default:
 		return false, m.wait(ctx, waits)
 	}
@@ -128,13 +128,13 @@ func (m *Mover) do(ctx context.Context, items []Item) error {
 	return nil
 }
 
-var errTimeout = errors.New("the time is over")
+var errTimeout = errors.New("timed out")
 
 func (m *Mover) wait(ctx context.Context, waits []string) error {
 	m.Waiting(fmt.Sprintf("%s (%d of these)", waits[0], len(waits)))
 	select {
 	case <-ctx.Done():
-		return exit.Errorf(exit.Failed, "%w, and this is not done, start the command again:\n  %s", context.Cause(ctx), listed(waits))
+		return exit.Errorf(exit.Failed, "%w, run the command again. Still missing:\n  %s", context.Cause(ctx), listed(waits))
 	case <-time.After(pause):
 		return nil
 	}

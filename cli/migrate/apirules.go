@@ -22,7 +22,7 @@ func apiRulesPart(s *Survey) Part {
 	case len(s.APIRules) == 0:
 		return part
 	case !s.Release.has("apirules"):
-		part.Needs = append(part.Needs, "have the release serve APIRules: "+takeAPIRules)
+		part.Needs = append(part.Needs, "enable APIRules in the release: "+takeAPIRules)
 	}
 	var hosts []string
 	for i := range s.APIRules {
@@ -34,7 +34,7 @@ func apiRulesPart(s *Survey) Part {
 			part.Needs = append(part.Needs, "rewrite "+rule.String()+" as v2: "+rule.NoSpec)
 		}
 		if rule.Finalizer {
-			part.patch(rule.Object, "loses Kyma's finalizer, which nobody releases any more", "", rule.released)
+			part.patch(rule.Object, "is released from Kyma's finalizer", "", rule.released)
 		}
 		rule.removeRest(&part, rule.after(s.HostsMoved))
 		if len(rule.Rest) > 0 && rule.Ready && !s.HostsMoved {
@@ -45,8 +45,8 @@ func apiRulesPart(s *Survey) Part {
 		slices.Sort(hosts)
 		hosts = slices.Compact(hosts)
 		named := strings.Join(hosts[:min(len(hosts), maxHosts)], ", ")
-		part.Needs = append(part.Needs, "lead the DNS of "+named+
-			" to the gateways of Rouse, wait until no caller has the old address, and add --hosts-moved")
+		part.Needs = append(part.Needs, "point the DNS records of "+named+
+			" to the gateways of Rouse, wait until their TTL has passed, and add --hosts-moved")
 	}
 	part.differ(Object{}, "calls inside the cluster to a Service that has an APIRule are not refused any more: "+
 		"use a NetworkPolicy where its pods must not be called")
@@ -61,7 +61,7 @@ func (r *APIRule) after(hostsMoved bool) string {
 	case !r.Ready:
 		return "the gateways of Rouse to serve " + r.Host
 	case !hostsMoved:
-		return "the DNS of " + r.Host + " to lead to Rouse, which --hosts-moved says"
+		return "the DNS of " + r.Host + " to point to Rouse, confirmed by --hosts-moved"
 	default:
 		return ""
 	}
@@ -76,7 +76,7 @@ func (r *APIRule) removeRest(part *Part, after string) {
 		}
 	}
 	if after == "" && slices.ContainsFunc(r.Rest, isWay) {
-		after = "its VirtualService to be gone"
+		after = "its VirtualService to be deleted"
 	}
 	for _, rest := range r.Rest {
 		if !isWay(rest) {

@@ -31,7 +31,7 @@ const (
 // Options say how a cluster is moved.
 type Options struct {
 	RouseNamespace string
-	// HostsMoved says that the DNS of all hosts of APIRules leads to Rouse.
+	// HostsMoved confirms that the DNS of all hosts of APIRules leads to Rouse.
 	HostsMoved bool
 	// Timeout bounds the wait for what others do.
 	Timeout time.Duration
@@ -226,7 +226,7 @@ func (r reading) nats(ctx context.Context, s *Survey) error {
 	}
 	if ctx.Err() == nil && err != nil {
 		s.Unread = err.Error()
-		return nil //nolint:nilerr // a plan says the rest
+		return nil //nolint:nilerr // the plan reports it
 	}
 	return err
 }

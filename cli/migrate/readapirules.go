@@ -136,7 +136,7 @@ func convert(found *unstructured.Unstructured) (patch, problem string, err error
 	made, problems, err := conversion.ConvertAPIRule(document)
 	switch {
 	case err != nil:
-		return "", err.Error(), nil //nolint:nilerr // the plan says it
+		return "", err.Error(), nil //nolint:nilerr // the plan reports it
 	case len(problems) > 0:
 		return "", problems.Description(), nil
 	}

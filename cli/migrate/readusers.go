@@ -24,7 +24,7 @@ func (r reading) relics(ctx context.Context, s *Survey) error {
 			if ctx.Err() != nil {
 				return err
 			}
-			s.Relics = append(s.Relics, Relic{Now: "a part was not looked at: " + err.Error()}) // they tell, and nothing depends on them
+			s.Relics = append(s.Relics, Relic{Now: "a part was not read: " + err.Error()}) // they tell, and nothing depends on them
 		}
 	}
 	s.Relics = s.Relics[:min(len(s.Relics), maxRelics)]
@@ -153,7 +153,7 @@ func (r reading) onlyOurs(ctx context.Context, s *Survey) error {
 	for _, resource := range []string{"schedules", "doors"} {
 		gvr := schema.GroupVersionResource{Group: "rouse.run", Version: "v1alpha1", Resource: resource}
 		err := r.objects.Each(ctx, gvr, "", "", maxObjects, func(found *unstructured.Unstructured) error {
-			s.OnlyOurs = append(s.OnlyOurs, Difference{objectOf(gvr, found), "is of Rouse alone: delete it"})
+			s.OnlyOurs = append(s.OnlyOurs, Difference{objectOf(gvr, found), "exists only in Rouse: delete it"})
 			return nil
 		})
 		if err != nil {
@@ -162,7 +162,7 @@ func (r reading) onlyOurs(ctx context.Context, s *Survey) error {
 	}
 	err := r.objects.Each(ctx, services(), "", "", maxObjects, func(found *unstructured.Unstructured) error {
 		if _, scaled := found.GetAnnotations()[v1alpha2.AnnotationScaleTarget]; scaled {
-			s.OnlyOurs = append(s.OnlyOurs, Difference{objectOf(services(), found), "has a workload that Rouse scales: take out annotation " +
+			s.OnlyOurs = append(s.OnlyOurs, Difference{objectOf(services(), found), "scales a workload: remove annotation " +
 				v1alpha2.AnnotationScaleTarget})
 		}
 		return nil

@@ -14,7 +14,7 @@ import (
 type Survey struct {
 	Cluster   string
 	Namespace string // of Rouse
-	// HostsMoved is what the user says of the DNS of APIRules' hosts.
+	// HostsMoved is true when the user has confirmed that the DNS of all hosts of APIRules points to Rouse.
 	HostsMoved bool
 	Order      migration.Order
 	Now        time.Time
@@ -94,7 +94,7 @@ type Function struct {
 	Rest []Object
 	// Made are the other objects that Rouse has made for it.
 	Made []Object
-	// Problem is why Rouse's does not run, as far as the Function says.
+	// Problem is why Rouse's does not run, by the Function's conditions.
 	Problem string
 	// OnlyOurs names the fields that Kyma does not have.
 	OnlyOurs []string

@@ -241,7 +241,7 @@ func (m *move) killed(verb string) (last string) {
 		killed := false
 		for lines := bufio.NewScanner(errs); lines.Scan(); {
 			said.WriteString(lines.Text() + "\n")
-			if change.MatchString(lines.Text()) && !strings.Contains(lines.Text(), ", after ") {
+			if change.MatchString(lines.Text()) && !strings.Contains(lines.Text(), ", waiting for ") {
 				require.NoError(m.t, command.Process.Kill())
 				killed = true
 				break
