@@ -16,8 +16,12 @@ import (
 	"github.com/rouse-run/rouse/internal/migration"
 )
 
-// pause is the time between two looks at a cluster in which nothing can be done now.
-const pause = time.Second
+const (
+	// pause is the time between two looks at a cluster in which nothing can be done now.
+	pause = time.Second
+	// settle is the time after changes: nodes learn of endpoints some time after the API server, and what these led to is deleted next.
+	settle = 2 * time.Second
+)
 
 // Result is the outcome of a move.
 type Result struct {
@@ -93,7 +97,10 @@ func (m *Mover) step(ctx context.Context, s *Survey, plan Plan) (done bool, err 
 	now, waits, needs, blocked := plan.progress()
 	switch {
 	case len(now) > 0:
-		return false, m.do(ctx, now)
+		if err := m.do(ctx, now); err != nil {
+			return false, err
+		}
+		return false, sleep(ctx, settle)
 	case len(waits)+len(needs) == 0:
 		return true, nil
 	case blocked:
@@ -121,9 +128,6 @@ func (m *Mover) do(ctx context.Context, items []Item) error {
 			return fmt.Errorf("%s: %w", item, err)
 		}
 		m.Note(item.String())
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 	}
 	return nil
 }
@@ -132,10 +136,18 @@ var errTimeout = errors.New("timed out")
 
 func (m *Mover) wait(ctx context.Context, waits []string) error {
 	m.Waiting(fmt.Sprintf("%s (%d of these)", waits[0], len(waits)))
+	if err := sleep(ctx, pause); err != nil {
+		return exit.Errorf(exit.Failed, "%w, run the command again. Still missing:\n  %s", err, listed(waits))
+	}
+	return nil
+}
+
+// sleep returns after d, or why ctx has ended before.
+func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
-		return exit.Errorf(exit.Failed, "%w, run the command again. Still missing:\n  %s", context.Cause(ctx), listed(waits))
-	case <-time.After(pause):
+		return context.Cause(ctx)
+	case <-time.After(d):
 		return nil
 	}
 }

@@ -9,8 +9,10 @@ import (
 const maxHosts = 10
 
 // takeAPIRules has the release own the CRD, without Kyma's webhook, and serve the rules.
-const takeAPIRules = "kubectl label crd apirules.gateway.kyma-project.io app.kubernetes.io/part-of=rouse, then " + upgrade +
-	"--take-ownership --force-conflicts --set apiRules.enabled=true --set apiRules.domains.kyma-system/kyma-gateway=DOMAIN"
+func (s *Survey) takeAPIRules() string {
+	return "kubectl label crd apirules.gateway.kyma-project.io app.kubernetes.io/part-of=rouse, then " + s.upgrade() +
+		"--take-ownership --force-conflicts --set apiRules.enabled=true --set apiRules.domains.kyma-system/kyma-gateway=DOMAIN"
+}
 
 // apiRulesPart has Istio's objects go once Rouse's gateways serve the rule and the DNS of its host leads to them.
 func apiRulesPart(s *Survey) Part {
@@ -18,11 +20,11 @@ func apiRulesPart(s *Survey) Part {
 	switch {
 	case s.NoAPIRules != "":
 		part.Needs = append(part.Needs, "APIRules cannot be read as v2: "+s.NoAPIRules+
-			". Convert what is stored in an older version with rouse convert, then "+takeAPIRules)
+			". Convert what is stored in an older version with rouse convert, then "+s.takeAPIRules())
 	case len(s.APIRules) == 0:
 		return part
 	case !s.Release.has("apirules"):
-		part.Needs = append(part.Needs, "enable APIRules in the release: "+takeAPIRules)
+		part.Needs = append(part.Needs, "enable APIRules in the release: "+s.takeAPIRules())
 	}
 	var hosts []string
 	for i := range s.APIRules {

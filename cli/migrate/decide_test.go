@@ -117,7 +117,7 @@ func TestTheControllerTakesOverWhenTheReleaseHasTheSettingsOfTheStream(t *testin
 
 	s.NATS.Stream.Replicas, s.NATS.Stream.MaxBytes = 1, 5
 	require.Equal(t, append([]string{
-		"you: set the stream settings of the release to those of stream sap, which would be changed otherwise: helm upgrade --reuse-values --set stream.replicas=1 --set stream.maxBytes=5",
+		"you: set the stream settings of the release to those of stream sap, which would be changed otherwise: helm upgrade rouse CHART -n rouse-system --reuse-values --set stream.replicas=1 --set stream.maxBytes=5",
 		asks + ", waiting for the release to have the settings of the stream",
 	}, rest...), lines(Decide(s)))
 }
@@ -139,7 +139,7 @@ func TestPublishersAreLedToRouseBeforeKymasGoes(t *testing.T) {
 			"EndpointSlice kyma-system/p-a is deleted, waiting for the Service to be routed to Rouse only", "Deployment kyma-system/p is deleted, waiting for its endpoints to be deleted",
 		}},
 		"the release does not serve it": {Publisher{Service: &service, Owned: true, Selects: true}, "publisher-alias", []string{
-			"you: enable Kyma's address for publishers in the release: helm upgrade --reuse-values --set kyma.publisherAlias=true",
+			"you: enable Kyma's address for publishers in the release: helm upgrade rouse CHART -n rouse-system --reuse-values --force-conflicts --set kyma.publisherAlias=true",
 			"Service kyma-system/p is routed to Rouse only, waiting for the endpoints of Rouse to be listed",
 		}},
 		"Rouse is listed": {Publisher{Service: &service, Owned: true, Selects: true, Aliased: true, Stale: []Object{stale}}, "", []string{
@@ -195,10 +195,10 @@ func TestAPIRulesThatCannotBeServedNeedTheUser(t *testing.T) {
 	s := moved()
 	s.APIRules = []APIRule{{Object: named("APIRule", "r")}}
 	delete(s.Release.Flags, "apirules")
-	require.Equal(t, []string{"you: enable APIRules in the release: " + takeAPIRules}, lines(Decide(s)))
+	require.Equal(t, []string{"you: enable APIRules in the release: " + s.takeAPIRules()}, lines(Decide(s)))
 	s.APIRules, s.NoAPIRules = nil, "no webhook answers"
 	require.Equal(t, []string{
-		"you: APIRules cannot be read as v2: no webhook answers. Convert what is stored in an older version with rouse convert, then " + takeAPIRules,
+		"you: APIRules cannot be read as v2: no webhook answers. Convert what is stored in an older version with rouse convert, then " + s.takeAPIRules(),
 	}, lines(Decide(s)))
 }
 

@@ -13,10 +13,7 @@ import (
 	"github.com/rouse-run/rouse/internal/migration"
 )
 
-const (
-	byController = "the controller of Rouse to take over"
-	upgrade      = "helm upgrade --reuse-values "
-)
+const byController = "the controller of Rouse to take over"
 
 // eventingPart has the controller take over from Kyma's consumers: only it may make and delete consumers.
 func eventingPart(s *Survey) Part {
@@ -65,6 +62,15 @@ func (p *Part) order(s *Survey, order migration.Order, change, after string) {
 	}})
 }
 
+// upgrade is the command that changes values of the release, without the values.
+func (s *Survey) upgrade() string {
+	name := "RELEASE"
+	if s.Release.Helm != "" {
+		name = s.Release.Helm
+	}
+	return "helm upgrade " + name + " CHART -n " + s.Namespace + " --reuse-values "
+}
+
 // isOrdered reports whether the controller has been asked for the same.
 func (s *Survey) isOrdered(order migration.Order) bool {
 	missing := slices.ContainsFunc(order.Abandoned, func(name string) bool { return !slices.Contains(s.Order.Abandoned, name) })
@@ -108,7 +114,7 @@ func streamNeeds(s *Survey) []string {
 	if len(set) == 0 {
 		return nil
 	}
-	return []string{"set the stream settings of the release to those of stream " + stream.Name + ", which would be changed otherwise: " + upgrade + strings.Join(set, " ")}
+	return []string{"set the stream settings of the release to those of stream " + stream.Name + ", which would be changed otherwise: " + s.upgrade() + strings.Join(set, " ")}
 }
 
 func differEventing(part *Part, s *Survey) {
@@ -143,7 +149,7 @@ func publisherPart(s *Survey) Part {
 				`"annotations":{"meta.helm.sh/release-name":%q,"meta.helm.sh/release-namespace":%q}}}`,
 			s.Release.Helm, s.Namespace))
 	case !s.Release.has("publisher-alias"):
-		part.Needs = append(part.Needs, "enable Kyma's address for publishers in the release: "+upgrade+"--set kyma.publisherAlias=true")
+		part.Needs = append(part.Needs, "enable Kyma's address for publishers in the release: "+s.upgrade()+"--force-conflicts --set kyma.publisherAlias=true")
 	}
 	after := ""
 	if p.Service != nil && !p.Aliased {
