@@ -211,8 +211,11 @@ func TestAMoveIsRefusedWhereItWouldBeUndone(t *testing.T) {
 		"no controller of Rouse is ready":                                     func(s *Survey) { s.Release.Runs = false },
 		"the state of NATS cannot be read from an eventbridge: there is none": func(s *Survey) { s.Unread = "there is none" },
 		"a client is bound to 1 of Kyma's consumers":                          func(s *Survey) { s.NATS.Consumers = []target.KymaConsumer{{Bound: true}} },
-		"kyma.allowEventingManager=true":                                      func(s *Survey) { s.Release.Flags["allow-eventing-manager"] = "" },
-		"is older than this command":                                          func(s *Survey) { delete(s.Release.Flags, "migration") },
+		"Eventing shop/eventing has backend EventMesh": func(s *Survey) {
+			s.Modules = []Module{{Object: named("Eventing", "eventing"), EventMesh: true}}
+		},
+		"kyma.allowEventingManager=true": func(s *Survey) { s.Release.Flags["allow-eventing-manager"] = "" },
+		"is older than this command":     func(s *Survey) { delete(s.Release.Flags, "migration") },
 	} {
 		s := moved()
 		require.Empty(t, Decide(s).Refused)

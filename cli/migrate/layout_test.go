@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,25 +109,33 @@ func (l *layout) writeKubeconfig() {
 	require.NoError(l.t, clientcmd.WriteToFile(*written, l.kubeconfig))
 }
 
-// serveIstio adds the kinds of Istio's that Kyma's API gateway writes, without their schemas.
+// serveIstio adds the kinds of Istio's that Kyma's API gateway writes.
 func (l *layout) serveIstio() {
-	for kind, group := range map[string]string{
-		"VirtualService": "networking.istio.io", "RequestAuthentication": "security.istio.io", "AuthorizationPolicy": "security.istio.io",
-	} {
-		names := map[string]string{
-			"VirtualService": "virtualservices", "RequestAuthentication": "requestauthentications", "AuthorizationPolicy": "authorizationpolicies",
-		}
-		l.create(&apiextensionsv1.CustomResourceDefinition{
-			ObjectMeta: metav1.ObjectMeta{Name: names[kind] + "." + group},
-			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-				Group: group, Scope: apiextensionsv1.NamespaceScoped,
-				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: names[kind], Kind: kind},
-				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)},
-				}}},
-			},
-		})
-	}
+	l.serve("networking.istio.io/v1", "virtualservices", "VirtualService")
+	l.serve("security.istio.io/v1", "requestauthentications", "RequestAuthentication")
+	l.serve("security.istio.io/v1", "authorizationpolicies", "AuthorizationPolicy")
+}
+
+// serve adds a kind without its schema.
+func (l *layout) serve(apiVersion, plural, kind string) {
+	l.t.Helper()
+	group, version, _ := strings.Cut(apiVersion, "/")
+	l.create(&apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: version, Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)},
+			}}},
+		},
+	})
+}
+
+// createServed creates an object of a kind that is served soon.
+func (l *layout) createServed(object client.Object) {
+	l.t.Helper()
+	require.Eventually(l.t, func() bool { return l.Client.Create(l.t.Context(), object) == nil }, testTimeout, tick, "its kind is served soon")
 }
 
 // release is the controller's Deployment of a chart that fits the stream.
@@ -336,7 +345,7 @@ metadata:
 			object.SetNamespace(shop)
 			object.SetName(rule + "-k2z9x")
 			object.SetLabels(labels)
-			require.Eventually(l.t, func() bool { return l.Client.Create(l.t.Context(), object) == nil }, testTimeout, tick, "its kind is served soon")
+			l.createServed(object)
 		}
 	}
 }

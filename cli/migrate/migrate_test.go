@@ -30,7 +30,7 @@ import (
 )
 
 // Each test has a cluster of its own: a move concerns all namespaces.
-var cluster, refusing = envtest.New(envtest.WithKEDA()), envtest.New(envtest.WithKEDA())
+var cluster, refusing, planned = envtest.New(envtest.WithKEDA()), envtest.New(envtest.WithKEDA()), envtest.New(envtest.WithKEDA())
 
 // asCommand has the test's binary be the command line, so that it can be killed.
 const asCommand = "ROUSE_TEST_AS_COMMAND"
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 	}
-	os.Exit(cluster.Main(m, refusing))
+	os.Exit(cluster.Main(m, refusing, planned))
 }
 
 func (l *layout) args(verb string, more ...string) []string {

@@ -136,6 +136,12 @@ func refusals(s *Survey) []string {
 	if s.Unread != "" {
 		refused = append(refused, "the state of NATS cannot be read from an eventbridge: "+s.Unread)
 	}
+	for _, module := range s.Modules {
+		if module.EventMesh {
+			refused = append(refused, module.String()+" has backend EventMesh, whose events are not in NATS: switch spec.backend.type to NATS "+
+				"and wait until the events in EventMesh are delivered")
+		}
+	}
 	if bound := boundConsumers(s); bound > 0 {
 		refused = append(refused, fmt.Sprintf("a client is bound to %d of Kyma's consumers: eventing-manager still runs somewhere, stop it", bound))
 	}

@@ -182,6 +182,8 @@ func (r reading) modules(ctx context.Context, s *Survey) error {
 		err := r.objects.Each(ctx, gvr, "", "", maxObjects, func(found *unstructured.Unstructured) error {
 			module := Module{Object: objectOf(gvr, found)}
 			module.Finalizer, module.released = withoutFinalizer(found, finalizer)
+			backend, _, _ := unstructured.NestedString(found.Object, "spec", "backend", "type")
+			module.EventMesh = backend == "EventMesh"
 			s.Modules = append(s.Modules, module)
 			return nil
 		})

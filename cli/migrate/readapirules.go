@@ -112,6 +112,9 @@ func apiRuleOf(found *unstructured.Unstructured, resource schema.GroupVersionRes
 	if len(rule.Spec.Hosts) > 0 {
 		read.Host = string(rule.Spec.Hosts[0])
 	}
+	if rule.Spec.Gateway != nil {
+		read.Gateway = *rule.Spec.Gateway
+	}
 	read.Finalizer, read.released = withoutFinalizer(found, finalizerAPIRule)
 	for _, condition := range rule.Status.Conditions { // Kyma writes none
 		if condition.Type == "Ready" {

@@ -87,6 +87,8 @@ type Function struct {
 	Replicas *int32
 	Scales   bool // it has a scaleConfig
 	Override bool // it has an image of its own
+	// GitSecret is the name of the Secret by which its Git source is fetched.
+	GitSecret string
 	// Ours is Rouse's Deployment, nil before there is one.
 	Ours *Workload
 	// Old are Kyma's Deployments, and Rest the other objects that Kyma's controllers have made for it.
@@ -136,7 +138,8 @@ type Publisher struct {
 type APIRule struct {
 	Object
 	Host      string
-	Ready     bool // Rouse's gateways serve it
+	Gateway   string // namespace/name
+	Ready     bool   // Rouse's gateways serve it
 	Problem   string
 	Finalizer bool   // Kyma's
 	released  string // a patch without it
@@ -150,6 +153,7 @@ type Module struct {
 	Object
 	Finalizer bool   // Kyma's
 	released  string // a patch without it
+	EventMesh bool   // an Eventing whose events are not in NATS
 }
 
 // Relic is something of Kyma's users that has another place now.
