@@ -11,7 +11,7 @@ const maxHosts = 10
 // takeAPIRules has the release own the CRD, without Kyma's webhook, and serve the rules.
 func (s *Survey) takeAPIRules() string {
 	return "kubectl label crd apirules.gateway.kyma-project.io app.kubernetes.io/part-of=rouse, then " + s.upgrade() +
-		"--take-ownership --force-conflicts --set apiRules.enabled=true --set apiRules.domains.kyma-system/kyma-gateway=DOMAIN"
+		"--take-ownership --set apiRules.enabled=true --set apiRules.domains.kyma-system/kyma-gateway=DOMAIN"
 }
 
 // apiRulesPart has Istio's objects go once Rouse's gateways serve the rule and the DNS of its host leads to them.
@@ -36,7 +36,7 @@ func apiRulesPart(s *Survey) Part {
 			part.Needs = append(part.Needs, "rewrite "+rule.String()+" as v2: "+rule.NoSpec)
 		}
 		if rule.Finalizer {
-			part.patch(rule.Object, "is released from Kyma's finalizer", "", rule.released)
+			part.patch(rule.Object, "is released from Kyma's finalizer", rule.withoutSpec(), rule.released)
 		}
 		rule.removeRest(&part, rule.after(s.HostsMoved))
 		if len(rule.Rest) > 0 && rule.Ready && !s.HostsMoved {
@@ -53,6 +53,14 @@ func apiRulesPart(s *Survey) Part {
 	part.differ(Object{}, "calls inside the cluster to a Service that has an APIRule are not refused any more: "+
 		"use a NetworkPolicy where its pods must not be called")
 	return part
+}
+
+// withoutSpec is what changes of the APIRule wait for: the API server refuses those of an object without a spec.
+func (r *APIRule) withoutSpec() string {
+	if r.OldSpec+r.NoSpec == "" {
+		return ""
+	}
+	return "its spec of v2"
 }
 
 // after is what the objects of Kyma's gateway wait for.

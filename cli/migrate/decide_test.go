@@ -139,7 +139,7 @@ func TestPublishersAreLedToRouseBeforeKymasGoes(t *testing.T) {
 			"EndpointSlice kyma-system/p-a is deleted, waiting for the Service to be routed to Rouse only", "Deployment kyma-system/p is deleted, waiting for its endpoints to be deleted",
 		}},
 		"the release does not serve it": {Publisher{Service: &service, Owned: true, Selects: true}, "publisher-alias", []string{
-			"you: enable Kyma's address for publishers in the release: helm upgrade rouse CHART -n rouse-system --reuse-values --force-conflicts --set kyma.publisherAlias=true",
+			"you: enable Kyma's address for publishers in the release: helm upgrade rouse CHART -n rouse-system --reuse-values --set kyma.publisherAlias=true",
 			"Service kyma-system/p is routed to Rouse only, waiting for the endpoints of Rouse to be listed",
 		}},
 		"Rouse is listed": {Publisher{Service: &service, Owned: true, Selects: true, Aliased: true, Stale: []Object{stale}}, "", []string{
@@ -179,9 +179,11 @@ func TestIstiosObjectsGoWhenRouseServesTheHost(t *testing.T) {
 		}},
 		"the way is gone": {APIRule{Rest: rest[:1], Ready: true}, true, []string{"AuthorizationPolicy shop/a is deleted"}},
 		"of v1beta1": {APIRule{OldSpec: "{}", Finalizer: true}, true, []string{
-			"APIRule shop/r gets its spec of v1beta1 as v2", "APIRule shop/r is released from Kyma's finalizer",
+			"APIRule shop/r gets its spec of v1beta1 as v2", "APIRule shop/r is released from Kyma's finalizer, waiting for its spec of v2",
 		}},
-		"it cannot be converted": {APIRule{NoSpec: "two issuers"}, true, []string{"you: rewrite APIRule shop/r as v2: two issuers"}},
+		"it cannot be converted": {APIRule{NoSpec: "two issuers", Finalizer: true}, true, []string{
+			"you: rewrite APIRule shop/r as v2: two issuers", "APIRule shop/r is released from Kyma's finalizer, waiting for its spec of v2",
+		}},
 	} {
 		s := moved()
 		tc.rule.Object, tc.rule.Host = named("APIRule", "r"), "h.example.com"

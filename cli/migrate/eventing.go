@@ -149,7 +149,7 @@ func publisherPart(s *Survey) Part {
 				`"annotations":{"meta.helm.sh/release-name":%q,"meta.helm.sh/release-namespace":%q}}}`,
 			s.Release.Helm, s.Namespace))
 	case !s.Release.has("publisher-alias"):
-		part.Needs = append(part.Needs, "enable Kyma's address for publishers in the release: "+s.upgrade()+"--force-conflicts --set kyma.publisherAlias=true")
+		part.Needs = append(part.Needs, "enable Kyma's address for publishers in the release: "+s.upgrade()+"--set kyma.publisherAlias=true")
 	}
 	after := ""
 	if p.Service != nil && !p.Aliased {

@@ -27,10 +27,14 @@ import (
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
+	"github.com/rouse-run/rouse/internal/testing/transcript"
 )
 
 // Each test has a cluster of its own: a move concerns all namespaces.
-var cluster, refusing, planned = envtest.New(envtest.WithKEDA()), envtest.New(envtest.WithKEDA()), envtest.New(envtest.WithKEDA())
+var (
+	cluster, refusing = envtest.New(envtest.WithKEDA()), envtest.New(envtest.WithKEDA())
+	planned, paged    = envtest.New(envtest.WithKEDA()), envtest.New(envtest.WithKEDA())
+)
 
 // asCommand has the test's binary be the command line, so that it can be killed.
 const asCommand = "ROUSE_TEST_AS_COMMAND"
@@ -39,7 +43,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 	}
-	os.Exit(cluster.Main(m, refusing, planned))
+	os.Exit(cluster.Main(m, refusing, planned, paged))
 }
 
 func (l *layout) args(verb string, more ...string) []string {
@@ -115,7 +119,7 @@ func (l *layout) subscription(name string, types ...string) *eventingv1alpha2.Su
 }
 
 // layOut is a cluster of two Functions, two Subscriptions with 2,000 events that wait, two APIRules, publishers and modules.
-func layOut(t *testing.T) *layout {
+func layOut(t *testing.T, cluster *envtest.Cluster) *layout {
 	t.Helper()
 	l := newLayout(t, cluster)
 	l.create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "price"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
@@ -192,7 +196,7 @@ func (l *layout) publishMeanwhile(from int, work func()) (published int) {
 }
 
 func TestAMoveThatIsKilledAfterEachChangeLosesNothing(t *testing.T) {
-	l := layOut(t)
+	l := layOut(t, cluster)
 	l.runController()
 	code, _, errs := l.run("plan")
 	require.Zero(t, code, errs)
@@ -256,6 +260,50 @@ func TestAMoveThatIsKilledAfterEachChangeLosesNothing(t *testing.T) {
 	}
 	require.Len(t, seen, published, "all that waited waits for Kyma")
 	t.Logf("back ok: published=%d lost=0 kills=%d", published, kills)
+}
+
+// The commands of docs/kyma.md that install are run in charts.
+func TestTheCommandsOfThePageMoveAClusterAndBack(t *testing.T) {
+	page, err := os.ReadFile("../../docs/kyma.md")
+	require.NoError(t, err)
+	steps, err := transcript.Parse(string(page))
+	require.NoError(t, err)
+	l := layOut(t, paged)
+	l.runController()
+	l.rouseTakesOver()
+	var ran []string
+	for _, step := range steps {
+		for command := range strings.Lines(step.Script) {
+			words := strings.Fields(strings.ReplaceAll(command, "CONTEXT", "admin"))
+			if len(words) < 3 || words[0] != "rouse" {
+				continue
+			}
+			var stdout, stderr bytes.Buffer
+			args := append(words[1:], "--kubeconfig", l.kubeconfig, "--admin-url", l.admin)
+			code := cli.Main(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+			out, _, _ := strings.Cut(stdout.String(), " functions=")
+			ran = append(ran, strings.TrimSpace(command)+": "+lastLine(out))
+			if code != 0 { // the manual step that the page names next
+				require.Equal(t, 5, code, stderr.String())
+				require.Contains(t, stderr.String(), "point the DNS records of price.example.com, stock.example.com to the gateways of Rouse")
+			}
+		}
+	}
+	require.Equal(t, []string{
+		"rouse migrate plan --context CONTEXT: the cluster of context admin:",
+		"rouse migrate apply --context CONTEXT: ",
+		"rouse migrate apply --context CONTEXT --hosts-moved: migrate ok:",
+		"rouse migrate status --context CONTEXT: migration: done",
+		"rouse migrate plan --back --context CONTEXT: the cluster of context admin:",
+		"rouse migrate back --context CONTEXT: back ok:",
+	}, ran)
+}
+
+// lastLine is the last line of a text, up to a comma.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	line, _, _ := strings.Cut(text[strings.LastIndex(text, "\n")+1:], ",")
+	return line
 }
 
 func TestAMoveChangesNothingBesideKymasControllers(t *testing.T) {

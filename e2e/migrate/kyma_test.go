@@ -170,6 +170,8 @@ func (m *move) publisherOfKyma() {
 	m.proxyTo(kymaSystem, publisherProxy, "rouse-eventbridge."+framework.System)
 }
 
+var olderAPIRule = schema.GroupVersionKind{Group: framework.APIRuleGVK.Group, Version: "v2alpha1", Kind: framework.APIRuleGVK.Kind}
+
 // hostOf is the short host of an APIRule.
 func (m *move) hostOf(rule string) string { return rule + "-" + m.namespace }
 
@@ -182,7 +184,7 @@ func (m *move) apiRulesOfKyma() {
 	rule := framework.APIRule{Name: "rule", Host: m.hostOf("rule"), Service: "stock", Gateway: framework.OwnGateway, Methods: []string{"POST"}}
 	require.NoError(m.t, m.cluster.ApplyYAML(m.t.Context(), m.namespace, rule.YAML()))
 	older := &unstructured.Unstructured{Object: map[string]any{}}
-	older.SetGroupVersionKind(schema.GroupVersionKind{Group: framework.APIRuleGVK.Group, Version: "v2alpha1", Kind: framework.APIRuleGVK.Kind})
+	older.SetGroupVersionKind(olderAPIRule)
 	older.SetNamespace(m.namespace)
 	older.SetName("older")
 	older.SetAnnotations(map[string]string{
@@ -209,7 +211,7 @@ func (m *move) apiRulesOfKyma() {
 func (m *move) finalizers(rule string, all ...string) {
 	m.t.Helper()
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: rule}}
-	object.SetGroupVersionKind(framework.APIRuleGVK)
+	object.SetGroupVersionKind(olderAPIRule) // as v2 it would need a spec
 	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": all}})
 	require.NoError(m.t, err)
 	require.NoError(m.t, m.cluster.Patch(context.WithoutCancel(m.t.Context()), object, client.RawPatch(types.MergePatchType, text)))
