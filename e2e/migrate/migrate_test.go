@@ -41,7 +41,8 @@ func TestAClusterMovesFromKymaAndBackWhileItServes(t *testing.T) {
 	m := start(t)
 	m.layOutAsKyma()
 	m.callHosts("http://" + istio)
-	require.Zero(t, m.publisher(map[string]any{"count": pending}).Failed)
+	waiting := m.publisher(map[string]any{"count": pending})
+	require.Zero(t, waiting.Failed, waiting.Failures)
 	m.publisher(map[string]any{"start": true})
 
 	m.run(1)
@@ -91,6 +92,13 @@ func start(t *testing.T) *move {
 	require.NoError(t, err, string(out))
 	t.Cleanup(func() {
 		m.run(1)
+		if t.Failed() { // consumers of Kyma's would close the stream to all Subscriptions
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+			defer cancel()
+			args := []string{"migrate", "apply", "--hosts-moved", "--kubeconfig", os.Getenv("KUBECONFIG"), "--timeout", "50s"}
+			out, err := exec.CommandContext(ctx, m.command, args...).CombinedOutput()
+			t.Logf("the move ends: %v: %s", err, out)
+		}
 		order := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: framework.System, Name: "rouse-migration"}}
 		require.NoError(t, client.IgnoreNotFound(cluster.Delete(context.WithoutCancel(t.Context()), order)))
 	})
