@@ -41,6 +41,15 @@ function publish({ url, type, source, prefix }) {
   })
 }
 
+// reachable reports whether a node leads the address to somebody: that takes a moment after its Service was made.
+function reachable(url) {
+  return new Promise(resolve => {
+    const request = http.get(url, { agent: false, timeout: 1000 }, answer => { answer.resume(); resolve(true) })
+    request.on('timeout', () => request.destroy(new Error('no answer in time')))
+    request.on('error', () => resolve(false))
+  })
+}
+
 async function steadily(command) {
   while (state.steady) {
     await publish(command)
@@ -51,6 +60,8 @@ async function steadily(command) {
 module.exports.main = async function (event) {
   const command = event.data ?? {}
   if (command.count) {
+    const deadline = Date.now() + 60000
+    while (!(await reachable(command.url)) && Date.now() < deadline) await new Promise(resolve => setTimeout(resolve, 50))
     const last = state.published + command.count
     const some = async () => { while (state.published < last) await publish(command) }
     await Promise.all(Array.from({ length: 8 }, some))
