@@ -279,7 +279,7 @@ func TestTheCommandsOfThePageMoveAClusterAndBack(t *testing.T) {
 				continue
 			}
 			var stdout, stderr bytes.Buffer
-			args := append(words[1:], "--kubeconfig", l.kubeconfig, "--admin-url", l.admin)
+			args := slices.Concat(words[1:], []string{"--kubeconfig", l.kubeconfig, "--admin-url", l.admin})
 			code := cli.Main(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
 			out, _, _ := strings.Cut(stdout.String(), " functions=")
 			ran = append(ran, strings.TrimSpace(command)+": "+lastLine(out))

@@ -9,7 +9,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
@@ -34,7 +33,10 @@ func (r reading) relics(ctx context.Context, s *Survey) error {
 	return nil
 }
 
-const packageRegistry = "serverless-package-registry-config"
+const (
+	packageRegistry = "serverless-package-registry-config"
+	ownRegistry     = "belongs to Kyma's own registry and can be deleted: the chart's registry has an account for each namespace"
+)
 
 // secrets names the Secrets of registries and of Git sources. Their content is not kept.
 func (r reading) secrets(ctx context.Context, s *Survey) error {
@@ -46,8 +48,7 @@ func (r reading) secrets(ctx context.Context, s *Survey) error {
 		namespace := s.Functions[i].Namespace
 		places[types.NamespacedName{Namespace: namespace, Name: packageRegistry}] = "stays: builds use the same keys"
 		places[types.NamespacedName{Namespace: namespace, Name: "serverless-registry-config"}] = "stays: images of the namespace are pushed to that registry"
-		places[types.NamespacedName{Namespace: namespace, Name: "serverless-registry-config-default"}] =
-			"belongs to Kyma's own registry and can be deleted: the chart's registry has an account for each namespace"
+		places[types.NamespacedName{Namespace: namespace, Name: "serverless-registry-config-default"}] = ownRegistry
 		if name := s.Functions[i].GitSecret; name != "" {
 			places[types.NamespacedName{Namespace: namespace, Name: name}] = "stays: Git sources use the same keys"
 		}
