@@ -19,8 +19,9 @@ import (
 const (
 	// pause is the time between two looks at a cluster in which nothing can be done now.
 	pause = time.Second
-	// settle is the time after changes: nodes learn of endpoints some time after the API server, and what these led to is deleted next.
-	settle = 2 * time.Second
+	// settle is the time between other changes and the end of pods: nodes learn some time after the API server that a Service does not
+	// list these any more.
+	settle = 5 * time.Second
 )
 
 // Result is the outcome of a move.
@@ -41,6 +42,8 @@ type Mover struct {
 	Note func(change string)
 	// Waiting is called with what the command waits for.
 	Waiting func(text string)
+
+	changed time.Time // the last change, or the start: a command that was killed may have made one just before
 }
 
 // Apply moves a cluster to Rouse, and continues a move that was interrupted.
@@ -56,7 +59,7 @@ func (m *Mover) Back(ctx context.Context) (Result, error) {
 func (m *Mover) move(ctx context.Context, decide func(*Survey) Plan, direction migration.Direction) (Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.Options.Timeout, errTimeout)
 	defer cancel()
-	m.Options.Ours = direction == migration.ToKyma
+	m.Options.Ours, m.changed = direction == migration.ToKyma, time.Now()
 	for first := true; ; first = false {
 		s, err := Read(ctx, m.Conn, m.Objects, m.Options)
 		if err != nil {
@@ -97,10 +100,7 @@ func (m *Mover) step(ctx context.Context, s *Survey, plan Plan) (done bool, err 
 	now, waits, needs, blocked := plan.progress()
 	switch {
 	case len(now) > 0:
-		if err := m.do(ctx, now); err != nil {
-			return false, err
-		}
-		return false, sleep(ctx, settle)
+		return false, m.doInTime(ctx, now)
 	case len(waits)+len(needs) == 0:
 		return true, nil
 	case blocked:
@@ -117,6 +117,26 @@ func (m *Mover) begin(ctx context.Context, s *Survey) error {
 	return writeOrder(ctx, m.Objects, s.Namespace, order)
 }
 
+// doInTime makes changes, and those that end pods once nothing else has changed for some time.
+func (m *Mover) doInTime(ctx context.Context, now []Item) error {
+	var others []Item
+	for _, item := range now {
+		if !item.endsPods() {
+			others = append(others, item)
+		}
+	}
+	if len(others) > 0 {
+		return m.do(ctx, others)
+	}
+	if rest := time.Until(m.changed.Add(settle)); rest > 0 {
+		return sleep(ctx, rest) // the cluster is read again before its pods end
+	}
+	return m.do(ctx, now)
+}
+
+// endsPods reports whether a change deletes a Deployment.
+func (i Item) endsPods() bool { return i.Object.resource == deployments() && i.Change == isDeleted }
+
 // do makes changes. An object that somebody has changed meanwhile is looked at again.
 func (m *Mover) do(ctx context.Context, items []Item) error {
 	for _, item := range items {
@@ -126,6 +146,9 @@ func (m *Mover) do(ctx context.Context, items []Item) error {
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", item, err)
+		}
+		if !item.endsPods() {
+			m.changed = time.Now()
 		}
 		m.Note(item.String())
 	}

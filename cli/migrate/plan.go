@@ -59,9 +59,11 @@ func (p *Part) wait(object Object, change, after string) {
 	p.Items = append(p.Items, Item{Object: object, Change: change, After: after})
 }
 
+const isDeleted = "is deleted"
+
 // remove adds a deletion. after is what it waits for.
 func (p *Part) remove(object Object, after string) {
-	p.Items = append(p.Items, Item{Object: object, Change: "is deleted", After: after, do: func(ctx context.Context, objects *target.Objects) error {
+	p.Items = append(p.Items, Item{Object: object, Change: isDeleted, After: after, do: func(ctx context.Context, objects *target.Objects) error {
 		return objects.DeleteExactly(ctx, object.resource, object.Namespace, object.Name, object.UID)
 	}})
 }
