@@ -201,7 +201,7 @@ e2e-serverless: cluster ## A Serverless that installs, changes, repairs and remo
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 15m -v ./e2e/serverless
 
 .PHONY: e2e-migrate
-e2e-migrate: cluster ## Functions, Subscriptions and publishers that move from Kyma to Rouse and back while they serve, killed after each change, on the local cluster
+e2e-migrate: cluster ## Functions, Subscriptions, APIRules and publishers that move from Kyma to Rouse and back while they serve, killed after each change, on the local cluster
 	@selected=$$($(CLUSTERS) env); eval "$$selected"; $(GO) test -tags e2e -count=1 -timeout 30m -v ./e2e/migrate
 
 .PHONY: e2e-tls

@@ -29,10 +29,11 @@ import (
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
-var cluster = envtest.New()
+// fresh is for a test that takes its kinds away.
+var cluster, fresh = envtest.New(), envtest.New()
 
 func TestMain(m *testing.M) {
-	code := cluster.Main(m)
+	code := cluster.Main(m, fresh)
 	if err := os.RemoveAll(builtInto); err != nil {
 		panic(err)
 	}

@@ -2,19 +2,25 @@ package charts
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/internal/migration"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
+	"github.com/rouse-run/rouse/internal/testing/transcript"
 )
 
 const (
@@ -33,9 +39,13 @@ func TestTheAliasOfKymasPublisherLeadsToTheEventbridge(t *testing.T) {
 	pods := named[*appsv1.Deployment](t, all, bridge.Name).Spec.Template.Spec.Containers[0]
 	require.Equal(t, alias.Spec.Ports[0].TargetPort.IntVal, pods.Ports[0].ContainerPort)
 	require.Equal(t, bridge.Spec.Ports[0].TargetPort.StrVal, pods.Ports[0].Name)
-	args := named[*appsv1.Deployment](t, all, "rouse-controller").Spec.Template.Spec.Containers[0].Args
-	require.Contains(t, args, "--publisher-alias="+alias.Namespace+"/"+alias.Name)
-	require.Contains(t, args, "--publisher-service="+namespace+"/"+bridge.Name)
+	exposing := render(t, values{"kyma.publisherAlias=true", "apiRules.enabled=true"})
+	for name, args := range map[string][]string{
+		"rouse-controller": argsOf(t, all, "rouse-controller"), "rouse-gateway": argsOf(t, exposing, "rouse-gateway"),
+	} {
+		require.Contains(t, args, "--publisher-alias="+alias.Namespace+"/"+alias.Name, name)
+		require.Contains(t, args, "--publisher-service="+namespace+"/"+bridge.Name, name)
+	}
 	for _, service := range of[*corev1.Service](render(t, nil)) {
 		require.NotEqual(t, publisherProxy, service.Name)
 	}
@@ -91,17 +101,7 @@ func TestReleaseWithEventingManagerMustBeAllowed(t *testing.T) {
 	createNamespace(t, env, kymaSystem)
 	try := tryHelmOn(t, env.Config)
 	install := []string{"install", "rouse", chart, "--take-ownership", "--dry-run=server"}
-	selector := map[string]string{"app": "eventing-manager"}
-	manager := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: kymaSystem, Name: "eventing-manager"},
-		Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: selector},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: selector},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "manager"}}},
-			},
-		},
-	}
+	manager := kymaController("eventing-manager")
 	require.NoError(t, env.Client.Create(t.Context(), manager))
 	t.Cleanup(func() {
 		require.NoError(t, client.IgnoreNotFound(env.Client.Delete(context.WithoutCancel(t.Context()), manager)))
@@ -154,6 +154,75 @@ func TestTheAliasNeedsItsNamespace(t *testing.T) {
 	out, err := tryHelmOn(t, env.Config)("install", "rouse", chart, "--take-ownership", "--dry-run=server", "--set", "kyma.publisherAlias=true")
 	require.Error(t, err, out)
 	require.Contains(t, out, "there is no namespace kyma-system: create it with kubectl create namespace kyma-system")
+}
+
+// The commands of docs/kyma.md that install, on an API server that has Kyma's kinds and controllers, and on one that has neither. Those of
+// rouse migrate are run in cli/migrate.
+func TestTheCommandsOfThePageForUsersOfKyma(t *testing.T) {
+	page, err := os.ReadFile("../docs/kyma.md")
+	require.NoError(t, err)
+	steps, err := transcript.Parse(string(page))
+	require.NoError(t, err)
+	steps = slices.DeleteFunc(steps, func(s transcript.Step) bool { return strings.Contains(s.Script, "rouse migrate ") })
+	require.Len(t, steps, 3, "install, stop Kyma's controllers, install beside its NATS")
+
+	env := fresh.Environment(t) // its kinds belong to no release
+	createNamespace(t, env, kymaSystem)
+	names := []string{"serverless-operator", "eventing-manager", "nats-manager", "serverless-ctrl-mngr", "api-gateway-controller-manager"}
+	for _, name := range names {
+		require.NoError(t, env.Client.Create(t.Context(), kymaController(name)))
+	}
+	playOn(t, env, steps[1:]...)
+	for _, name := range names {
+		stopped := &appsv1.Deployment{}
+		require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: kymaSystem, Name: name}, stopped))
+		require.Zero(t, *stopped.Spec.Replicas, name)
+	}
+	controller := &appsv1.Deployment{}
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "rouse-controller"}, controller))
+	require.Contains(t, controller.Spec.Template.Spec.Containers[0].Args, "--stream-replicas=3")
+
+	helmOn(t, env.Config)("uninstall", "rouse", "--no-hooks")
+	require.NoError(t, env.Client.DeleteAllOf(t.Context(), &apiextensionsv1.CustomResourceDefinition{}))
+	require.Eventually(t, func() bool {
+		list := &apiextensionsv1.CustomResourceDefinitionList{}
+		return env.Client.List(t.Context(), list) == nil && len(list.Items) == 0
+	}, time.Minute, 20*time.Millisecond)
+	removeNamespace(t, env, kymaSystem)
+	playOn(t, env, steps[0])
+	serverless := envtest.Object(t, "{apiVersion: operator.kyma-project.io/v1alpha1, kind: Serverless}")
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: kymaSystem, Name: "default"}, serverless))
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKey{Namespace: kymaSystem, Name: publisherProxy}, &corev1.Service{}))
+}
+
+// playOn runs steps of a page on an API server, with the pinned Helm and its kubectl.
+func playOn(t *testing.T, env *envtest.Environment, steps ...transcript.Step) {
+	t.Helper()
+	kubeconfig, err := env.KubeConfig("admin", "system:masters")
+	require.NoError(t, err)
+	home := t.TempDir()
+	file := filepath.Join(home, "kubeconfig")
+	require.NoError(t, os.WriteFile(file, kubeconfig, 0o600))
+	tool, err := helm()
+	require.NoError(t, err)
+	path := strings.Join([]string{filepath.Dir(tool), os.Getenv("KUBEBUILDER_ASSETS"), os.Getenv("PATH")}, string(os.PathListSeparator))
+	require.NoError(t, transcript.Play(t.Context(), steps, transcript.Options{
+		Name: "docs/kyma.md", Dir: "..", Env: append(os.Environ(), "HOME="+home, "KUBECONFIG="+file, "PATH="+path), Timeout: 3 * time.Minute,
+	}))
+}
+
+func kymaController(name string) *appsv1.Deployment {
+	selector := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: kymaSystem, Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: selector},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: selector},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "manager"}}},
+			},
+		},
+	}
 }
 
 // removeNamespace acts as the namespace controller, which does not run here.

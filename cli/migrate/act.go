@@ -16,8 +16,13 @@ import (
 	"github.com/rouse-run/rouse/internal/migration"
 )
 
-// pause is the time between two looks at a cluster in which nothing can be done now.
-const pause = time.Second
+const (
+	// pause is the time between two looks at a cluster in which nothing can be done now.
+	pause = time.Second
+	// settle is the time between other changes and the end of pods: nodes learn some time after the API server that a Service does not
+	// list these any more.
+	settle = 5 * time.Second
+)
 
 // Result is the outcome of a move.
 type Result struct {
@@ -37,6 +42,8 @@ type Mover struct {
 	Note func(change string)
 	// Waiting is called with what the command waits for.
 	Waiting func(text string)
+
+	changed time.Time // the last change, or the start: a command that was killed may have made one just before
 }
 
 // Apply moves a cluster to Rouse, and continues a move that was interrupted.
@@ -52,14 +59,14 @@ func (m *Mover) Back(ctx context.Context) (Result, error) {
 func (m *Mover) move(ctx context.Context, decide func(*Survey) Plan, direction migration.Direction) (Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.Options.Timeout, errTimeout)
 	defer cancel()
-	m.Options.Ours = direction == migration.ToKyma
+	m.Options.Ours, m.changed = direction == migration.ToKyma, time.Now()
 	for first := true; ; first = false {
 		s, err := Read(ctx, m.Conn, m.Objects, m.Options)
 		if err != nil {
 			return Result{}, err
 		}
 		if unread := s.unread(direction); !first && unread != "" { // bridges may restart meanwhile
-			if err := m.wait(ctx, []string{"no bridge says what is in NATS: " + unread}); err != nil {
+			if err := m.wait(ctx, []string{"the state of NATS cannot be read from an eventbridge: " + unread}); err != nil {
 				return Result{}, err
 			}
 			continue
@@ -85,7 +92,7 @@ func (s *Survey) unread(direction migration.Direction) string {
 // step does what can be done now, or waits for what others do. It reports whether there is nothing left.
 func (m *Mover) step(ctx context.Context, s *Survey, plan Plan) (done bool, err error) {
 	if len(plan.Refused) > 0 {
-		return false, exit.Errorf(exit.Refused, "nothing more is changed before this is done:\n  %s", listed(plan.Refused))
+		return false, exit.Errorf(exit.Refused, "no further change is made until this is resolved:\n  %s", listed(plan.Refused))
 	}
 	if plan.Counts.Changes > 0 && (s.Order.Began.IsZero() || s.Order.Ended != nil) {
 		return false, m.begin(ctx, s)
@@ -93,11 +100,11 @@ func (m *Mover) step(ctx context.Context, s *Survey, plan Plan) (done bool, err 
 	now, waits, needs, blocked := plan.progress()
 	switch {
 	case len(now) > 0:
-		return false, m.do(ctx, now)
+		return false, m.doInTime(ctx, now)
 	case len(waits)+len(needs) == 0:
 		return true, nil
 	case blocked:
-		return false, exit.Errorf(exit.Refused, "everything else is done. Do this, and start the command again:\n  %s", listed(needs))
+		return false, exit.Errorf(exit.Refused, "all other changes are made. Do this, and run the command again:\n  %s", listed(needs))
 	default:
 		return false, m.wait(ctx, waits)
 	}
@@ -110,6 +117,26 @@ func (m *Mover) begin(ctx context.Context, s *Survey) error {
 	return writeOrder(ctx, m.Objects, s.Namespace, order)
 }
 
+// doInTime makes changes, and those that end pods once nothing else has changed for some time.
+func (m *Mover) doInTime(ctx context.Context, now []Item) error {
+	var others []Item
+	for _, item := range now {
+		if !item.endsPods() {
+			others = append(others, item)
+		}
+	}
+	if len(others) > 0 {
+		return m.do(ctx, others)
+	}
+	if rest := time.Until(m.changed.Add(settle)); rest > 0 {
+		return sleep(ctx, rest) // the cluster is read again before its pods end
+	}
+	return m.do(ctx, now)
+}
+
+// endsPods reports whether a change deletes a Deployment.
+func (i Item) endsPods() bool { return i.Object.resource == deployments() && i.Change == isDeleted }
+
 // do makes changes. An object that somebody has changed meanwhile is looked at again.
 func (m *Mover) do(ctx context.Context, items []Item) error {
 	for _, item := range items {
@@ -120,22 +147,30 @@ func (m *Mover) do(ctx context.Context, items []Item) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", item, err)
 		}
-		m.Note(item.String())
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if !item.endsPods() {
+			m.changed = time.Now()
 		}
+		m.Note(item.String())
 	}
 	return nil
 }
 
-var errTimeout = errors.New("the time is over")
+var errTimeout = errors.New("timed out")
 
 func (m *Mover) wait(ctx context.Context, waits []string) error {
 	m.Waiting(fmt.Sprintf("%s (%d of these)", waits[0], len(waits)))
+	if err := sleep(ctx, pause); err != nil {
+		return exit.Errorf(exit.Failed, "%w, run the command again. Still missing:\n  %s", err, listed(waits))
+	}
+	return nil
+}
+
+// sleep returns after d, or why ctx has ended before.
+func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
-		return exit.Errorf(exit.Failed, "%w, and this is not done, start the command again:\n  %s", context.Cause(ctx), listed(waits))
-	case <-time.After(pause):
+		return context.Cause(ctx)
+	case <-time.After(d):
 		return nil
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // DecideBack returns the plan of the way back: events wait at consumers as Kyma makes them, and the Deployments of Functions are left to
-// Kyma's controller, which finds them by their labels and goes on with them.
+// Kyma's controller, which adopts them by their labels.
 func DecideBack(s *Survey) Plan {
 	plan := Plan{Cluster: s.Cluster, Counts: countsOf(s), Refused: backRefusals(s)}
 	eventing, stopped := backEventing(s)
@@ -23,7 +23,7 @@ func DecideBack(s *Survey) Plan {
 func backRefusals(s *Survey) []string {
 	refused := controllersThatRun(s)
 	if unread := cmp.Or(s.Unread, s.Uncounted); unread != "" {
-		refused = append(refused, "no eventbridge says what is in NATS: "+unread)
+		refused = append(refused, "the state of NATS cannot be read from an eventbridge: "+unread)
 	}
 	for _, used := range s.OnlyOurs {
 		refused = append(refused, used.String())
@@ -33,17 +33,17 @@ func backRefusals(s *Survey) []string {
 	}
 	for i := range s.Functions {
 		for _, field := range s.Functions[i].OnlyOurs {
-			refused = append(refused, s.Functions[i].String()+" has what Kyma does not know: take out "+field)
+			refused = append(refused, s.Functions[i].String()+" uses a feature that Kyma does not support: remove "+field)
 		}
 	}
 	for i := range s.Subscriptions {
 		sub := &s.Subscriptions[i]
 		for _, field := range sub.OnlyOurs {
-			refused = append(refused, sub.String()+" has what Kyma does not know: take out "+field)
+			refused = append(refused, sub.String()+" uses a feature that Kyma does not support: remove "+field)
 		}
 		if sub.Retries > 0 {
 			refused = append(refused, fmt.Sprintf(
-				"%s has %d events that wait for another attempt: wait until they are delivered or dead letters", sub, sub.Retries))
+				"%s has %d events in retry: wait until they are delivered or dead letters", sub, sub.Retries))
 		}
 		if sub.DeadLetters > 0 {
 			refused = append(refused, fmt.Sprintf("%s has %d dead letters: redrive or purge them with rouse deadletters", sub, sub.DeadLetters))
@@ -56,11 +56,11 @@ func backRefusals(s *Survey) []string {
 func backEventing(s *Survey) (part Part, done bool) {
 	part = Part{Name: "Subscriptions"}
 	if order := (migration.Order{Direction: migration.ToKyma, Began: s.began()}); len(s.Subscriptions) > 0 && !s.isOrdered(order) {
-		part.order(s, order, "asks the controller to hand its consumers back", "")
+		part.order(s, order, "requests the return of all consumers to Kyma", "")
 	}
 	for i := range s.Subscriptions {
 		if sub := &s.Subscriptions[i]; sub.Consumer {
-			part.wait(sub.Object, "goes back to consumers of Kyma's", "the controller of Rouse to hand it over")
+			part.wait(sub.Object, "returns to consumers of Kyma", "the controller of Rouse to return it")
 		}
 	}
 	return part, len(part.Items) == 0
@@ -78,10 +78,10 @@ func backControllers(s *Survey, handedOver bool) Part {
 		case controller.Desired > 0:
 			part.patch(controller.Object, "is scaled to 0", after, `{"spec":{"replicas":0}}`)
 		case controller.Available > 0:
-			part.wait(controller.Object, "ends", "its pods to be gone")
+			part.wait(controller.Object, "stops", "its pods to terminate")
 		}
 		if controller.Desired+controller.Available > 0 && after == "" {
-			after = controller.String() + " to be gone"
+			after = controller.String() + " to stop"
 		}
 	}
 	return part
@@ -93,7 +93,7 @@ func backFunctions(s *Survey) Part {
 	after := ""
 	for _, controller := range s.Release.Controllers {
 		if controller.Desired+controller.Available > 0 {
-			after = "the controllers of Rouse to be gone"
+			after = "the controllers of Rouse to stop"
 		}
 	}
 	for i := range s.Functions {
@@ -108,7 +108,7 @@ func backFunctions(s *Survey) Part {
 	for _, slice := range s.Activators {
 		part.remove(slice, after)
 	}
-	part.differ(Object{}, "Deployments stay: Kyma's controller finds them by their labels, and goes on with them in place")
+	part.differ(Object{}, "Deployments stay: Kyma's controller adopts them in place, by their labels")
 	return part
 }
 

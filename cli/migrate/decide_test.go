@@ -48,10 +48,10 @@ func TestTheDeploymentOfKymaGoesWhenThatOfRouseServes(t *testing.T) {
 		after   string
 	}{
 		"it serves":         {func(w *Workload) *Workload { return w }, "", ""},
-		"there is none":     {func(*Workload) *Workload { return nil }, "no such image", ", after the Deployment of Rouse to serve it (no such image)"},
-		"it starts":         {func(w *Workload) *Workload { w.Available = 0; return w }, "", ", after the Deployment of Rouse to serve it"},
-		"it is rolled out":  {func(w *Workload) *Workload { w.Current = false; return w }, "", ", after the Deployment of Rouse to serve it"},
-		"it sleeps already": {func(w *Workload) *Workload { w.Desired, w.Available = 0, 0; return w }, "", ", after the Deployment of Rouse to serve it (it sleeps: set scaleConfig.minReplicas to 1 meanwhile)"},
+		"there is none":     {func(*Workload) *Workload { return nil }, "no such image", ", waiting for the Deployment of Rouse to serve it (no such image)"},
+		"it starts":         {func(w *Workload) *Workload { w.Available = 0; return w }, "", ", waiting for the Deployment of Rouse to serve it"},
+		"it is rolled out":  {func(w *Workload) *Workload { w.Current = false; return w }, "", ", waiting for the Deployment of Rouse to serve it"},
+		"it sleeps already": {func(w *Workload) *Workload { w.Desired, w.Available = 0, 0; return w }, "", ", waiting for the Deployment of Rouse to serve it (it sleeps: set scaleConfig.minReplicas to 1 meanwhile)"},
 	} {
 		s, ours := moved(), serving
 		s.Functions = []Function{{
@@ -99,12 +99,12 @@ func TestTheControllerTakesOverWhenTheReleaseHasTheSettingsOfTheStream(t *testin
 		{Name: "b", Description: "shop/broken/kyma.shop.a"},
 		{Name: "c", Description: "shop/gone/kyma.shop.a", Pending: 5},
 	}
-	asks := "ConfigMap rouse-system/rouse-migration asks the controller to take over from Kyma's consumers"
+	asks := "ConfigMap rouse-system/rouse-migration requests the takeover of Kyma's consumers"
 	rest := []string{
-		"Consumer shop/orders/kyma.shop.a/b is replaced behind sequence 7, with 4 events that wait, after the controller of Rouse to take over",
-		"Consumer shop/broken/kyma.shop.a stays, after Subscription shop/broken to be valid: sink is empty",
-		"Consumer shop/gone/kyma.shop.a is deleted with 5 events: its Subscription does not exist, after the controller of Rouse to take over",
-		"Subscription shop/orders gets a consumer, after the controller of Rouse to take over",
+		"Consumer shop/orders/kyma.shop.a/b is replaced by a consumer that starts after sequence 7, with 4 pending events, waiting for the controller of Rouse to take over",
+		"Consumer shop/broken/kyma.shop.a stays, waiting for Subscription shop/broken to be valid: sink is empty",
+		"Consumer shop/gone/kyma.shop.a is deleted with 5 events: its Subscription does not exist, waiting for the controller of Rouse to take over",
+		"Subscription shop/orders gets a consumer, waiting for the controller of Rouse to take over",
 	}
 	plan := Decide(s)
 	require.Equal(t, append([]string{asks}, rest...), lines(plan))
@@ -117,8 +117,8 @@ func TestTheControllerTakesOverWhenTheReleaseHasTheSettingsOfTheStream(t *testin
 
 	s.NATS.Stream.Replicas, s.NATS.Stream.MaxBytes = 1, 5
 	require.Equal(t, append([]string{
-		"you: give the release the settings of stream sap, or it is changed: helm upgrade --reuse-values --set stream.replicas=1 --set stream.maxBytes=5",
-		asks + ", after the release to have the settings of the stream",
+		"you: set the stream settings of the release to those of stream sap, which would be changed otherwise: helm upgrade rouse CHART -n rouse-system --reuse-values --set stream.replicas=1 --set stream.maxBytes=5",
+		asks + ", waiting for the release to have the settings of the stream",
 	}, rest...), lines(Decide(s)))
 }
 
@@ -135,18 +135,18 @@ func TestPublishersAreLedToRouseBeforeKymasGoes(t *testing.T) {
 		"nothing is there": {Publisher{}, "", nil},
 		"as Kyma leaves it": {Publisher{Service: &service, Selects: true, Stale: []Object{stale}, Workload: &proxy}, "publisher-alias", []string{
 			"Service kyma-system/p becomes part of the release",
-			"Service kyma-system/p leads to Rouse alone, after Rouse to be listed among its endpoints",
-			"EndpointSlice kyma-system/p-a is deleted, after the Service to lead to Rouse alone", "Deployment kyma-system/p is deleted, after its addresses to be gone",
+			"Service kyma-system/p is routed to Rouse only, waiting for the endpoints of Rouse to be listed",
+			"EndpointSlice kyma-system/p-a is deleted, waiting for the Service to be routed to Rouse only", "Deployment kyma-system/p is deleted, waiting for its endpoints to be deleted",
 		}},
 		"the release does not serve it": {Publisher{Service: &service, Owned: true, Selects: true}, "publisher-alias", []string{
-			"you: have the release serve Kyma's address for publishers: helm upgrade --reuse-values --set kyma.publisherAlias=true",
-			"Service kyma-system/p leads to Rouse alone, after Rouse to be listed among its endpoints",
+			"you: enable Kyma's address for publishers in the release: helm upgrade rouse CHART -n rouse-system --reuse-values --set kyma.publisherAlias=true",
+			"Service kyma-system/p is routed to Rouse only, waiting for the endpoints of Rouse to be listed",
 		}},
 		"Rouse is listed": {Publisher{Service: &service, Owned: true, Selects: true, Aliased: true, Stale: []Object{stale}}, "", []string{
-			"Service kyma-system/p leads to Rouse alone", "EndpointSlice kyma-system/p-a is deleted, after the Service to lead to Rouse alone",
+			"Service kyma-system/p is routed to Rouse only", "EndpointSlice kyma-system/p-a is deleted, waiting for the Service to be routed to Rouse only",
 		}},
 		"old addresses are left": {Publisher{Service: &service, Owned: true, Aliased: true, Stale: []Object{stale}, Workload: &proxy}, "", []string{
-			"EndpointSlice kyma-system/p-a is deleted", "Deployment kyma-system/p is deleted, after its addresses to be gone",
+			"EndpointSlice kyma-system/p-a is deleted", "Deployment kyma-system/p is deleted, waiting for its endpoints to be deleted",
 		}},
 		"Kyma's is left": {Publisher{Service: &service, Owned: true, Aliased: true, Workload: &proxy}, "", []string{"Deployment kyma-system/p is deleted"}},
 	} {
@@ -166,22 +166,24 @@ func TestIstiosObjectsGoWhenRouseServesTheHost(t *testing.T) {
 		want  []string
 	}{
 		"it does not serve it yet": {APIRule{Rest: rest, Problem: "no such Service"}, true, []string{
-			"VirtualService shop/v is deleted, after the gateways of Rouse to serve h.example.com (no such Service)",
-			"AuthorizationPolicy shop/a is deleted, after the gateways of Rouse to serve h.example.com (no such Service)",
+			"VirtualService shop/v is deleted, waiting for the gateways of Rouse to serve h.example.com (no such Service)",
+			"AuthorizationPolicy shop/a is deleted, waiting for the gateways of Rouse to serve h.example.com (no such Service)",
 		}},
 		"callers come to Istio": {APIRule{Rest: rest, Ready: true}, false, []string{
-			"you: lead the DNS of h.example.com to the gateways of Rouse, wait until no caller has the old address, and add --hosts-moved",
-			"VirtualService shop/v is deleted, after the DNS of h.example.com to lead to Rouse, which --hosts-moved says",
-			"AuthorizationPolicy shop/a is deleted, after the DNS of h.example.com to lead to Rouse, which --hosts-moved says",
+			"you: point the DNS records of h.example.com to the gateways of Rouse, wait until their TTL has passed, and add --hosts-moved",
+			"VirtualService shop/v is deleted, waiting for the DNS of h.example.com to point to Rouse, confirmed by --hosts-moved",
+			"AuthorizationPolicy shop/a is deleted, waiting for the DNS of h.example.com to point to Rouse, confirmed by --hosts-moved",
 		}},
 		"callers come to Rouse": {APIRule{Rest: rest, Ready: true}, true, []string{
-			"VirtualService shop/v is deleted", "AuthorizationPolicy shop/a is deleted, after its VirtualService to be gone",
+			"VirtualService shop/v is deleted", "AuthorizationPolicy shop/a is deleted, waiting for its VirtualService to be deleted",
 		}},
 		"the way is gone": {APIRule{Rest: rest[:1], Ready: true}, true, []string{"AuthorizationPolicy shop/a is deleted"}},
 		"of v1beta1": {APIRule{OldSpec: "{}", Finalizer: true}, true, []string{
-			"APIRule shop/r gets its spec of v1beta1 as v2", "APIRule shop/r loses Kyma's finalizer, which nobody releases any more",
+			"APIRule shop/r gets its spec of v1beta1 as v2", "APIRule shop/r is released from Kyma's finalizer, waiting for its spec of v2",
 		}},
-		"it cannot be converted": {APIRule{NoSpec: "two issuers"}, true, []string{"you: rewrite APIRule shop/r as v2: two issuers"}},
+		"it cannot be converted": {APIRule{NoSpec: "two issuers", Finalizer: true}, true, []string{
+			"you: rewrite APIRule shop/r as v2: two issuers", "APIRule shop/r is released from Kyma's finalizer, waiting for its spec of v2",
+		}},
 	} {
 		s := moved()
 		tc.rule.Object, tc.rule.Host = named("APIRule", "r"), "h.example.com"
@@ -195,10 +197,10 @@ func TestAPIRulesThatCannotBeServedNeedTheUser(t *testing.T) {
 	s := moved()
 	s.APIRules = []APIRule{{Object: named("APIRule", "r")}}
 	delete(s.Release.Flags, "apirules")
-	require.Equal(t, []string{"you: have the release serve APIRules: " + takeAPIRules}, lines(Decide(s)))
+	require.Equal(t, []string{"you: enable APIRules in the release: " + s.takeAPIRules()}, lines(Decide(s)))
 	s.APIRules, s.NoAPIRules = nil, "no webhook answers"
 	require.Equal(t, []string{
-		"you: APIRules cannot be read as v2: no webhook answers. Convert what is stored in an older version with rouse convert, then " + takeAPIRules,
+		"you: APIRules cannot be read as v2: no webhook answers. Convert what is stored in an older version with rouse convert, then " + s.takeAPIRules(),
 	}, lines(Decide(s)))
 }
 
@@ -208,11 +210,14 @@ func TestAMoveIsRefusedWhereItWouldBeUndone(t *testing.T) {
 		"Deployment kyma-system/eventing-manager runs: it deletes": func(s *Survey) {
 			s.Controllers = []Controller{{Object{Kind: "Deployment", Namespace: "kyma-system", Name: "eventing-manager"}, "it deletes"}}
 		},
-		"no controller of Rouse is ready":                    func(s *Survey) { s.Release.Runs = false },
-		"no eventbridge says what is in NATS: there is none": func(s *Survey) { s.Unread = "there is none" },
-		"a client receives on 1 of Kyma's consumers":         func(s *Survey) { s.NATS.Consumers = []target.KymaConsumer{{Bound: true}} },
-		"kyma.allowEventingManager=true":                     func(s *Survey) { s.Release.Flags["allow-eventing-manager"] = "" },
-		"is older than this command":                         func(s *Survey) { delete(s.Release.Flags, "migration") },
+		"no controller of Rouse is ready":                                     func(s *Survey) { s.Release.Runs = false },
+		"the state of NATS cannot be read from an eventbridge: there is none": func(s *Survey) { s.Unread = "there is none" },
+		"a client is bound to 1 of Kyma's consumers":                          func(s *Survey) { s.NATS.Consumers = []target.KymaConsumer{{Bound: true}} },
+		"Eventing shop/eventing has backend EventMesh": func(s *Survey) {
+			s.Modules = []Module{{Object: named("Eventing", "eventing"), EventMesh: true}}
+		},
+		"kyma.allowEventingManager=true": func(s *Survey) { s.Release.Flags["allow-eventing-manager"] = "" },
+		"is older than this command":     func(s *Survey) { delete(s.Release.Flags, "migration") },
 	} {
 		s := moved()
 		require.Empty(t, Decide(s).Refused)
@@ -224,18 +229,18 @@ func TestAMoveIsRefusedWhereItWouldBeUndone(t *testing.T) {
 func TestTheWayBackIsRefusedWhileSomethingOfRouseIsInUse(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Survey){
-		"Schedule shop/daily is of Rouse alone": func(s *Survey) {
-			s.OnlyOurs = []Difference{{named("Schedule", "daily"), "is of Rouse alone: delete it"}}
+		"Schedule shop/daily exists only in Rouse": func(s *Survey) {
+			s.OnlyOurs = []Difference{{named("Schedule", "daily"), "exists only in Rouse: delete it"}}
 		},
 		"7 events are due later": func(s *Survey) { s.Delayed = 7 },
-		"Function shop/price has what Kyma does not know: take out scaleConfig.minReplicas 0": func(s *Survey) {
+		"Function shop/price uses a feature that Kyma does not support: remove scaleConfig.minReplicas 0": func(s *Survey) {
 			s.Functions = []Function{{Object: named("Function", "price"), OnlyOurs: []string{"scaleConfig.minReplicas 0"}}}
 		},
-		"Subscription shop/orders has what Kyma does not know: take out spec.filter": func(s *Survey) {
+		"Subscription shop/orders uses a feature that Kyma does not support: remove spec.filter": func(s *Survey) {
 			s.Subscriptions = []Subscription{{Object: named("Subscription", "orders"), OnlyOurs: []string{"spec.filter"}}}
 		},
-		"has 3 events that wait for another attempt": func(s *Survey) { s.Subscriptions = []Subscription{{Retries: 3}} },
-		"has 2 dead letters":                         func(s *Survey) { s.Subscriptions = []Subscription{{DeadLetters: 2}} },
+		"has 3 events in retry": func(s *Survey) { s.Subscriptions = []Subscription{{Retries: 3}} },
+		"has 2 dead letters":    func(s *Survey) { s.Subscriptions = []Subscription{{DeadLetters: 2}} },
 		"Deployment kyma-system/x runs": func(s *Survey) {
 			s.Controllers = []Controller{{Object{Kind: "Deployment", Namespace: "kyma-system", Name: "x"}, "it does"}}
 		},
@@ -257,26 +262,26 @@ func TestTheWayBackHandsEventsOverBeforeItStopsTheController(t *testing.T) {
 	s.Functions = []Function{{Object: named("Function", "price"), Ours: &Workload{Available: 1}, Made: []Object{named("ScaledObject", "price")}}}
 	s.Activators = []Object{named("EndpointSlice", "price")}
 	require.Equal(t, []string{
-		"ConfigMap rouse-system/rouse-migration asks the controller to hand its consumers back",
-		"Subscription shop/orders goes back to consumers of Kyma's, after the controller of Rouse to hand it over",
-		"Deployment rouse-system/o is scaled to 0, after the Subscriptions", "Deployment rouse-system/c is scaled to 0, after the Subscriptions",
-		"ScaledObject shop/price is deleted, after the controllers of Rouse to be gone",
-		"EndpointSlice shop/price is deleted, after the controllers of Rouse to be gone",
+		"ConfigMap rouse-system/rouse-migration requests the return of all consumers to Kyma",
+		"Subscription shop/orders returns to consumers of Kyma, waiting for the controller of Rouse to return it",
+		"Deployment rouse-system/o is scaled to 0, waiting for the Subscriptions", "Deployment rouse-system/c is scaled to 0, waiting for the Subscriptions",
+		"ScaledObject shop/price is deleted, waiting for the controllers of Rouse to stop",
+		"EndpointSlice shop/price is deleted, waiting for the controllers of Rouse to stop",
 	}, lines(DecideBack(s)))
 
 	s.Order.Direction, s.Subscriptions[0].Consumer = migration.ToKyma, false
 	s.Release.Controllers[0].Desired = 0
 	require.Equal(t, []string{
-		"Deployment rouse-system/o ends, after its pods to be gone",
-		"Deployment rouse-system/c is scaled to 0, after Deployment rouse-system/o to be gone",
-		"ScaledObject shop/price is deleted, after the controllers of Rouse to be gone",
-		"EndpointSlice shop/price is deleted, after the controllers of Rouse to be gone",
+		"Deployment rouse-system/o stops, waiting for its pods to terminate",
+		"Deployment rouse-system/c is scaled to 0, waiting for Deployment rouse-system/o to stop",
+		"ScaledObject shop/price is deleted, waiting for the controllers of Rouse to stop",
+		"EndpointSlice shop/price is deleted, waiting for the controllers of Rouse to stop",
 	}, lines(DecideBack(s)))
 
 	s.Release.Controllers = nil
 	s.Functions[0].Ours.Available = 0
 	require.Equal(t, []string{
-		"Function shop/price keeps its Deployment , after a pod of it to be ready", "ScaledObject shop/price is deleted", "EndpointSlice shop/price is deleted",
+		"Function shop/price keeps its Deployment , waiting for a pod of it to be ready", "ScaledObject shop/price is deleted", "EndpointSlice shop/price is deleted",
 	}, lines(DecideBack(s)))
 }
 
@@ -286,7 +291,7 @@ func TestResourcesOfKymasOperatorsAreLetGo(t *testing.T) {
 	s.Modules = []Module{
 		{Object: named("Eventing", "e"), Finalizer: true}, {Object: named("NATS", "n")}, {Object: named("Serverless", "s"), Finalizer: true},
 	}
-	loses := " loses Kyma's finalizer, which nobody releases any more, and can be deleted"
+	loses := " is released from Kyma's finalizer, so that it can be deleted"
 	require.Equal(t, []string{"Eventing shop/e" + loses, "Serverless shop/s" + loses}, lines(Decide(s)))
 	s.Release.Operates = true
 	require.Equal(t, []string{"Eventing shop/e" + loses}, lines(Decide(s)), "Rouse's operator has the same finalizer")

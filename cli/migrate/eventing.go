@@ -13,10 +13,7 @@ import (
 	"github.com/rouse-run/rouse/internal/migration"
 )
 
-const (
-	byController = "the controller of Rouse to take over"
-	upgrade      = "helm upgrade --reuse-values "
-)
+const byController = "the controller of Rouse to take over"
 
 // eventingPart has the controller take over from Kyma's consumers: only it may make and delete consumers.
 func eventingPart(s *Survey) Part {
@@ -33,7 +30,7 @@ func eventingPart(s *Survey) Part {
 	abandoned := abandonedBy(s, known)
 	order := migration.Order{Direction: migration.ToRouse, Abandoned: abandoned, Began: s.began()}
 	if len(s.Subscriptions)+len(s.NATS.Consumers) > 0 && !s.isOrdered(order) {
-		part.order(s, order, "asks the controller to take over from Kyma's consumers", after)
+		part.order(s, order, "requests the takeover of Kyma's consumers", after)
 	}
 	for _, consumer := range s.NATS.Consumers {
 		object := Object{Kind: "Consumer", Name: consumer.Description}
@@ -44,7 +41,7 @@ func eventingPart(s *Survey) Part {
 		case sub.Invalid:
 			part.wait(object, "stays", "Subscription "+sub.key()+" to be valid: "+sub.Problem)
 		default:
-			part.wait(object, fmt.Sprintf("is replaced behind sequence %d, with %d events that wait", consumer.Settled,
+			part.wait(object, fmt.Sprintf("is replaced by a consumer that starts after sequence %d, with %d pending events", consumer.Settled,
 				consumer.Pending+consumer.AckPending), byController)
 		}
 	}
@@ -63,6 +60,15 @@ func (p *Part) order(s *Survey, order migration.Order, change, after string) {
 	p.Items = append(p.Items, Item{Object: object, Change: change, After: after, do: func(ctx context.Context, objects *target.Objects) error {
 		return writeOrder(ctx, objects, s.Namespace, order)
 	}})
+}
+
+// upgrade is the command that changes values of the release, without the values.
+func (s *Survey) upgrade() string {
+	name := "RELEASE"
+	if s.Release.Helm != "" {
+		name = s.Release.Helm
+	}
+	return "helm upgrade " + name + " CHART -n " + s.Namespace + " --reuse-values "
 }
 
 // isOrdered reports whether the controller has been asked for the same.
@@ -108,7 +114,7 @@ func streamNeeds(s *Survey) []string {
 	if len(set) == 0 {
 		return nil
 	}
-	return []string{"give the release the settings of stream " + stream.Name + ", or it is changed: " + upgrade + strings.Join(set, " ")}
+	return []string{"set the stream settings of the release to those of stream " + stream.Name + ", which would be changed otherwise: " + s.upgrade() + strings.Join(set, " ")}
 }
 
 func differEventing(part *Part, s *Survey) {
@@ -143,22 +149,22 @@ func publisherPart(s *Survey) Part {
 				`"annotations":{"meta.helm.sh/release-name":%q,"meta.helm.sh/release-namespace":%q}}}`,
 			s.Release.Helm, s.Namespace))
 	case !s.Release.has("publisher-alias"):
-		part.Needs = append(part.Needs, "have the release serve Kyma's address for publishers: "+upgrade+"--set kyma.publisherAlias=true")
+		part.Needs = append(part.Needs, "enable Kyma's address for publishers in the release: "+s.upgrade()+"--set kyma.publisherAlias=true")
 	}
 	after := ""
 	if p.Service != nil && !p.Aliased {
-		after = "Rouse to be listed among its endpoints"
+		after = "the endpoints of Rouse to be listed"
 	}
 	if p.Selects {
 		// It would go with the Eventing that eventing-manager made it for.
-		part.patch(*p.Service, "leads to Rouse alone", after, `{"metadata":{"ownerReferences":null},"spec":{"selector":null}}`)
-		after = "the Service to lead to Rouse alone"
+		part.patch(*p.Service, "is routed to Rouse only", after, `{"metadata":{"ownerReferences":null},"spec":{"selector":null}}`)
+		after = "the Service to be routed to Rouse only"
 	}
 	for _, stale := range p.Stale {
 		part.remove(stale, after)
 	}
 	if len(p.Stale) > 0 {
-		after = "its addresses to be gone"
+		after = "its endpoints to be deleted"
 	}
 	if p.Workload != nil {
 		part.remove(*p.Workload, after)

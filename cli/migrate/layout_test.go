@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,25 +109,33 @@ func (l *layout) writeKubeconfig() {
 	require.NoError(l.t, clientcmd.WriteToFile(*written, l.kubeconfig))
 }
 
-// serveIstio adds the kinds of Istio's that Kyma's API gateway writes, without their schemas.
+// serveIstio adds the kinds of Istio's that Kyma's API gateway writes.
 func (l *layout) serveIstio() {
-	for kind, group := range map[string]string{
-		"VirtualService": "networking.istio.io", "RequestAuthentication": "security.istio.io", "AuthorizationPolicy": "security.istio.io",
-	} {
-		names := map[string]string{
-			"VirtualService": "virtualservices", "RequestAuthentication": "requestauthentications", "AuthorizationPolicy": "authorizationpolicies",
-		}
-		l.create(&apiextensionsv1.CustomResourceDefinition{
-			ObjectMeta: metav1.ObjectMeta{Name: names[kind] + "." + group},
-			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-				Group: group, Scope: apiextensionsv1.NamespaceScoped,
-				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: names[kind], Kind: kind},
-				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)},
-				}}},
-			},
-		})
-	}
+	l.serve("networking.istio.io/v1", "virtualservices", "VirtualService")
+	l.serve("security.istio.io/v1", "requestauthentications", "RequestAuthentication")
+	l.serve("security.istio.io/v1", "authorizationpolicies", "AuthorizationPolicy")
+}
+
+// serve adds a kind without its schema.
+func (l *layout) serve(apiVersion, plural, kind string) {
+	l.t.Helper()
+	group, version, _ := strings.Cut(apiVersion, "/")
+	l.create(&apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: version, Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)},
+			}}},
+		},
+	})
+}
+
+// createServed creates an object of a kind that is served soon.
+func (l *layout) createServed(object client.Object) {
+	l.t.Helper()
+	require.Eventually(l.t, func() bool { return l.Client.Create(l.t.Context(), object) == nil }, testTimeout, tick, "its kind is served soon")
 }
 
 // release is the controller's Deployment of a chart that fits the stream.
@@ -218,22 +227,47 @@ func (l *layout) rouseServes(fn *v1alpha2.Function) {
 
 // runPods plays the controller of Deployments: all have the pods that they ask for.
 func (l *layout) runPods() {
+	l.play(func(ctx context.Context) {
+		list := &appsv1.DeploymentList{}
+		_ = l.Client.List(ctx, list) // again at the next tick
+		for i := range list.Items {
+			d := &list.Items[i]
+			n := *d.Spec.Replicas
+			wanted := appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
+			if d.Status.ObservedGeneration != wanted.ObservedGeneration || d.Status.Replicas != wanted.Replicas {
+				d.Status = wanted
+				_ = l.Client.Status().Update(ctx, d)
+			}
+		}
+	})
+}
+
+// runGateways plays the gateways of Rouse and their controller: all serve each APIRule that has a spec.
+func (l *layout) runGateways() {
+	l.play(func(ctx context.Context) {
+		list := &v2.APIRuleList{}
+		_ = l.Client.List(ctx, list) // again at the next tick
+		for i := range list.Items {
+			rule := &list.Items[i]
+			if len(rule.Spec.Hosts) == 0 || rule.Status.ObservedGeneration == rule.Generation {
+				continue
+			}
+			rule.Status = v2.APIRuleStatus{State: v2.StateReady, ObservedGeneration: rule.Generation, Conditions: []metav1.Condition{
+				{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: metav1.Now()},
+			}}
+			_ = l.Client.Status().Update(ctx, rule)
+		}
+	})
+}
+
+// play does something at each tick until the test ends.
+func (l *layout) play(do func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(l.t.Context()))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			list := &appsv1.DeploymentList{}
-			_ = l.Client.List(ctx, list) // again at the next tick
-			for i := range list.Items {
-				d := &list.Items[i]
-				n := *d.Spec.Replicas
-				wanted := appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
-				if d.Status.ObservedGeneration != wanted.ObservedGeneration || d.Status.Replicas != wanted.Replicas {
-					d.Status = wanted
-					_ = l.Client.Status().Update(ctx, d)
-				}
-			}
+			do(ctx)
 			select {
 			case <-ctx.Done():
 			case <-time.After(tick):
@@ -270,8 +304,9 @@ func (l *layout) runController() (stop func()) {
 	return stop
 }
 
-// apiRule is an APIRule with the objects of Kyma's API gateway.
-func (l *layout) apiRule(name string) {
+// apiRules are an APIRule of v2 and one of v1beta1, as Kyma stores it: without a spec, which an annotation has. Each has the objects of
+// Kyma's API gateway, with the labels of its version.
+func (l *layout) apiRules(name, older string) {
 	l.t.Helper()
 	rule := envtest.Object(l.t, `
 apiVersion: gateway.kyma-project.io/v2
@@ -282,34 +317,37 @@ spec:
   service: {name: price, port: 80}
   rules: [{path: /*, methods: [GET], noAuth: true}]
 `)
-	rule.SetNamespace(shop)
-	rule.SetName(name)
-	rule.SetFinalizers([]string{"gateway.kyma-project.io/subresources"})
-	l.create(rule)
-	for kind, labels := range map[string]map[string]string{
-		"{apiVersion: networking.istio.io/v1, kind: VirtualService}": {
-			"apirule.gateway.kyma-project.io/name": name, "apirule.gateway.kyma-project.io/namespace": shop,
-		},
-		"{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy}":   {"apirule.gateway.kyma-project.io/v1beta1": name + "." + shop},
-		"{apiVersion: security.istio.io/v1, kind: RequestAuthentication}": {"apirule.gateway.kyma-project.io/v1beta1": name + "." + shop},
-	} {
-		object := envtest.Object(l.t, kind)
+	old := envtest.Object(l.t, `
+apiVersion: gateway.kyma-project.io/v2alpha1
+kind: APIRule
+metadata:
+  annotations:
+    gateway.kyma-project.io/original-version: v1beta1
+    gateway.kyma-project.io/v1beta1-spec: >-
+      {"host":"stock.example.com","gateway":"kyma-gateway.kyma-system.svc.cluster.local","service":{"name":"stock","port":80},
+      "rules":[{"path":"/.*","methods":["GET"],"accessStrategies":[{"handler":"no_auth"}]}]}
+`)
+	for name, object := range map[string]*unstructured.Unstructured{name: rule, older: old} {
 		object.SetNamespace(shop)
-		object.SetName(name + "-k2z9x")
-		object.SetLabels(labels)
-		require.Eventually(l.t, func() bool { return l.Client.Create(l.t.Context(), object) == nil }, testTimeout, tick, "its kind is served soon")
+		object.SetName(name)
+		object.SetFinalizers([]string{"gateway.kyma-project.io/subresources"})
+		l.create(object)
 	}
-}
-
-// rouseExposes writes what Rouse's controller says of an APIRule that all gateways serve.
-func (l *layout) rouseExposes(name string) {
-	l.t.Helper()
-	rule := &v2.APIRule{}
-	require.NoError(l.t, l.Client.Get(l.t.Context(), types.NamespacedName{Namespace: shop, Name: name}, rule))
-	rule.Status = v2.APIRuleStatus{State: v2.StateReady, ObservedGeneration: rule.Generation, Conditions: []metav1.Condition{
-		{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: metav1.Now()},
-	}}
-	require.NoError(l.t, l.Client.Status().Update(l.t.Context(), rule))
+	for rule, labels := range map[string]map[string]string{
+		name:  {"apirule.gateway.kyma-project.io/name": name, "apirule.gateway.kyma-project.io/namespace": shop},
+		older: {"apirule.gateway.kyma-project.io/v1beta1": older + "." + shop},
+	} {
+		for _, kind := range []string{
+			"{apiVersion: networking.istio.io/v1, kind: VirtualService}", "{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy}",
+			"{apiVersion: security.istio.io/v1, kind: RequestAuthentication}",
+		} {
+			object := envtest.Object(l.t, kind)
+			object.SetNamespace(shop)
+			object.SetName(rule + "-k2z9x")
+			object.SetLabels(labels)
+			l.createServed(object)
+		}
+	}
 }
 
 // publisher is Kyma's publisher behind its Service, with the endpoints that Rouse's controller adds for the alias.

@@ -21,15 +21,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
+	v2 "github.com/rouse-run/rouse/api/gateway/v2"
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/cli"
 	"github.com/rouse-run/rouse/internal/broker"
 	"github.com/rouse-run/rouse/internal/routing"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
+	"github.com/rouse-run/rouse/internal/testing/transcript"
 )
 
 // Each test has a cluster of its own: a move concerns all namespaces.
-var cluster, refusing = envtest.New(envtest.WithKEDA()), envtest.New(envtest.WithKEDA())
+var (
+	cluster, refusing = envtest.New(envtest.WithKEDA()), envtest.New(envtest.WithKEDA())
+	planned, paged    = envtest.New(envtest.WithKEDA()), envtest.New(envtest.WithKEDA())
+)
 
 // asCommand has the test's binary be the command line, so that it can be killed.
 const asCommand = "ROUSE_TEST_AS_COMMAND"
@@ -38,7 +43,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 	}
-	os.Exit(cluster.Main(m, refusing))
+	os.Exit(cluster.Main(m, refusing, planned, paged))
 }
 
 func (l *layout) args(verb string, more ...string) []string {
@@ -92,7 +97,7 @@ func (l *layout) killed(verb string, more ...string) (last string, kills int) {
 // isChange tells a change from errors and from what the command waits for.
 func isChange(line string) bool {
 	return strings.Contains(line, " ") && !strings.HasPrefix(line, "rouse:") && !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "look") &&
-		!strings.Contains(line, ", after ") && !strings.Contains(line, "no bridge")
+		!strings.Contains(line, ", waiting for ") && !strings.Contains(line, "cannot be read")
 }
 
 func (l *layout) exists(kind, namespace, name string) bool {
@@ -113,14 +118,14 @@ func (l *layout) subscription(name string, types ...string) *eventingv1alpha2.Su
 	return sub
 }
 
-// layOut is a cluster of two Functions, two Subscriptions with 2,000 events that wait, an APIRule, publishers and modules.
-func layOut(t *testing.T) *layout {
+// layOut is a cluster of two Functions, two Subscriptions with 2,000 events that wait, two APIRules, publishers and modules.
+func layOut(t *testing.T, cluster *envtest.Cluster) *layout {
 	t.Helper()
 	l := newLayout(t, cluster)
 	l.create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "price"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
 	l.function("price")
 	l.function("stock")
-	l.apiRule("price")
+	l.apiRules("price", "stock")
 	l.publisher()
 	l.serverless()
 	for name, subject := range map[string]string{"orders": "kyma.shop.order.v1", "audit": "kyma.shop.order.v1", "gone": "kyma.shop.item.v1"} {
@@ -154,7 +159,7 @@ func (l *layout) rouseTakesOver() {
 	for _, name := range []string{"price", "stock"} {
 		l.rouseServes(l.get(name))
 	}
-	l.rouseExposes("price")
+	l.runGateways()
 	l.runPods()
 }
 
@@ -191,7 +196,7 @@ func (l *layout) publishMeanwhile(from int, work func()) (published int) {
 }
 
 func TestAMoveThatIsKilledAfterEachChangeLosesNothing(t *testing.T) {
-	l := layOut(t)
+	l := layOut(t, cluster)
 	l.runController()
 	code, _, errs := l.run("plan")
 	require.Zero(t, code, errs)
@@ -200,7 +205,7 @@ func TestAMoveThatIsKilledAfterEachChangeLosesNothing(t *testing.T) {
 	var last string
 	var kills int
 	published := l.publishMeanwhile(pendingEvents, func() { last, kills = l.killed("apply", "--hosts-moved") })
-	require.Regexp(t, `^migrate ok: functions=2 subscriptions=2 apirules=1 leftovers=0 seconds=\d+\n$`, last)
+	require.Regexp(t, `^migrate ok: functions=2 subscriptions=2 apirules=2 leftovers=0 seconds=\d+\n$`, last)
 	require.Greater(t, kills, 3)
 	again, out, errs := l.run("apply", "--hosts-moved")
 	require.Zero(t, again, errs)
@@ -211,6 +216,8 @@ func TestAMoveThatIsKilledAfterEachChangeLosesNothing(t *testing.T) {
 		{"{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler}", shop, "price-hq5nd"},
 		{"{apiVersion: v1, kind: ConfigMap}", shop, "stock-9cxkk"},
 		{"{apiVersion: networking.istio.io/v1, kind: VirtualService}", shop, "price-k2z9x"},
+		{"{apiVersion: networking.istio.io/v1, kind: VirtualService}", shop, "stock-k2z9x"},
+		{"{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy}", shop, "stock-k2z9x"},
 		{"{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy}", shop, "price-k2z9x"},
 		{"{apiVersion: security.istio.io/v1, kind: RequestAuthentication}", shop, "price-k2z9x"},
 		{"{apiVersion: apps/v1, kind: Deployment}", kymaSystem, "eventing-publisher-proxy"},
@@ -220,6 +227,12 @@ func TestAMoveThatIsKilledAfterEachChangeLosesNothing(t *testing.T) {
 	}
 	require.True(t, l.exists("{apiVersion: apps/v1, kind: Deployment}", shop, "price"))
 	require.True(t, l.exists("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice}", kymaSystem, "eventing-publisher-proxy-ipv4"))
+	for _, name := range []string{"price", "stock"} {
+		rule := &v2.APIRule{}
+		require.NoError(t, l.Client.Get(t.Context(), types.NamespacedName{Namespace: shop, Name: name}, rule))
+		require.Equal(t, []v2.Host{v2.Host(name + ".example.com")}, rule.Spec.Hosts)
+		require.Empty(t, rule.Finalizers)
+	}
 	service := &corev1.Service{}
 	require.NoError(t, l.Client.Get(t.Context(), types.NamespacedName{Namespace: kymaSystem, Name: "eventing-publisher-proxy"}, service))
 	require.Empty(t, service.Spec.Selector)
@@ -230,10 +243,10 @@ func TestAMoveThatIsKilledAfterEachChangeLosesNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, want, backlog.Total(), "%s: each event that Kyma has not delivered waits for Rouse, once", name)
 	}
-	t.Logf("migrate ok: functions=2 subscriptions=2 apirules=1 published=%d lost=0 leftovers=0 kills=%d", published, kills)
+	t.Logf("migrate ok: functions=2 subscriptions=2 apirules=2 published=%d lost=0 leftovers=0 kills=%d", published, kills)
 
 	published = l.publishMeanwhile(published, func() { last, kills = l.killed("back") })
-	require.Regexp(t, `^back ok: functions=2 subscriptions=2 apirules=1 leftovers=0 seconds=\d+\n$`, last)
+	require.Regexp(t, `^back ok: functions=2 subscriptions=2 apirules=2 leftovers=0 seconds=\d+\n$`, last)
 	require.Positive(t, kills)
 	require.True(t, l.exists("{apiVersion: apps/v1, kind: Deployment}", shop, "price"), "Kyma's controller goes on with it")
 	require.False(t, l.exists("{apiVersion: keda.sh/v1alpha1, kind: ScaledObject}", shop, "price"))
@@ -249,6 +262,50 @@ func TestAMoveThatIsKilledAfterEachChangeLosesNothing(t *testing.T) {
 	t.Logf("back ok: published=%d lost=0 kills=%d", published, kills)
 }
 
+// The commands of docs/kyma.md that install are run in charts.
+func TestTheCommandsOfThePageMoveAClusterAndBack(t *testing.T) {
+	page, err := os.ReadFile("../../docs/kyma.md")
+	require.NoError(t, err)
+	steps, err := transcript.Parse(string(page))
+	require.NoError(t, err)
+	l := layOut(t, paged)
+	l.runController()
+	l.rouseTakesOver()
+	var ran []string
+	for _, step := range steps {
+		for command := range strings.Lines(step.Script) {
+			words := strings.Fields(strings.ReplaceAll(command, "CONTEXT", "admin"))
+			if len(words) < 3 || words[0] != "rouse" {
+				continue
+			}
+			var stdout, stderr bytes.Buffer
+			args := slices.Concat(words[1:], []string{"--kubeconfig", l.kubeconfig, "--admin-url", l.admin})
+			code := cli.Main(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+			out, _, _ := strings.Cut(stdout.String(), " functions=")
+			ran = append(ran, strings.TrimSpace(command)+": "+lastLine(out))
+			if code != 0 { // the manual step that the page names next
+				require.Equal(t, 5, code, stderr.String())
+				require.Contains(t, stderr.String(), "point the DNS records of price.example.com, stock.example.com to the gateways of Rouse")
+			}
+		}
+	}
+	require.Equal(t, []string{
+		"rouse migrate plan --context CONTEXT: the cluster of context admin:",
+		"rouse migrate apply --context CONTEXT: ",
+		"rouse migrate apply --context CONTEXT --hosts-moved: migrate ok:",
+		"rouse migrate status --context CONTEXT: migration: done",
+		"rouse migrate plan --back --context CONTEXT: the cluster of context admin:",
+		"rouse migrate back --context CONTEXT: back ok:",
+	}, ran)
+}
+
+// lastLine is the last line of a text, up to a comma.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	line, _, _ := strings.Cut(text[strings.LastIndex(text, "\n")+1:], ",")
+	return line
+}
+
 func TestAMoveChangesNothingBesideKymasControllers(t *testing.T) {
 	l := newLayout(t, refusing)
 	l.runPods()
@@ -257,7 +314,7 @@ func TestAMoveChangesNothingBesideKymasControllers(t *testing.T) {
 		l.create(deployment)
 		require.Eventually(t, func() bool {
 			code, _, errs := l.run("apply")
-			return code == 5 && strings.Contains(errs, "Deployment kyma-system/"+name+" runs") && strings.Contains(errs, "nothing more is changed")
+			return code == 5 && strings.Contains(errs, "Deployment kyma-system/"+name+" runs") && strings.Contains(errs, "no further change is made")
 		}, testTimeout, tick)
 		require.False(t, l.exists("{apiVersion: v1, kind: ConfigMap}", rouseSystem, "rouse-migration"))
 		require.NoError(t, l.Client.Delete(t.Context(), deployment))

@@ -31,7 +31,7 @@ type Part struct {
 	Name string `json:"name"`
 	// Items are the changes.
 	Items []Item `json:"items,omitempty"`
-	// Needs are what a person has to do.
+	// Needs are the manual steps.
 	Needs []string `json:"needs,omitempty"`
 	// Differences are what is otherwise than with Kyma, and stays so.
 	Differences []Difference `json:"differences,omitempty"`
@@ -54,14 +54,16 @@ type Difference struct {
 	What   string `json:"what"`
 }
 
-// wait adds a change that something else makes.
+// wait adds a change that another process makes.
 func (p *Part) wait(object Object, change, after string) {
 	p.Items = append(p.Items, Item{Object: object, Change: change, After: after})
 }
 
+const isDeleted = "is deleted"
+
 // remove adds a deletion. after is what it waits for.
 func (p *Part) remove(object Object, after string) {
-	p.Items = append(p.Items, Item{Object: object, Change: "is deleted", After: after, do: func(ctx context.Context, objects *target.Objects) error {
+	p.Items = append(p.Items, Item{Object: object, Change: isDeleted, After: after, do: func(ctx context.Context, objects *target.Objects) error {
 		return objects.DeleteExactly(ctx, object.resource, object.Namespace, object.Name, object.UID)
 	}})
 }
@@ -101,6 +103,31 @@ func countsOf(s *Survey) Counts {
 	return counts
 }
 
+// modulesPart releases the resources by which Kyma's operators installed the modules.
+func modulesPart(s *Survey) Part {
+	part := Part{Name: "Modules"}
+	for _, module := range s.Modules {
+		switch {
+		case module.Kind == kindNATS:
+			part.differ(module.Object, "stays as it is: its servers keep the events, and go with it. Do not delete it while Rouse uses them")
+		case module.Kind == kindServerless && s.Release.Operates:
+			part.differ(module.Object, "is served by Rouse's operator from now on")
+		case module.Finalizer:
+			part.patch(module.Object, "is released from Kyma's finalizer, so that it can be deleted", "", module.released)
+		}
+	}
+	return part
+}
+
+// usersPart lists the Secrets, rights, dashboards and alerts of Kyma's users with their counterparts in Rouse.
+func usersPart(s *Survey) Part {
+	part := Part{Name: "Secrets, rights, dashboards and alerts"}
+	for _, relic := range s.Relics {
+		part.differ(relic.Object, relic.Now)
+	}
+	return part
+}
+
 // refusals are why nothing may be changed.
 func refusals(s *Survey) []string {
 	refused := controllersThatRun(s)
@@ -109,10 +136,16 @@ func refusals(s *Survey) []string {
 			": install Rouse, or name its namespace with --rouse-namespace")
 	}
 	if s.Unread != "" {
-		refused = append(refused, "no eventbridge says what is in NATS: "+s.Unread)
+		refused = append(refused, "the state of NATS cannot be read from an eventbridge: "+s.Unread)
+	}
+	for _, module := range s.Modules {
+		if module.EventMesh {
+			refused = append(refused, module.String()+" has backend EventMesh, whose events are not in NATS: switch spec.backend.type to NATS "+
+				"and wait until the events in EventMesh are delivered")
+		}
 	}
 	if bound := boundConsumers(s); bound > 0 {
-		refused = append(refused, fmt.Sprintf("a client receives on %d of Kyma's consumers: eventing-manager still runs somewhere, stop it", bound))
+		refused = append(refused, fmt.Sprintf("a client is bound to %d of Kyma's consumers: eventing-manager still runs somewhere, stop it", bound))
 	}
 	if s.Release.has("allow-eventing-manager") {
 		refused = append(refused, "the release has kyma.allowEventingManager=true, with which consumers are not taken over: "+
@@ -143,7 +176,7 @@ func boundConsumers(s *Survey) int {
 	return bound
 }
 
-// progress are the changes that can be made now, and what is waited for. blocked is true when everything else waits for persons.
+// progress are the changes that can be made now, and what is waited for. blocked is true when all other changes wait for manual steps.
 func (p *Plan) progress() (now []Item, waits, needs []string, blocked bool) {
 	blocked = true
 	for _, part := range p.Parts {
@@ -164,7 +197,7 @@ func (p *Plan) progress() (now []Item, waits, needs []string, blocked bool) {
 func (i Item) String() string {
 	text := i.Object.String() + " " + i.Change
 	if i.After != "" {
-		text += ", after " + i.After
+		text += ", waiting for " + i.After
 	}
 	return text
 }

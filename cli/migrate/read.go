@@ -31,7 +31,7 @@ const (
 // Options say how a cluster is moved.
 type Options struct {
 	RouseNamespace string
-	// HostsMoved says that the DNS of all hosts of APIRules leads to Rouse.
+	// HostsMoved confirms that the DNS of all hosts of APIRules leads to Rouse.
 	HostsMoved bool
 	// Timeout bounds the wait for what others do.
 	Timeout time.Duration
@@ -182,6 +182,8 @@ func (r reading) modules(ctx context.Context, s *Survey) error {
 		err := r.objects.Each(ctx, gvr, "", "", maxObjects, func(found *unstructured.Unstructured) error {
 			module := Module{Object: objectOf(gvr, found)}
 			module.Finalizer, module.released = withoutFinalizer(found, finalizer)
+			backend, _, _ := unstructured.NestedString(found.Object, "spec", "backend", "type")
+			module.EventMesh = backend == "EventMesh"
 			s.Modules = append(s.Modules, module)
 			return nil
 		})
@@ -226,7 +228,7 @@ func (r reading) nats(ctx context.Context, s *Survey) error {
 	}
 	if ctx.Err() == nil && err != nil {
 		s.Unread = err.Error()
-		return nil //nolint:nilerr // a plan says the rest
+		return nil //nolint:nilerr // the plan reports it
 	}
 	return err
 }

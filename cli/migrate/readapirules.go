@@ -112,6 +112,9 @@ func apiRuleOf(found *unstructured.Unstructured, resource schema.GroupVersionRes
 	if len(rule.Spec.Hosts) > 0 {
 		read.Host = string(rule.Spec.Hosts[0])
 	}
+	if rule.Spec.Gateway != nil {
+		read.Gateway = *rule.Spec.Gateway
+	}
 	read.Finalizer, read.released = withoutFinalizer(found, finalizerAPIRule)
 	for _, condition := range rule.Status.Conditions { // Kyma writes none
 		if condition.Type == "Ready" {
@@ -136,7 +139,7 @@ func convert(found *unstructured.Unstructured) (patch, problem string, err error
 	made, problems, err := conversion.ConvertAPIRule(document)
 	switch {
 	case err != nil:
-		return "", err.Error(), nil //nolint:nilerr // the plan says it
+		return "", err.Error(), nil //nolint:nilerr // the plan reports it
 	case len(problems) > 0:
 		return "", problems.Description(), nil
 	}

@@ -111,6 +111,9 @@ func functionOf(fn *v1alpha2.Function, object Object) *Function {
 		Object: object, Replicas: fn.Spec.Replicas, Scales: fn.Spec.ScaleConfig != nil, Override: fn.Spec.RuntimeImageOverride != "",
 		OnlyOurs: onlyOursOf(fn.Annotations),
 	}
+	if git := fn.Spec.Source.GitRepository; git != nil && git.Auth != nil {
+		read.GitSecret = git.Auth.SecretName
+	}
 	for _, condition := range fn.Status.Conditions {
 		if condition.Status == metav1.ConditionFalse && read.Problem == "" {
 			read.Problem = condition.Message

@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/internal/activation"
@@ -17,14 +18,14 @@ import (
 // maxRelics bounds how many places a plan explains.
 const maxRelics = 1000
 
-// relics finds what Kyma's users had that is somewhere else now.
+// relics finds what Kyma's users had, each with its counterpart.
 func (r reading) relics(ctx context.Context, s *Survey) error {
-	for _, read := range []func(context.Context, *Survey) error{r.secrets, r.rights, r.dashboards, r.alerts} {
+	for _, read := range []func(context.Context, *Survey) error{r.secrets, r.entrances, r.authorizers, r.rights, r.dashboards, r.alerts, r.scrapes} {
 		if err := read(ctx, s); err != nil {
 			if ctx.Err() != nil {
 				return err
 			}
-			s.Relics = append(s.Relics, Relic{Now: "a part was not looked at: " + err.Error()}) // they tell, and nothing depends on them
+			s.Relics = append(s.Relics, Relic{Now: "a part was not read: " + err.Error()}) // nothing depends on them
 		}
 	}
 	s.Relics = s.Relics[:min(len(s.Relics), maxRelics)]
@@ -32,27 +33,33 @@ func (r reading) relics(ctx context.Context, s *Survey) error {
 	return nil
 }
 
-// secrets names the Secrets of registries. Their content is not kept.
+const (
+	packageRegistry = "serverless-package-registry-config"
+	ownRegistry     = "belongs to Kyma's own registry and can be deleted: the chart's registry has an account for each namespace"
+)
+
+// secrets names the Secrets of registries and of Git sources. Their content is not kept.
 func (r reading) secrets(ctx context.Context, s *Survey) error {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	places := map[string]string{
-		"serverless-package-registry-config": "stays where it is: builds read the same keys",
-		"serverless-registry-config":         "stays where it is: images of the namespace go to that registry",
-		"serverless-registry-config-default": "was of Kyma's own registry, and can be deleted: the chart's registry gives each namespace an account",
+	places := map[types.NamespacedName]string{
+		{Namespace: kymaSystem, Name: packageRegistry}: "is not copied to other namespaces: create it in each namespace whose builds need it",
 	}
 	for i := range s.Functions {
 		namespace := s.Functions[i].Namespace
-		if i > 0 && namespace == s.Functions[i-1].Namespace { // they are sorted
-			continue
+		places[types.NamespacedName{Namespace: namespace, Name: packageRegistry}] = "stays: builds use the same keys"
+		places[types.NamespacedName{Namespace: namespace, Name: "serverless-registry-config"}] = "stays: images of the namespace are pushed to that registry"
+		places[types.NamespacedName{Namespace: namespace, Name: "serverless-registry-config-default"}] = ownRegistry
+		if name := s.Functions[i].GitSecret; name != "" {
+			places[types.NamespacedName{Namespace: namespace, Name: name}] = "stays: Git sources use the same keys"
 		}
-		for name, now := range places {
-			found, err := r.objects.Get(ctx, resource, namespace, name)
-			if err != nil {
-				return err
-			}
-			if found != nil {
-				s.Relics = append(s.Relics, Relic{objectOf(resource, found), now})
-			}
+	}
+	for place, now := range places {
+		found, err := r.objects.Get(ctx, resource, place.Namespace, place.Name)
+		if err != nil {
+			return err
+		}
+		if found != nil {
+			s.Relics = append(s.Relics, Relic{objectOf(resource, found), now})
 		}
 	}
 	return nil
@@ -65,7 +72,7 @@ func (r reading) rights(ctx context.Context, s *Survey) error {
 		err := r.objects.Each(ctx, gvr, "", "", maxObjects, func(found *unstructured.Unstructured) error {
 			role, _, _ := unstructured.NestedString(found.Object, "roleRef", "name")
 			if now := roleNow(role); now != "" {
-				s.Relics = append(s.Relics, Relic{objectOf(gvr, found), "bound " + role + ": bind " + now})
+				s.Relics = append(s.Relics, Relic{objectOf(gvr, found), "binds " + role + ": bind " + now})
 			}
 			return nil
 		})
@@ -97,7 +104,7 @@ func (r reading) dashboards(ctx context.Context, s *Survey) error {
 		is       func(*unstructured.Unstructured) bool
 		now      string
 	}{
-		{"busola.io/extension", concerns, "is a page of Kyma's dashboard, which goes on to show these resources; " +
+		{"busola.io/extension", concerns, "is a page of Kyma's dashboard, which still shows these resources; " +
 			"events, backlogs and dead letters are in metrics.dashboards.enabled and the command line"},
 		{"kyma-cli/extension", concerns, "is a command of Kyma's command line: rouse init, deploy, get, describe and delete do the same"},
 		{"grafana_dashboard", readsKyma, "reads Kyma's metrics: eventing_epp_* and eventing_ec_* are served by the eventbridge, " +
@@ -140,7 +147,7 @@ func (r reading) alerts(ctx context.Context, s *Survey) error {
 	return r.objects.Each(ctx, gvr, "", "", maxObjects, func(found *unstructured.Unstructured) error {
 		if readsKyma(found) {
 			s.Relics = append(s.Relics, Relic{
-				objectOf(gvr, found), "reads Kyma's metrics: eventing_epp_* and eventing_ec_* go on, the others end; " +
+				objectOf(gvr, found), "reads Kyma's metrics: eventing_epp_* and eventing_ec_* are served by the eventbridge, jetstream_* name other consumers, serverless_* end; " +
 					"metrics.alerts.enabled has alerts for the same",
 			})
 		}
@@ -153,7 +160,7 @@ func (r reading) onlyOurs(ctx context.Context, s *Survey) error {
 	for _, resource := range []string{"schedules", "doors"} {
 		gvr := schema.GroupVersionResource{Group: "rouse.run", Version: "v1alpha1", Resource: resource}
 		err := r.objects.Each(ctx, gvr, "", "", maxObjects, func(found *unstructured.Unstructured) error {
-			s.OnlyOurs = append(s.OnlyOurs, Difference{objectOf(gvr, found), "is of Rouse alone: delete it"})
+			s.OnlyOurs = append(s.OnlyOurs, Difference{objectOf(gvr, found), "exists only in Rouse: delete it"})
 			return nil
 		})
 		if err != nil {
@@ -162,7 +169,7 @@ func (r reading) onlyOurs(ctx context.Context, s *Survey) error {
 	}
 	err := r.objects.Each(ctx, services(), "", "", maxObjects, func(found *unstructured.Unstructured) error {
 		if _, scaled := found.GetAnnotations()[v1alpha2.AnnotationScaleTarget]; scaled {
-			s.OnlyOurs = append(s.OnlyOurs, Difference{objectOf(services(), found), "has a workload that Rouse scales: take out annotation " +
+			s.OnlyOurs = append(s.OnlyOurs, Difference{objectOf(services(), found), "scales a workload: remove annotation " +
 				v1alpha2.AnnotationScaleTarget})
 		}
 		return nil

@@ -56,7 +56,7 @@ type Status struct {
 	State string     `json:"state"` // not begun, under way, done, or handed back
 	Began *time.Time `json:"began,omitempty"`
 	Ended *time.Time `json:"ended,omitempty"`
-	// Left are the changes that are still to be made, and Needs what persons have to do.
+	// Left are the changes that are still to be made, and Needs the manual steps.
 	Left  []string `json:"left,omitempty"`
 	Needs []string `json:"needs,omitempty"`
 }

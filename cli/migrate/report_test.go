@@ -22,8 +22,8 @@ func TestAPlanIsPrintedByItsParts(t *testing.T) {
 	require.Equal(t, `first: no controller of Rouse is ready in namespace rouse-system: install Rouse, or name its namespace with --rouse-namespace
 
 APIRules
-  you:    lead the DNS of h.example.com to the gateways of Rouse, wait until no caller has the old address, and add --hosts-moved
-  change: VirtualService shop/v� is deleted, after the DNS of h.example.com to lead to Rouse, which --hosts-moved says
+  you:    point the DNS records of h.example.com to the gateways of Rouse, wait until their TTL has passed, and add --hosts-moved
+  change: VirtualService shop/v� is deleted, waiting for the DNS of h.example.com to point to Rouse, confirmed by --hosts-moved
   differs: calls inside the cluster to a Service that has an APIRule are not refused any more: use a NetworkPolicy where its pods must not be called
 
 Secrets, rights, dashboards and alerts
@@ -41,16 +41,16 @@ func TestAStatusSaysHowFarAMoveIs(t *testing.T) {
 		change func(*Survey)
 	}{
 		"migration: not begun\n": {},
-		"migration: under way, begun 1970-01-01T00:00:00Z\n  left: APIRule shop/r loses Kyma's finalizer, which nobody releases any more\n": {
+		"migration: under way, begun 1970-01-01T00:00:00Z\n  left: APIRule shop/r is released from Kyma's finalizer\n": {
 			migration.Order{Direction: migration.ToRouse, Began: began}, func(s *Survey) { s.APIRules = []APIRule{{Object: named("APIRule", "r"), Finalizer: true}} },
 		},
 		"migration: done, begun 1970-01-01T00:00:00Z, ended 1970-01-01T00:01:00Z\n": {
 			migration.Order{Direction: migration.ToRouse, Began: began, Ended: &ended}, nil,
 		},
 		"migration: handed back to Kyma, begun 1970-01-01T00:00:00Z, ended 1970-01-01T00:01:00Z\n" +
-			"  you:  Schedule shop/daily is of Rouse alone: delete it\n": {
+			"  you:  Schedule shop/daily exists only in Rouse: delete it\n": {
 			migration.Order{Direction: migration.ToKyma, Began: began, Ended: &ended}, func(s *Survey) {
-				s.OnlyOurs = []Difference{{named("Schedule", "daily"), "is of Rouse alone: delete it"}}
+				s.OnlyOurs = []Difference{{named("Schedule", "daily"), "exists only in Rouse: delete it"}}
 			},
 		},
 	} {

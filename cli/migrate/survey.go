@@ -14,7 +14,7 @@ import (
 type Survey struct {
 	Cluster   string
 	Namespace string // of Rouse
-	// HostsMoved is what the user says of the DNS of APIRules' hosts.
+	// HostsMoved is true when the user has confirmed that the DNS of all hosts of APIRules points to Rouse.
 	HostsMoved bool
 	Order      migration.Order
 	Now        time.Time
@@ -87,6 +87,8 @@ type Function struct {
 	Replicas *int32
 	Scales   bool // it has a scaleConfig
 	Override bool // it has an image of its own
+	// GitSecret is the name of the Secret by which its Git source is fetched.
+	GitSecret string
 	// Ours is Rouse's Deployment, nil before there is one.
 	Ours *Workload
 	// Old are Kyma's Deployments, and Rest the other objects that Kyma's controllers have made for it.
@@ -94,7 +96,7 @@ type Function struct {
 	Rest []Object
 	// Made are the other objects that Rouse has made for it.
 	Made []Object
-	// Problem is why Rouse's does not run, as far as the Function says.
+	// Problem is why Rouse's does not run, by the Function's conditions.
 	Problem string
 	// OnlyOurs names the fields that Kyma does not have.
 	OnlyOurs []string
@@ -136,7 +138,8 @@ type Publisher struct {
 type APIRule struct {
 	Object
 	Host      string
-	Ready     bool // Rouse's gateways serve it
+	Gateway   string // namespace/name
+	Ready     bool   // Rouse's gateways serve it
 	Problem   string
 	Finalizer bool   // Kyma's
 	released  string // a patch without it
@@ -150,6 +153,7 @@ type Module struct {
 	Object
 	Finalizer bool   // Kyma's
 	released  string // a patch without it
+	EventMesh bool   // an Eventing whose events are not in NATS
 }
 
 // Relic is something of Kyma's users that has another place now.

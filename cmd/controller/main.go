@@ -166,7 +166,7 @@ func setUpSubscriptions(ctx context.Context, manager ctrl.Manager, conn *broker.
 			return err
 		}
 	}
-	if err := alias.Setup(manager, o.alias); err != nil {
+	if err := alias.Setup(manager, o.exposure.Alias); err != nil {
 		return err
 	}
 	return setUpVersions(manager, o)

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/controller/activator"
-	"github.com/rouse-run/rouse/controller/alias"
 	"github.com/rouse-run/rouse/controller/apirules"
 	"github.com/rouse-run/rouse/controller/conversion"
 	"github.com/rouse-run/rouse/controller/door"
@@ -55,7 +54,6 @@ type options struct {
 	manager      kube.ManagerOptions
 	settings     settingswatch.Options
 	standIns     standin.Options
-	alias        alias.Options
 }
 
 func defaultOptions() *options {
@@ -103,7 +101,7 @@ func (o *options) Flags(fs *flags.Set) {
 	})
 	ofFunctions.Add(&o.function, &o.registry, &o.git, &o.images, &o.standIns)
 	fs.Require(!o.standIns.Enabled() || o.runs(functions) && o.runs(activators), "--stand-ins-per-namespace needs --controllers with %s and %s", functions, activators)
-	fs.When(o.runs(activators, subscriptions)).Add(&o.subscription, &o.schedules, &o.doors, &o.broker, &o.alias)
+	fs.When(o.runs(activators, subscriptions)).Add(&o.subscription, &o.schedules, &o.doors, &o.broker, &o.exposure.Alias)
 	fs.Service(&o.keys, "door-keys",
 		"Secret in which bridges find the keys of Doors, and of Subscriptions that sign, namespace/name; empty: there are neither")
 }

@@ -99,7 +99,7 @@ type options struct {
 
 // Flags implements flags.Options.
 func (o *options) Flags(fs *flags.Set) {
-	fs.Add(&o.gateway, &o.apiRules, &o.settings)
+	fs.Add(&o.gateway, &o.apiRules, &o.apiRules.Alias, &o.settings)
 	fs.String(&o.doorTokenFile, "door-token-file", "token of this process's ServiceAccount, by which bridges take requests to Doors from it")
 	fs.String(&o.authorizersFile, "authorizers-file", "list of the authorizers that extAuth of APIRules may name, as JSON")
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/rouse-run/rouse/internal/kube/watch"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
 )
 
@@ -32,23 +33,23 @@ func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 // fixture is a Service of bridges in one namespace and its alias in another, with a running controller.
 type fixture struct {
 	client.Client
-	t       *testing.T
-	options Options
+	t     *testing.T
+	alias watch.PublisherAlias
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	env := cluster.Environment(t)
-	f := &fixture{Client: env.Client, t: t, options: Options{
-		Alias:  types.NamespacedName{Namespace: env.Namespace(t), Name: "publisher"},
-		Target: types.NamespacedName{Namespace: env.Namespace(t), Name: "bridges"},
+	f := &fixture{Client: env.Client, t: t, alias: watch.PublisherAlias{
+		Service: types.NamespacedName{Namespace: env.Namespace(t), Name: "publisher"},
+		Target:  types.NamespacedName{Namespace: env.Namespace(t), Name: "bridges"},
 	}}
 	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{
 		Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	require.NoError(t, err)
-	require.NoError(t, Setup(mgr, f.options))
+	require.NoError(t, Setup(mgr, f.alias))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -63,7 +64,7 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) createAlias() {
 	f.t.Helper()
 	require.NoError(f.t, f.Create(f.t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.options.Alias.Namespace, Name: f.options.Alias.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.alias.Service.Namespace, Name: f.alias.Service.Name},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
 			{Name: "http-client", Port: 80, TargetPort: intstr.FromInt32(8080)},
 		}},
@@ -73,9 +74,9 @@ func (f *fixture) createAlias() {
 // list has a slice of the bridges list endpoints with these addresses.
 func (f *fixture) list(name string, family discoveryv1.AddressType, addresses ...string) {
 	f.t.Helper()
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: f.options.Target.Namespace, Name: name}}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: f.alias.Target.Namespace, Name: name}}
 	require.NoError(f.t, client.IgnoreNotFound(f.Delete(f.t.Context(), slice)))
-	slice.Labels = map[string]string{discoveryv1.LabelServiceName: f.options.Target.Name}
+	slice.Labels = map[string]string{discoveryv1.LabelServiceName: f.alias.Target.Name}
 	slice.AddressType = family
 	for _, address := range addresses {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
@@ -87,7 +88,7 @@ func (f *fixture) list(name string, family discoveryv1.AddressType, addresses ..
 
 func (f *fixture) slice(name string) *discoveryv1.EndpointSlice {
 	slice := &discoveryv1.EndpointSlice{}
-	if err := f.Get(f.t.Context(), client.ObjectKey{Namespace: f.options.Alias.Namespace, Name: name}, slice); err != nil {
+	if err := f.Get(f.t.Context(), client.ObjectKey{Namespace: f.alias.Service.Namespace, Name: name}, slice); err != nil {
 		return nil
 	}
 	return slice
@@ -123,7 +124,7 @@ func TestTheAliasHasTheEndpointsOfTheBridgesAtItsPorts(t *testing.T) {
 	require.True(t, *slice.Endpoints[0].Conditions.Ready)
 	require.False(t, *slice.Endpoints[2].Conditions.Ready, "a bridge that is not ready gets no requests here either")
 	require.Equal(t, "node", *slice.Endpoints[0].NodeName)
-	require.Equal(t, f.options.Alias.Name, slice.Labels[discoveryv1.LabelServiceName])
+	require.Equal(t, f.alias.Service.Name, slice.Labels[discoveryv1.LabelServiceName])
 	require.Equal(t, "publisher", metav1.GetControllerOf(slice).Name, "it goes with the alias")
 }
 
@@ -157,8 +158,8 @@ func TestASliceOfAnotherOwnerStaysAsItIs(t *testing.T) {
 	f.createAlias()
 	foreign := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: f.options.Alias.Namespace, Name: "publisher-ipv4",
-			Labels: map[string]string{discoveryv1.LabelServiceName: f.options.Alias.Name},
+			Namespace: f.alias.Service.Namespace, Name: "publisher-ipv4",
+			Labels: map[string]string{discoveryv1.LabelServiceName: f.alias.Service.Name},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.6.6.6"}}},

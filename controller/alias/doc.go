@@ -1,6 +1,5 @@
 // Package alias keeps the endpoints of a Service that leads to the bridges from another namespace: Kyma's address for publishers. A
-// selector selects no pods of another namespace, and a name in the DNS (ExternalName) takes no port-forward, no APIRule and
-// no service mesh.
+// selector selects no pods of another namespace, and no APIRule and no service mesh leads to a name in the DNS (ExternalName).
 //
 // It guarantees:
 //   - the alias has the endpoints of the Service that it stands for, with their conditions, at the ports that it declares;

@@ -26,8 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rouse-run/rouse/internal/activation"
-	"github.com/rouse-run/rouse/internal/flags"
 	"github.com/rouse-run/rouse/internal/kube"
+	"github.com/rouse-run/rouse/internal/kube/watch"
 )
 
 const (
@@ -39,37 +39,22 @@ const (
 	kindService = "Service"
 )
 
-// Options configures the alias.
-type Options struct {
-	// Alias is a Service without a selector. Without it there is no alias.
-	Alias types.NamespacedName
-	// Target is the Service whose endpoints it has.
-	Target types.NamespacedName
-}
-
-// Flags implements flags.Options.
-func (o *Options) Flags(fs *flags.Set) {
-	fs.Service(&o.Alias, "publisher-alias", "Service without a selector that leads to the bridges, namespace/name; empty: there is none")
-	fs.Service(&o.Target, "publisher-service", "Service of the bridges, namespace/name, whose endpoints --publisher-alias gets")
-	fs.Require(o.Alias.Name == "" || o.Target.Name != "", "--publisher-alias needs --publisher-service")
-}
-
 // Reconciler writes the slices of the alias.
 type Reconciler struct {
 	client  client.Client
 	applier *kube.Applier
-	options Options
+	alias   watch.PublisherAlias
 }
 
 // Setup adds the controller to a manager, if there is an alias.
-func Setup(mgr ctrl.Manager, options Options) error {
-	if options.Alias.Name == "" {
+func Setup(mgr ctrl.Manager, alias watch.PublisherAlias) error {
+	if alias.Service.Name == "" {
 		return nil
 	}
-	r := &Reconciler{client: mgr.GetClient(), applier: kube.NewApplier(mgr.GetClient()), options: options}
+	r := &Reconciler{client: mgr.GetClient(), applier: kube.NewApplier(mgr.GetClient()), alias: alias}
 	concerned := predicate.NewPredicateFuncs(r.concerns)
 	toAlias := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: options.Alias}}
+		return []reconcile.Request{{NamespacedName: alias.Service}}
 	})
 	err := kube.NewController(mgr, controller.Options{}).
 		Named("publisher-alias").
@@ -87,28 +72,28 @@ func (r *Reconciler) concerns(object client.Object) bool {
 	name := object.GetName()
 	if _, ok := object.(*discoveryv1.EndpointSlice); ok {
 		name = object.GetLabels()[discoveryv1.LabelServiceName]
-		if object.GetNamespace() == r.options.Target.Namespace && name == r.options.Target.Name {
+		if object.GetNamespace() == r.alias.Target.Namespace && name == r.alias.Target.Name {
 			return true
 		}
 	}
-	return object.GetNamespace() == r.options.Alias.Namespace && name == r.options.Alias.Name
+	return object.GetNamespace() == r.alias.Service.Namespace && name == r.alias.Service.Name
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	service := &corev1.Service{}
-	err := r.client.Get(ctx, r.options.Alias, service)
+	err := r.client.Get(ctx, r.alias.Service, service)
 	if apierrors.IsNotFound(err) || err == nil && !service.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("get Service %q: %w", r.options.Alias, err)
+		return reconcile.Result{}, fmt.Errorf("get Service %q: %w", r.alias.Service, err)
 	}
-	of, err := r.slicesOf(ctx, r.options.Target)
+	of, err := r.slicesOf(ctx, r.alias.Target)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	present, err := r.slicesOf(ctx, r.options.Alias)
+	present, err := r.slicesOf(ctx, r.alias.Service)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -198,6 +198,20 @@ type ServiceInfo struct {
 	Ports   []int32
 	// From lists the other namespaces whose APIRules may expose it.
 	From []string
+	// Target is the Service to which an alias leads; without a name the Service is no alias.
+	Target types.NamespacedName
+}
+
+// SetAlias makes a Service an alias of another one: requests go to the pods of that, whatever slices and selector the alias has. The
+// alias itself says which namespaces may expose it.
+func (o *Objects) SetAlias(alias, target types.NamespacedName) {
+	service, exists := o.Services[alias]
+	leads, leadsSomewhere := o.Services[target]
+	if !exists || !leadsSomewhere {
+		return
+	}
+	leads.Target, leads.From = target, service.From
+	o.Services[alias] = leads
 }
 
 // ServiceInfoOf returns the properties of a Service that determine whether and how it is exposed.

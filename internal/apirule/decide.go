@@ -157,6 +157,9 @@ func backendsOf(r *v2.APIRule, cluster *Objects, known map[types.NamespacedName]
 		known[target.Service] = Service{Selects: service.Selects || foreign && message != ""}
 		if message == "" {
 			backends[i] = Backend{Service: target.Service, Port: target.Port, Address: service.Address, Wakes: service.Wakes}
+			if service.Target.Name != "" {
+				backends[i].Service = service.Target
+			}
 			continue
 		}
 		problems = append(problems, Problem{

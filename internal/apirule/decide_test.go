@@ -217,6 +217,30 @@ func TestMissingObjectOfARuleClosesOnlyThatRule(t *testing.T) {
 	}
 }
 
+func TestAnAliasLeadsToThePodsOfItsTargetAlone(t *testing.T) {
+	t.Parallel()
+	bridge := types.NamespacedName{Namespace: "rouse-system", Name: "rouse-eventbridge"}
+	around := func(from ...string) *Objects {
+		cluster := surroundings(func(c *Objects) {
+			c.Services[bridge] = ServiceInfo{Selects: true, Address: "10.0.0.9", Ports: []int32{80}}
+			c.Services[stock] = ServiceInfo{Address: "10.0.0.2", Ports: []int32{80}, From: from} // without a selector
+		})
+		cluster.SetAlias(stock, bridge)
+		return cluster
+	}
+	toAlias := to(v2.Service{Name: stock.Name, Namespace: stock.Namespace, Port: 80})
+	e := Decide([]*v2.APIRule{rule("price", 1, "price.example.com", toAlias)}, around("shop"))[0]
+	require.Empty(t, e.Problems)
+	require.Equal(t, Backend{Service: bridge, Port: 80, Address: "10.0.0.9"}, e.Rules[0].Backend)
+	e = Decide([]*v2.APIRule{rule("price", 1, "price.example.com", toAlias)}, around())[0]
+	require.True(t, e.Rules[0].Closed, "the alias says which namespaces may expose it")
+	require.Contains(t, e.Problems.String(), "Service warehouse/stock is not there, or does not allow it")
+
+	missing := surroundings()
+	missing.SetAlias(price, bridge)
+	require.Equal(t, surroundings().Services, missing.Services, "a target that does not exist leads nowhere else")
+}
+
 func TestInvalidSpecClosesTheWholeAPIRule(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*v2.APIRule){

@@ -10,6 +10,9 @@ folders are in order. Pods start without Secrets that do not exist yet. */}}
 {{- define "rouse.entranceArgs" -}}
 {{- if eq (include "rouse.servesAPIRules" .) "true" -}}
 {{ include "rouse.apiRulesArgs" . }}
+{{- with include "rouse.publisherAliasArgs" . }}
+{{ . }}
+{{- end }}
 - --http-address=:8080
 {{- with .Values.apiRules }}
 {{- if .tls.secretNames }}

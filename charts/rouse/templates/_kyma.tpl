@@ -3,6 +3,13 @@
 {{ include "rouse.fullname" . }}-eventbridge.{{ .Release.Namespace }}.svc.cluster.local
 {{- end -}}
 
+{{- define "rouse.publisherAliasArgs" -}}
+{{- if (.Values.kyma | default dict).publisherAlias -}}
+- --publisher-alias=kyma-system/eventing-publisher-proxy
+- --publisher-service={{ .Release.Namespace }}/{{ include "rouse.fullname" . }}-eventbridge
+{{- end -}}
+{{- end -}}
+
 {{/* Checks that need the cluster. Without a cluster, lookups return nothing and the checks pass: the controller checks NATS itself. */}}
 {{- define "rouse.validateKyma" -}}
 {{- $kyma := .Values.kyma | default dict -}}

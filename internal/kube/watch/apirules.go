@@ -37,9 +37,27 @@ type APIRuleSettings struct {
 	Authorizers []string
 	// DoorService takes the requests to Doors; without a name there are no Doors.
 	DoorService types.NamespacedName
+	// Alias is a Service that leads to the bridges.
+	Alias PublisherAlias
 }
 
-// Flags declares the flags of all settings but Authorizers.
+// PublisherAlias is a Service that leads to the bridges from another namespace: Kyma's address for publishers. Its endpoints are no pods
+// of its namespace, so whoever reads them has to know it.
+type PublisherAlias struct {
+	// Service is the alias, a Service without a selector. Without a name there is none.
+	Service types.NamespacedName
+	// Target is the Service whose endpoints it has.
+	Target types.NamespacedName
+}
+
+// Flags implements flags.Options.
+func (a *PublisherAlias) Flags(fs *flags.Set) {
+	fs.Service(&a.Service, "publisher-alias", "Service without a selector that leads to the bridges, namespace/name; empty: there is none")
+	fs.Service(&a.Target, "publisher-service", "Service of the bridges, namespace/name, whose endpoints --publisher-alias gets")
+	fs.Require(a.Service.Name == "" || a.Target.Name != "", "--publisher-alias needs --publisher-service")
+}
+
+// Flags declares the flags of all settings but Authorizers and Alias.
 func (s *APIRuleSettings) Flags(fs *flags.Set) {
 	fs.Bool(&s.Enabled, "apirules", "serve APIRules, whose CustomResourceDefinition has to be there")
 	fs.Var(&domains{s}, "gateway-domain",
@@ -292,6 +310,9 @@ func (w *watch) read(ctx context.Context) ([]apirule.Exposure, error) {
 	}
 	for i := range services.Items {
 		cluster.Services[client.ObjectKeyFromObject(&services.Items[i])] = apirule.ServiceInfoOf(&services.Items[i])
+	}
+	if alias := w.settings.Alias; alias.Service.Name != "" {
+		cluster.SetAlias(alias.Service, alias.Target)
 	}
 	cluster.DoorService = apirule.Target{Service: w.settings.DoorService, Port: door.ServicePort}
 	exposed := apirule.ExposeDoors(pointers(doors.Items), cluster.DoorService)

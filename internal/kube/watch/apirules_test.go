@@ -238,6 +238,30 @@ func TestDomainsOfTheSettingsAreGateways(t *testing.T) {
 	until(t, told, answersAt(namespace+".example.com"))
 }
 
+func TestAnAPIRuleOfThePublishersAliasLeadsToTheBridges(t *testing.T) {
+	t.Parallel()
+	env := cluster.Environment(t)
+	namespace := env.Namespace(t)
+	target := types.NamespacedName{Namespace: env.Namespace(t), Name: "bridges"}
+	told, _ := watched(t, env, namespace, APIRuleSettings{
+		Enabled: true, Domains: map[types.NamespacedName]string{{Namespace: "kyma-system", Name: "kyma-gateway"}: "example.com"},
+		Alias: PublisherAlias{Service: types.NamespacedName{Namespace: namespace, Name: "price"}, Target: target},
+	})
+	create := func(namespace, name string, selector map[string]string) {
+		require.NoError(t, env.Client.Create(t.Context(), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec:       corev1.ServiceSpec{Selector: selector, Ports: []corev1.ServicePort{{Port: 80}}},
+		}))
+	}
+	create(namespace, "price", nil)
+	require.NoError(t, env.Client.Create(t.Context(), apiRule(namespace, namespace, "kyma-system/kyma-gateway")))
+	e := until(t, told, answersAt(namespace+".example.com"))[0]
+	require.True(t, e.Rules[0].Closed, "the bridges have no Service yet")
+	create(target.Namespace, target.Name, map[string]string{"app": "bridges"})
+	e = until(t, told, func(all []apirule.Exposure) bool { return !all[0].Rules[0].Closed })[0]
+	require.Equal(t, target, e.Rules[0].Backend.Service)
+}
+
 func TestIrrelevantChangesAreNotReported(t *testing.T) {
 	t.Parallel()
 	env := cluster.Environment(t)
