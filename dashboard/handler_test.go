@@ -17,7 +17,8 @@ import (
 // paths are all of the API, by method.
 var paths = map[string][]string{
 	http.MethodGet: {
-		"/api/v1/about", "/api/v1/snapshot", "/api/v1/live", "/api/v1/functions/shop/pricing", "/api/v1/functions/shop/pricing/log", "/api/v1/events",
+		"/api/v1/about", "/api/v1/snapshot", "/api/v1/live", "/api/v1/functions/shop/pricing", "/api/v1/functions/shop/pricing/log",
+		"/api/v1/functions/shop/pricing/build", "/api/v1/events",
 		"/api/v1/events/live", "/api/v1/event?id=1", "/api/v1/trace?id=1", "/api/v1/deadletters", "/api/v1/deadletters/1",
 	},
 	http.MethodPost: {"/api/v1/deadletters/redrive", "/api/v1/deadletters/purge", "/api/v1/publish", "/api/v1/functions/shop/pricing/call"},
@@ -164,7 +165,7 @@ func TestQueriesThatFitNothingAreExplained(t *testing.T) {
 		require.Contains(t, got.Body.String(), want, path)
 	}
 	for _, path := range []string{
-		"/api/v1/functions/shop/absent", "/api/v1/functions/Shop/pricing", "/api/v1/functions/shop/absent/log",
+		"/api/v1/functions/shop/absent", "/api/v1/functions/Shop/pricing", "/api/v1/functions/shop/absent/log", "/api/v1/functions/shop/absent/build",
 		"/api/v1/event?id=absent", "/api/v1/trace?id=absent",
 	} {
 		require.Equal(t, http.StatusNotFound, ask(t, h, http.MethodGet, path, "").Code, path)

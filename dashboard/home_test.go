@@ -131,6 +131,11 @@ func (f fakeLines) Follow(ctx context.Context, _ User, _ types.NamespacedName, _
 	<-ctx.Done()
 }
 
+func (f fakeLines) FollowBuild(ctx context.Context, user User, function types.NamespacedName, tail int, handle func(Line)) {
+	handle(Line{Stream: "build", Text: "a line of the build"})
+	f.Follow(ctx, user, function, tail, func(Line) {})
+}
+
 type fakeLetters struct{ *fakeHome }
 
 func (f fakeLetters) List(context.Context, User, admin.Query) (admin.Page, error) {
