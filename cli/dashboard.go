@@ -14,6 +14,7 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/target"
 	"github.com/rouse-run/rouse/dashboard"
+	"github.com/rouse-run/rouse/dashboard/clusterhome"
 	"github.com/rouse-run/rouse/internal/daemon"
 )
 
@@ -67,19 +68,20 @@ func (p *pages) serve(ctx context.Context, conn *target.Connection, objects *tar
 	}
 	defer func() { _ = listener.Close() }() // its server has closed it
 	token := rand.Text()
-	home := &clusterHome{conn: conn, objects: objects, namespace: namespace}
-	handler, err := dashboard.New(dashboard.Deps{
+	home := clusterhome.New(conn, objects, namespace)
+	deps := dashboard.Deps{
 		About: dashboard.About{
 			Home: "cluster", Name: conn.Name, Version: daemon.Version(),
 			LogIn: "open the address that rouse dashboard has printed, which has its token",
 		},
-		Access: dashboard.Owner{Token: token, Changes: p.changes}, State: home, Events: home, Lines: clusterLines{home},
-		DeadLetters: clusterDeadLetters{home}, Publisher: home, Caller: home, Log: logr.Discard(),
-	})
+		Access: dashboard.Owner{Token: token, Changes: p.changes}, Log: logr.Discard(),
+	}
+	home.Provide(&deps)
+	handler, err := dashboard.New(deps)
 	if err != nil {
 		return err
 	}
-	if _, err := home.read(ctx); err != nil { // before anything is printed
+	if err := home.Check(ctx); err != nil { // before anything is printed
 		return err
 	}
 	p.endProgress()

@@ -1,4 +1,4 @@
-package cli
+package clusterhome
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 )
 
 // Each implements dashboard.Events, with the records of all bridges.
-func (h *clusterHome) Each(ctx context.Context, _ dashboard.User, query journal.Query, yield func(journal.Record) bool) {
+func (h *Home) Each(ctx context.Context, _ dashboard.User, query journal.Query, yield func(journal.Record) bool) {
 	for _, record := range h.recent(ctx, query) {
 		if !yield(record) {
 			return
@@ -31,7 +31,7 @@ func (h *clusterHome) Each(ctx context.Context, _ dashboard.User, query journal.
 	}
 }
 
-func (h *clusterHome) recent(ctx context.Context, query journal.Query) []journal.Record {
+func (h *Home) recent(ctx context.Context, query journal.Query) []journal.Record {
 	admins, err := h.admins(ctx)
 	if err != nil {
 		return nil // the state has the problem
@@ -47,7 +47,7 @@ func (h *clusterHome) recent(ctx context.Context, query journal.Query) []journal
 }
 
 // wanted is a query of the admin API; since is negative for everything.
-func (h *clusterHome) wanted(query journal.Query, since time.Duration) target.Wanted {
+func (h *Home) wanted(query journal.Query, since time.Duration) target.Wanted {
 	if !query.Since.IsZero() {
 		since = max(0, time.Since(query.Since))
 	}
@@ -61,7 +61,7 @@ func (h *clusterHome) wanted(query journal.Query, since time.Duration) target.Wa
 const followAgain = 2 * time.Second
 
 // Follow implements dashboard.Events.
-func (h *clusterHome) Follow(ctx context.Context, _ dashboard.User, query journal.Query, yield func(journal.Record)) {
+func (h *Home) Follow(ctx context.Context, _ dashboard.User, query journal.Query, yield func(journal.Record)) {
 	began := time.Now()
 	if query.Since.IsZero() {
 		for _, record := range h.recent(ctx, query) {
@@ -82,18 +82,18 @@ func (h *clusterHome) Follow(ctx context.Context, _ dashboard.User, query journa
 }
 
 // Event implements dashboard.Events. A cluster keeps no data of events that are delivered.
-func (h *clusterHome) Event(context.Context, dashboard.User, string, string) (json.RawMessage, error) {
+func (h *Home) Event(context.Context, dashboard.User, string, string) (json.RawMessage, error) {
 	return nil, dashboard.ErrNotFound
 }
 
 // logAge bounds how far back a log goes.
 const logAge = 24 * time.Hour
 
-// clusterLines implements dashboard.Lines.
-type clusterLines struct{ *clusterHome }
+// lines implements dashboard.Lines.
+type lines struct{ *Home }
 
 // Follow implements dashboard.Lines.
-func (h clusterLines) Follow(ctx context.Context, _ dashboard.User, function types.NamespacedName, tail int, handle func(dashboard.Line)) {
+func (h lines) Follow(ctx context.Context, _ dashboard.User, function types.NamespacedName, tail int, handle func(dashboard.Line)) {
 	err := h.conn.Log(ctx, function.Namespace, function.Name, target.LogOptions{Tail: tail, Since: logAge, Follow: true}, func(l target.Line) {
 		handle(dashboard.Line{Time: l.Time, Replica: l.Replica, Stream: l.Stream, Text: l.Text})
 	})
@@ -106,7 +106,7 @@ func (h clusterLines) Follow(ctx context.Context, _ dashboard.User, function typ
 const maxRefusal = 4 << 10
 
 // Publish implements dashboard.Publisher.
-func (h *clusterHome) Publish(ctx context.Context, _ dashboard.User, event []byte) error {
+func (h *Home) Publish(ctx context.Context, _ dashboard.User, event []byte) error {
 	if ev, err := cloudevent.FromStructured(event); err != nil {
 		return fmt.Errorf("it is not a CloudEvent in JSON: %w", err)
 	} else if err := ev.Validate(); err != nil {
@@ -134,7 +134,7 @@ func (h *clusterHome) Publish(ctx context.Context, _ dashboard.User, event []byt
 }
 
 // Call implements dashboard.Caller.
-func (h *clusterHome) Call(ctx context.Context, _ dashboard.User, function types.NamespacedName, call dashboard.Call) (dashboard.CallAnswer, error) {
+func (h *Home) Call(ctx context.Context, _ dashboard.User, function types.NamespacedName, call dashboard.Call) (dashboard.CallAnswer, error) {
 	url, err := h.conn.Function(ctx, function.Namespace, function.Name)
 	if err != nil {
 		return dashboard.CallAnswer{}, err
@@ -142,11 +142,11 @@ func (h *clusterHome) Call(ctx context.Context, _ dashboard.User, function types
 	return call.At(ctx, url)
 }
 
-// clusterDeadLetters implements dashboard.DeadLetters.
-type clusterDeadLetters struct{ *clusterHome }
+// deadLetters implements dashboard.DeadLetters.
+type deadLetters struct{ *Home }
 
 // List implements dashboard.DeadLetters.
-func (h clusterDeadLetters) List(ctx context.Context, _ dashboard.User, query admin.Query) (admin.Page, error) {
+func (h deadLetters) List(ctx context.Context, _ dashboard.User, query admin.Query) (admin.Page, error) {
 	var page admin.Page
 	bridge, err := h.bridge(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func (h clusterDeadLetters) List(ctx context.Context, _ dashboard.User, query ad
 }
 
 // Get implements dashboard.DeadLetters.
-func (h clusterDeadLetters) Get(ctx context.Context, _ dashboard.User, sequence uint64) (admin.DeadLetterDetail, error) {
+func (h deadLetters) Get(ctx context.Context, _ dashboard.User, sequence uint64) (admin.DeadLetterDetail, error) {
 	bridge, err := h.bridge(ctx)
 	if err != nil {
 		return admin.DeadLetterDetail{}, refused(err)
@@ -183,7 +183,7 @@ func shownDeadLetter(l *target.DeadLetter) admin.DeadLetterDetail {
 }
 
 // Redrive implements dashboard.DeadLetters.
-func (h clusterDeadLetters) Redrive(ctx context.Context, _ dashboard.User, selection admin.Selection) (admin.Redriven, error) {
+func (h deadLetters) Redrive(ctx context.Context, _ dashboard.User, selection admin.Selection) (admin.Redriven, error) {
 	bridge, err := h.bridge(ctx)
 	if err != nil {
 		return admin.Redriven{}, err
@@ -193,7 +193,7 @@ func (h clusterDeadLetters) Redrive(ctx context.Context, _ dashboard.User, selec
 }
 
 // Purge implements dashboard.DeadLetters.
-func (h clusterDeadLetters) Purge(ctx context.Context, _ dashboard.User, selection admin.Selection) (uint64, error) {
+func (h deadLetters) Purge(ctx context.Context, _ dashboard.User, selection admin.Selection) (uint64, error) {
 	bridge, err := h.bridge(ctx)
 	if err != nil {
 		return 0, err

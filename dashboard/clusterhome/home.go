@@ -1,4 +1,4 @@
-package cli
+package clusterhome
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 // snapshotAge is how long all pages show what the API server and the bridges have answered.
 const snapshotAge = 2 * time.Second
 
-// clusterHome is the dashboard's home for a cluster: what the user of the kubeconfig may read.
-type clusterHome struct {
+// Home is the dashboard's home for a cluster: what the user of its connection may read.
+type Home struct {
 	conn      *target.Connection
 	objects   *target.Objects
 	namespace string // empty for all
@@ -36,11 +36,28 @@ type clusterHome struct {
 	apis  []target.Admin
 }
 
+// New returns the home of a cluster, for a namespace or for all when it is empty.
+func New(conn *target.Connection, objects *target.Objects, namespace string) *Home {
+	return &Home{conn: conn, objects: objects, namespace: namespace}
+}
+
+// Provide sets what the home provides.
+func (h *Home) Provide(deps *dashboard.Deps) {
+	deps.State, deps.Events, deps.Publisher, deps.Caller = h, h, h, h
+	deps.Lines, deps.DeadLetters = lines{h}, deadLetters{h}
+}
+
+// Check fails when the user may not read what the pages show first.
+func (h *Home) Check(ctx context.Context) error {
+	_, err := h.read(ctx)
+	return err
+}
+
 // loginAge is how long the addresses of the bridges, and the login to them, are used again.
 const loginAge = 20 * time.Second
 
 // admins returns the admin APIs of all bridges.
-func (h *clusterHome) admins(ctx context.Context) ([]target.Admin, error) {
+func (h *Home) admins(ctx context.Context) ([]target.Admin, error) {
 	h.login.Lock()
 	defer h.login.Unlock()
 	if time.Since(h.found) < loginAge {
@@ -54,7 +71,7 @@ func (h *clusterHome) admins(ctx context.Context) ([]target.Admin, error) {
 }
 
 // Snapshot implements dashboard.State.
-func (h *clusterHome) Snapshot(ctx context.Context, _ dashboard.User) (dashboard.Snapshot, error) {
+func (h *Home) Snapshot(ctx context.Context, _ dashboard.User) (dashboard.Snapshot, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if time.Since(h.asked) >= snapshotAge {
@@ -71,7 +88,7 @@ func (h *clusterHome) Snapshot(ctx context.Context, _ dashboard.User) (dashboard
 }
 
 // read asks the API server and a bridge. Without a bridge there are no numbers, and a problem that says so.
-func (h *clusterHome) read(ctx context.Context) (dashboard.Snapshot, error) {
+func (h *Home) read(ctx context.Context) (dashboard.Snapshot, error) {
 	functions, err := h.conn.Functions(ctx, h.namespace)
 	if err != nil {
 		return dashboard.Snapshot{}, err
@@ -111,7 +128,7 @@ type bridgeState struct {
 }
 
 // fromBridge asks one bridge, because all report the same.
-func (h *clusterHome) fromBridge(ctx context.Context, functions []target.Function) (bridgeState, error) {
+func (h *Home) fromBridge(ctx context.Context, functions []target.Function) (bridgeState, error) {
 	known := bridgeState{work: map[types.NamespacedName]target.Work{}, wakes: map[types.NamespacedName]*activation.Wake{}}
 	bridge, err := h.bridge(ctx)
 	if err != nil {
@@ -147,7 +164,7 @@ func (h *clusterHome) fromBridge(ctx context.Context, functions []target.Functio
 }
 
 // bridge returns a client of one of the bridges.
-func (h *clusterHome) bridge(ctx context.Context) (*target.Client, error) {
+func (h *Home) bridge(ctx context.Context) (*target.Client, error) {
 	admins, err := h.admins(ctx)
 	if err != nil {
 		return nil, err
@@ -188,7 +205,7 @@ func shownSubscription(sub *target.Subscription, functions []target.Function, kn
 }
 
 // Function implements dashboard.State.
-func (h *clusterHome) Function(ctx context.Context, user dashboard.User, name types.NamespacedName) (dashboard.FunctionDetail, error) {
+func (h *Home) Function(ctx context.Context, user dashboard.User, name types.NamespacedName) (dashboard.FunctionDetail, error) {
 	all, err := h.Snapshot(ctx, user)
 	if err != nil {
 		return dashboard.FunctionDetail{}, err
