@@ -247,3 +247,14 @@ func diff(before, after string) []diffLine {
 	}
 	return lines
 }
+
+// YAML writes an object with lines as blocks.
+func YAML(object map[string]any) (string, error) {
+	var shown strings.Builder
+	encoder := yaml.NewEncoder(&shown)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(object); err != nil {
+		return "", fmt.Errorf("write the YAML of an object: %w", err)
+	}
+	return shown.String(), nil
+}

@@ -102,6 +102,16 @@ func (h lines) Follow(ctx context.Context, _ dashboard.User, function types.Name
 	}
 }
 
+// FollowBuild implements dashboard.Lines, with the containers of build Jobs.
+func (h lines) FollowBuild(ctx context.Context, _ dashboard.User, function types.NamespacedName, _ int, handle func(dashboard.Line)) {
+	err := h.objects.BuildLogs(ctx, function.Namespace, function.Name, func(l target.Line) {
+		handle(dashboard.Line{Time: l.Time, Replica: l.Replica, Stream: l.Stream, Text: l.Text})
+	})
+	if err != nil && ctx.Err() == nil {
+		handle(dashboard.Line{Time: time.Now(), Stream: "rouse", Text: err.Error()})
+	}
+}
+
 // maxRefusal bounds the answer of a bridge to an event that it refuses.
 const maxRefusal = 4 << 10
 

@@ -85,7 +85,22 @@ func edit(content []byte, object string, fields map[string]any) (edited, error) 
 }
 
 // overlaid returns a document with fields set; a field that is nil is removed. Comments, and the form of all other fields, stay.
-func overlaid(text []byte, fields map[string]any) ([]byte, error) {
+func overlaid(text []byte, fields map[string]any) (after []byte, err error) {
+	for _, lines := range []overlayer{yaml.LiteralStyle, yaml.DoubleQuotedStyle} { // the second holds every text, and nobody likes to read it
+		if after, err = lines.apply(text, fields); err != nil {
+			return nil, err
+		}
+		if err = sameAs(text, after, fields); err == nil {
+			return after, nil
+		}
+	}
+	return nil, err
+}
+
+// overlayer is the style in which texts of several lines are written.
+type overlayer yaml.Style
+
+func (o overlayer) apply(text []byte, fields map[string]any) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		return nil, fmt.Errorf("it is no YAML (%w): %w", err, errNotEditable)
@@ -93,7 +108,7 @@ func overlaid(text []byte, fields map[string]any) ([]byte, error) {
 	if root.Kind == 0 {
 		root = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode, Tag: "!!map"}}}
 	}
-	if err := overlay(root.Content[0], fields); err != nil {
+	if err := o.overlay(root.Content[0], fields); err != nil {
 		return nil, err
 	}
 	var after bytes.Buffer
@@ -102,7 +117,7 @@ func overlaid(text []byte, fields map[string]any) ([]byte, error) {
 	if err := encoder.Encode(&root); err != nil {
 		return nil, fmt.Errorf("write it as YAML: %w", err)
 	}
-	return after.Bytes(), sameAs(text, after.Bytes(), fields)
+	return after.Bytes(), nil
 }
 
 // order puts the fields of a new object as people write them.
@@ -116,20 +131,20 @@ func rank(name string) int {
 	return len(order)
 }
 
-func overlay(node *yaml.Node, fields map[string]any) error {
+func (o overlayer) overlay(node *yaml.Node, fields map[string]any) error {
 	if node.Kind != yaml.MappingNode {
 		return fmt.Errorf("a field that has fields is none there: %w", errNotEditable)
 	}
 	names := slices.SortedFunc(maps.Keys(fields), func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
 	for _, name := range names {
-		if err := overlayField(node, name, fields[name]); err != nil {
+		if err := o.overlayField(node, name, fields[name]); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func overlayField(node *yaml.Node, name string, value any) error {
+func (o overlayer) overlayField(node *yaml.Node, name string, value any) error {
 	at := -1
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		if node.Content[i].Value == name {
@@ -146,8 +161,8 @@ func overlayField(node *yaml.Node, name string, value any) error {
 	case at < 0:
 		made := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 		if !nested {
-			made = valueNode(value)
-		} else if err := overlay(made, inner); err != nil || len(made.Content) == 0 {
+			made = o.valueNode(value)
+		} else if err := o.overlay(made, inner); err != nil || len(made.Content) == 0 {
 			return err
 		}
 		node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: name}, made)
@@ -158,19 +173,19 @@ func overlayField(node *yaml.Node, name string, value any) error {
 		return fmt.Errorf("it has an anchor or an alias: %w", errNotEditable)
 	}
 	if nested {
-		return overlay(there, inner)
+		return o.overlay(there, inner)
 	}
-	replace(there, value)
+	o.replace(there, value)
 	return nil
 }
 
 // replace puts a value into a node, whose comments and form stay where they can.
-func replace(node *yaml.Node, value any) {
+func (o overlayer) replace(node *yaml.Node, value any) {
 	var before any
 	if node.Decode(&before) == nil && equal(before, value) {
 		return
 	}
-	made := valueNode(value)
+	made := o.valueNode(value)
 	made.HeadComment, made.LineComment, made.FootComment = node.HeadComment, node.LineComment, node.FootComment
 	if made.Kind == yaml.SequenceNode {
 		made.Style = node.Style
@@ -179,13 +194,13 @@ func replace(node *yaml.Node, value any) {
 }
 
 // valueNode returns a value as people write it: lines as a block.
-func valueNode(value any) *yaml.Node {
+func (o overlayer) valueNode(value any) *yaml.Node {
 	node := &yaml.Node{}
 	if err := node.Encode(value); err != nil { // of a form's fields, which are strings, numbers and lists of strings
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
 	}
 	if text, is := value.(string); is && strings.Contains(text, "\n") {
-		node.Style = yaml.LiteralStyle
+		node.Style = yaml.Style(o)
 	}
 	return node
 }

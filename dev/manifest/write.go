@@ -26,9 +26,6 @@ type Change struct {
 
 func (c Change) object() string { return c.Kind + " " + c.Namespace + "/" + c.Name }
 
-// ErrExists is returned for an object that is to be created and is there.
-var ErrExists = errors.New("it is there already")
-
 // Written is an object before and after its Change.
 type Written struct {
 	// File is below the folder.
@@ -120,7 +117,9 @@ func (w *Writing) below(path string) string {
 func (w *Writing) add(found *collection, change Change, create bool) error {
 	at := found.index(change.object())
 	if at >= 0 && create {
-		return ErrExists
+		w.Problems = append(w.Problems, found.objects[at].problem(
+			"metadata.name", fmt.Sprintf("there is one of this name in %s", found.objects[at].position()), "choose another name, or edit that one"))
+		return nil
 	}
 	file, err := w.fileOf(found, at, change)
 	if err != nil {
