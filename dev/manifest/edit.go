@@ -195,12 +195,21 @@ func (o overlayer) replace(node *yaml.Node, value any) {
 
 // valueNode returns a value as people write it: lines as a block.
 func (o overlayer) valueNode(value any) *yaml.Node {
-	node := &yaml.Node{}
-	if err := node.Encode(value); err != nil { // of a form's fields, which are strings, numbers and lists of strings
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
-	}
-	if text, is := value.(string); is && strings.Contains(text, "\n") {
-		node.Style = yaml.Style(o)
+	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
+	switch value := value.(type) {
+	case string:
+		if node.Value = value; strings.Contains(value, "\n") {
+			node.Style = yaml.Style(o)
+		}
+	case []any:
+		node.Kind, node.Tag = yaml.SequenceNode, "!!seq"
+		for _, each := range value {
+			node.Content = append(node.Content, o.valueNode(each))
+		}
+	default: // a number or a boolean: else the object reads as another one
+		if err := node.Encode(value); err != nil {
+			node.Value = fmt.Sprint(value)
+		}
 	}
 	return node
 }
