@@ -3,6 +3,7 @@ import { h } from "../dom.js";
 import { count, rate } from "../format.js";
 import { chip, deadLettersPath, empty, eventsPath, functionLink, heading, number, qualified, search, table } from "../parts.js";
 import { perSecond, state } from "../store.js";
+import { pause } from "./inside.js";
 
 let filter = "";
 
@@ -40,6 +41,7 @@ export const subscriptions = {
                 { title: "Retries", class: "right wide" },
                 { title: "Delivered/s", class: "right wide" },
                 { title: "Dead letters", class: "right" },
+                ...(state.about?.user.changes ? [{ title: "Change", class: "right" }] : []),
               ],
               all.slice(0, 500).map(row),
             ),
@@ -81,5 +83,6 @@ function row([key, s]) {
       { class: "right" },
       s.deadLetters ? h("a", { href: deadLettersPath({ namespace, subscription: name }) }, number(s.deadLetters, "bad")) : number(0),
     ),
+    state.about?.user.changes ? h("td", { class: "right" }, pause("subscriptions", key, s.state === "paused")) : null,
   );
 }
