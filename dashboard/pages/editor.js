@@ -3,6 +3,7 @@ import { h } from "./dom.js";
 
 const indent = "  ";
 let leaving = false;
+let inserting = false;
 
 /**
  * editor is a text field in a fixed-width font.
@@ -25,6 +26,7 @@ export const editor = (o) =>
       leaving = false;
     },
     onkeydown: type,
+    onbeforeinput: newLine,
   });
 
 /** @param {KeyboardEvent} key */
@@ -36,15 +38,19 @@ function type(key) {
   } else if (key.key === "Tab" && plain && !leaving) {
     key.preventDefault();
     shift(field, key.shiftKey);
-  } else if (key.key === "Enter" && plain) {
-    const before = field.value.slice(0, field.selectionStart);
-    const blanks = /^[ \t]*/.exec(before.slice(before.lastIndexOf("\n") + 1))?.[0] ?? "";
-    const deeper = /[{[(:]$/.test(before) ? indent : "";
-    key.preventDefault();
-    insert(field, `\n${blanks}${deeper}`);
   } else if (key.key !== "Shift" && key.key !== "Tab") {
     leaving = false;
   }
+}
+
+/** newLine indents a line as the one before it, and deeper behind what opens a block. @param {InputEvent} input */
+function newLine(input) {
+  if (inserting || input.inputType !== "insertLineBreak") return;
+  const field = /** @type {HTMLTextAreaElement} */ (input.target);
+  const before = field.value.slice(0, field.selectionStart);
+  const blanks = /^[ \t]*/.exec(before.slice(before.lastIndexOf("\n") + 1))?.[0] ?? "";
+  input.preventDefault();
+  insert(field, `\n${blanks}${/[{[(:]$/.test(before) ? indent : ""}`);
 }
 
 /** shift indents the selected lines, or takes their indentation back. @param {HTMLTextAreaElement} field @param {boolean} back */
@@ -63,7 +69,10 @@ function shift(field, back) {
 
 /** insert replaces the selection, so that the browser can undo it. @param {HTMLTextAreaElement} field @param {string} text */
 function insert(field, text) {
-  if (document.execCommand("insertText", false, text)) return;
+  inserting = true;
+  const done = document.execCommand("insertText", false, text);
+  inserting = false;
+  if (done) return;
   field.setRangeText(text, field.selectionStart, field.selectionEnd, "end");
   field.dispatchEvent(new Event("input", { bubbles: true }));
 }

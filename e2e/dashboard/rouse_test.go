@@ -19,7 +19,7 @@ import (
 )
 
 // waitTimeout bounds every wait: it costs nothing when what is awaited comes.
-const waitTimeout = 2 * time.Minute
+const waitTimeout = 15 * time.Second
 
 // client keeps no connections, which would outlive a test.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -29,6 +29,8 @@ type rouse struct {
 	Publish   string `json:"publish"`
 	Dashboard string `json:"dashboard"`
 	Token     string `json:"token"`
+
+	folder string
 }
 
 // start runs rouse dev with a copy of the shop until the test ends.
@@ -57,7 +59,7 @@ func start(t *testing.T) *rouse {
 			t.Logf("output of rouse dev:\n%s", out.String())
 		}
 	})
-	found := &rouse{}
+	found := &rouse{folder: folder}
 	eventually(t, "rouse dev announces itself", func() bool {
 		files, _ := filepath.Glob(filepath.Join(state, "*", "instance.json"))
 		if len(files) != 1 {

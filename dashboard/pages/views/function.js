@@ -303,15 +303,15 @@ function log(page) {
           ? empty("There is no line of a build.", "What needs none has none, and a cluster keeps the Job of the last build for a while.")
           : empty("It has printed nothing yet.", "Send it a test event, and it wakes.")
         : h(
-            "ol",
+            "div",
             { class: "log", tabindex: "0", role: "log", "aria-label": "Log, the newest line first" },
             [...shown]
               .reverse()
               .slice(0, 400)
               .map((l) =>
                 h(
-                  "li",
-                  { key: String(l.number), class: l.stream },
+                  "div",
+                  { key: String(l.number), class: `entry ${l.stream}` },
                   h("time", { datetime: l.time, title: full(l.time) }, clock(l.time)),
                   several && l.replica ? h("span", { class: "replica" }, l.replica) : null,
                   h("span", { class: "text" }, l.text),
