@@ -27,6 +27,7 @@ func TestAxeFindsNoBarrierInAnyViewInBothSchemes(t *testing.T) {
 		r.order(t, fmt.Sprintf("order-%d", i), "coffee")
 	}
 	r.order(t, "order-refused", "unicorn")
+	var barriers []string
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{1440, 360} {
 			b.size(t, width, 900, scheme)
@@ -39,10 +40,13 @@ func TestAxeFindsNoBarrierInAnyViewInBothSchemes(t *testing.T) {
 			} {
 				b.do(t, chromedp.Navigate(r.Dashboard+path))
 				b.shows(t, "main", shown)
-				require.Empty(t, b.barriers(t), "%s at %d pixels, %s", path, width, scheme)
+				for _, each := range b.barriers(t) {
+					barriers = append(barriers, fmt.Sprintf("%s at %d pixels, %s: %s", path, width, scheme, each))
+				}
 				require.True(t, b.truth(t, `document.documentElement.scrollWidth <= innerWidth`), "%s is not wider than %d pixels", path, width)
 			}
 		}
 	}
+	require.Empty(t, barriers)
 	b.clean(t)
 }

@@ -36,11 +36,17 @@ func open(t *testing.T) *browser {
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium refuses to have one as root
 	}
-	allocated, release := chromedp.NewExecAllocator(t.Context(), options...)
+	allocated, release := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...) // a test that failed shows the page
 	t.Cleanup(release)
 	ctx, end := chromedp.NewContext(allocated)
 	t.Cleanup(end)
 	b := &browser{Context: ctx}
+	t.Cleanup(func() {
+		if t.Failed() {
+			text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText.slice(0, 4000)`))
+			t.Logf("the page:\n%s", text)
+		}
+	})
 	console := chromedp.Console(ctx) // starts the browser, which ends with ctx
 	go func() {
 		for message, err := range console {

@@ -25,7 +25,9 @@ func TestAUserCreatesAFunctionCallsItAndEditsIt(t *testing.T) {
 	b.shows(t, "#function-name-hint", "use up to 63 lower case letters")
 	require.True(t, b.truth(t, `document.activeElement.id === "function-name"`), "the first field that is wrong has the focus")
 	b.fill(t, "#function-name", "greeter")
-	require.True(t, b.truth(t, `document.querySelector("#subscription-name").value === "greeter"`), "it has the same name until another is typed")
+	eventually(t, "the Subscription has the same name until another is typed", func() bool {
+		return b.truth(t, `document.querySelector("#subscription-name").value === "greeter"`)
+	})
 	b.press(t, "Review")
 	b.shows(t, ".review", "This is written")
 	b.shows(t, ".review", "greeter.yaml")

@@ -47,8 +47,9 @@ export const newFunction = {
   /** @param {Page} page */
   mount: (page) =>
     open("new", page, async () => {
-      const runtime = state.about?.runtimes.findLast((r) => r.startsWith("nodejs")) ?? "";
-      const namespace = [...state.functions.values()][0]?.namespace ?? "default";
+      const first = [...state.functions.values()][0];
+      const runtime = first?.runtime ?? "nodejs22";
+      const namespace = first?.namespace ?? "default";
       return newForm("new", true, { namespace, name: "", runtime, source: sampleOf(runtime), dependencies: "", min: 0, max: 3 }, []);
     }),
   unmount: close,

@@ -153,7 +153,7 @@ export const oneFunction = {
 /** @param {import("../types.js").FnDetail} d */
 const why = (d) =>
   panel("Scaling", [
-    d.lastWake ? wakeBar(d.lastWake) : h("p", { class: "faint" }, "It has not woken yet."),
+    d.lastWake ? wakeBar(d.lastWake) : h("p", { class: "faint" }, "No event has woken it yet."),
     h(
       "dl",
       { class: "facts" },
