@@ -162,39 +162,57 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, user User) error
 	if err := decode(w, r, &wanted, maxDraft); err != nil {
 		return err
 	}
-	edits, problems := wanted.edits()
-	if len(problems) > 0 {
-		answer(w, http.StatusOK, outlook{Objects: []preview{}, Problems: problems})
-		return nil
-	}
 	ctx, cancel := unhurried(w, r)
 	defer cancel()
-	options := WriteOptions{Dry: true, Create: wanted.Create, Force: wanted.Force}
-	tried, err := h.deps.Author.Write(ctx, user, edits, options)
+	edits, problems, err := h.edits(ctx, user, &wanted)
 	if err != nil {
 		return refusal(err)
 	}
-	shown, err := outlookOf(tried)
-	if err != nil {
-		return err
-	}
-	if wanted.Seen != "" && len(shown.Problems) == 0 {
-		if wanted.Seen != shown.Digest {
-			return errUnseen
-		}
-		options.Dry = false
-		done, err := h.deps.Author.Write(ctx, user, edits, options)
-		if err != nil {
-			return refusal(err)
-		}
-		if shown, err = outlookOf(done); err != nil {
+	shown := outlook{Objects: []preview{}, Problems: problems}
+	if len(problems) == 0 {
+		if shown, err = h.writeEdits(ctx, user, edits, WriteOptions{Dry: true, Create: wanted.Create, Force: wanted.Force}); err != nil {
 			return err
 		}
-		shown.Applied = len(shown.Problems) == 0
-		h.audit(user, "objects written", "objects", names(edits), "applied", shown.Applied)
 	}
+	if wanted.Seen == "" || len(shown.Problems) > 0 {
+		answer(w, http.StatusOK, shown)
+		return nil
+	}
+	if wanted.Seen != shown.Digest {
+		return errUnseen
+	}
+	if shown, err = h.writeEdits(ctx, user, edits, WriteOptions{Create: wanted.Create, Force: wanted.Force}); err != nil {
+		return err
+	}
+	shown.Applied = len(shown.Problems) == 0
+	h.audit(user, "objects written", "objects", names(edits), "applied", shown.Applied)
 	answer(w, http.StatusOK, shown)
 	return nil
+}
+
+// edits returns what a proposal sets, and what is wrong with it.
+func (h *Handler) edits(ctx context.Context, user User, wanted *proposal) ([]Edit, []problem, error) {
+	edits, problems := wanted.edits()
+	if len(problems) > 0 || wanted.Subscription == nil || wanted.Create {
+		return edits, problems, nil
+	}
+	edit := &edits[len(edits)-1]
+	written, err := h.deps.Author.Written(ctx, user, edit.Ref)
+	if err != nil || written == nil {
+		return edits, nil, err
+	}
+	if elsewhere := wanted.Subscription.keepSink(edit, written); elsewhere != nil {
+		problems = append(problems, *elsewhere)
+	}
+	return edits, problems, nil
+}
+
+func (h *Handler) writeEdits(ctx context.Context, user User, edits []Edit, options WriteOptions) (outlook, error) {
+	result, err := h.deps.Author.Write(ctx, user, edits, options)
+	if err != nil {
+		return outlook{}, refusal(err)
+	}
+	return outlookOf(result)
 }
 
 func names(edits []Edit) []string {

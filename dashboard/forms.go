@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ type FunctionDraft struct {
 	// Source is nil when the spec has none, because it comes from files or a repository: a form leaves it as it is.
 	Source       *string `json:"source"`
 	Dependencies string  `json:"dependencies"`
-	// Min and Max are nil for a fixed number of replicas, which a form leaves as it is.
+	// Min and Max are nil for a fixed number of replicas.
 	Min *int64 `json:"min"`
 	Max *int64 `json:"max"`
 }
@@ -142,6 +143,7 @@ func (f *FunctionDraft) fields() map[string]any {
 		}
 		spec["source"] = map[string]any{"inline": inline}
 	}
+	spec["scaleConfig"] = nil
 	if f.Min != nil && f.Max != nil {
 		spec["scaleConfig"] = map[string]any{"minReplicas": *f.Min, "maxReplicas": *f.Max}
 	}
@@ -154,8 +156,27 @@ func (s *SubscriptionDraft) fields() map[string]any {
 		named[i] = each
 	}
 	return map[string]any{"apiVersion": eventingv1alpha2.GroupVersion.String(), "kind": KindSubscription, "spec": map[string]any{
-		"sink": fmt.Sprintf("http://%s.%s.svc.cluster.local", s.Function, s.Namespace), "source": s.Source, "types": named,
+		"sink": "http://" + s.host(), "source": s.Source, "types": named,
 	}}
+}
+
+// host is that of the Function's Service.
+func (s *SubscriptionDraft) host() string {
+	return fmt.Sprintf("%s.%s.svc.cluster.local", s.Function, s.Namespace)
+}
+
+// keepSink has a Subscription keep the URL of its sink, which may have a port and a path. One that leads elsewhere is a problem.
+func (s *SubscriptionDraft) keepSink(edit *Edit, written *unstructured.Unstructured) *problem {
+	sink, _, _ := unstructured.NestedString(written.Object, "spec", "sink")
+	leads, err := url.Parse(sink)
+	if err != nil || leads.Hostname() != s.host() {
+		return &problem{
+			Field: "subscription.name", Message: "the Subscription of this name leads to another sink", Remedy: "choose another name",
+		}
+	}
+	spec, _ := edit.Fields["spec"].(map[string]any)
+	spec["sink"] = sink
+	return nil
 }
 
 // PauseFields are the fields of an Edit that pauses or resumes a Subscription. Without a value the field has no owner.

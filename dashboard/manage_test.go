@@ -159,6 +159,23 @@ func TestWhatIsRefusedIsNamedByTheFieldOfTheForm(t *testing.T) {
 	require.Empty(t, home.done)
 }
 
+func TestASubscriptionKeepsItsSinkAndIsTakenFromNoOtherFunction(t *testing.T) {
+	t.Parallel()
+	subscription := SubscriptionDraft{Namespace: "shop", Name: "first", Types: []string{"a"}, Function: "pricing"}
+	written := func(sink string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"sink": sink}}}
+	}
+	edit := Edit{Fields: subscription.fields()}
+	require.Nil(t, subscription.keepSink(&edit, written("http://pricing.shop.svc.cluster.local:8080/path")))
+	require.Equal(t, "http://pricing.shop.svc.cluster.local:8080/path", edit.Fields["spec"].(map[string]any)["sink"])
+	require.NotNil(t, subscription.keepSink(&edit, written("http://other.shop.svc.cluster.local")))
+
+	home := newHome()
+	home.written["Subscription shop/first"] = written("https://example.com")
+	got := ask(t, home.handler(t), http.MethodPost, "/api/v1/drafts", "{"+draft+"}")
+	require.Contains(t, got.Body.String(), "leads to another sink")
+}
+
 func TestAFormBeginsWithWhatIsWritten(t *testing.T) {
 	t.Parallel()
 	home := newHome()
