@@ -138,9 +138,11 @@ document.addEventListener("click", (click) => {
 addEventListener("popstate", show);
 
 let afterG = 0;
+/** keys of single letters can be turned off: speech and tremor press them */
+let shortcuts = localStorage.getItem("rouse-shortcuts") !== "off";
 document.addEventListener("keydown", (key) => {
   const field = /** @type {Element} */ (key.target).closest?.("input, textarea, select, dialog, [contenteditable]");
-  if (field || key.ctrlKey || key.metaKey || key.altKey) return;
+  if (!shortcuts || field || key.ctrlKey || key.metaKey || key.altKey) return;
   const place = places.find(([, , letter]) => letter === key.key);
   if (key.key === "/") {
     const filter = main.querySelector("input[type=search]");
@@ -219,6 +221,19 @@ function drawSide() {
           title: "Change between automatic, light and dark",
         },
         `Theme: ${theme}`,
+      ),
+      h(
+        "button",
+        {
+          class: "plain keys",
+          onclick: () => {
+            shortcuts = !shortcuts;
+            localStorage.setItem("rouse-shortcuts", shortcuts ? "on" : "off");
+            render();
+          },
+          title: "g and a letter go to a page, / to the filter",
+        },
+        `Shortcuts: ${shortcuts ? "on" : "off"}`,
       ),
     ),
   ]);

@@ -80,6 +80,10 @@ func TestTheKeyboardAndTheNavigationReachEveryView(t *testing.T) {
 	b.shows(t, "main h1", "Functions")
 	b.do(t, chromedp.KeyEvent("/"))
 	require.True(t, b.truth(t, `document.activeElement.type === "search"`))
+	b.size(t, 1440, 900, "light")
+	b.do(t, click(`.keys`), chromedp.KeyEvent("g"), chromedp.KeyEvent("e"))
+	b.shows(t, ".keys", "Shortcuts: off")
+	require.Equal(t, "Functions", b.text(t, "main h1"), "keys that are turned off do nothing")
 	b.clean(t)
 }
 
