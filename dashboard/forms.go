@@ -116,7 +116,9 @@ func (s *SubscriptionDraft) check() []problem {
 		problems = append(problems, problem{Field: "subscription.types", Message: "no type is named", Remedy: "name one, such as order.received"})
 	}
 	if len(validation.IsDNS1123Label(s.Function)) > 0 {
-		problems = append(problems, problem{Field: "function.name", Message: "no Function can have this name", Remedy: "use lower case letters, digits and -"})
+		problems = append(problems, problem{
+			Field: "function.name", Message: "no Function can have this name", Remedy: "use lower case letters, digits and -",
+		})
 	}
 	return problems
 }

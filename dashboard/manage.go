@@ -116,7 +116,8 @@ func (h *Handler) pause(
 			result.Changed = append(result.Changed, each.String())
 		}
 	}
-	h.audit(user, map[bool]string{true: "Subscriptions paused", false: "Subscriptions resumed"}[*body.Paused], "subscriptions", strings.Join(result.Changed, " "))
+	done := map[bool]string{true: "Subscriptions paused", false: "Subscriptions resumed"}[*body.Paused]
+	h.audit(user, done, "subscriptions", strings.Join(result.Changed, " "))
 	answer(w, http.StatusOK, result)
 	return nil
 }

@@ -62,7 +62,9 @@ func refusalOf(edits []dashboard.Edit, problem manifest.Problem) dashboard.Refus
 
 // RollBack implements dashboard.Manager.
 func (h *home) RollBack(context.Context, dashboard.User, types.NamespacedName, string) (string, error) {
-	return "", dashboard.Error{Status: http.StatusConflict, Text: "local mode keeps no versions: the folder has the only one; take an earlier one out of Git"}
+	return "", dashboard.Error{
+		Status: http.StatusConflict, Text: "local mode keeps no versions: the folder has the only one; take an earlier one out of Git",
+	}
 }
 
 // Pause implements dashboard.Manager, in the file of the Subscription.

@@ -50,7 +50,8 @@ func (h *Home) shows(namespace string) error {
 	if h.namespace == "" || h.namespace == namespace {
 		return nil
 	}
-	return dashboard.Error{Status: http.StatusForbidden, Text: "these pages show and change namespace " + h.namespace + " alone: start rouse dashboard with -n " + namespace}
+	return dashboard.Error{Status: http.StatusForbidden, Text: "these pages show and change namespace " + h.namespace +
+		" alone: start rouse dashboard with -n " + namespace}
 }
 
 // RollBack implements dashboard.Manager.

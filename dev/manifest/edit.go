@@ -86,7 +86,7 @@ func edit(content []byte, object string, fields map[string]any) (edited, error) 
 
 // overlaid returns a document with fields set; a field that is nil is removed. Comments, and the form of all other fields, stay.
 func overlaid(text []byte, fields map[string]any) (after []byte, err error) {
-	for _, lines := range []overlayer{overlayer(yaml.LiteralStyle), overlayer(yaml.DoubleQuotedStyle)} { // the second holds every text, and nobody likes to read it
+	for _, lines := range []overlayer{overlayer(yaml.LiteralStyle), overlayer(yaml.DoubleQuotedStyle)} { // the second holds every text
 		if after, err = lines.apply(text, fields); err != nil {
 			return nil, err
 		}

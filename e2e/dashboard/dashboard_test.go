@@ -195,6 +195,7 @@ func TestScreenshots(t *testing.T) {
 	b.press(t, "Review")
 	b.shows(t, "main", "nothing is written")
 	shot("refused", 1440, 900, "light")
+	b.press(t, "Discard") // or the browser asks before it leaves the page
 	b.size(t, 1440, 900, "light")
 	b.do(t, chromedp.Navigate(r.Dashboard+"/event?id=order-1003.received&source=store"))
 	b.shows(t, ".waterfall", "order.invoiced")

@@ -105,7 +105,7 @@ func TestAUserPausesASubscriptionAndSavesARequest(t *testing.T) {
 	b.do(t, chromedp.Navigate(r.Dashboard+"/functions/shop/pricing"))
 	const markup = `<img src=x onerror=window.attacked=true>`
 	b.fill(t, `[aria-label="Path"]`, "/orders?id=7")
-	b.press(t, "Save")
+	b.press(t, "Save request")
 	b.fill(t, "#request-name", markup)
 	b.do(t, chromedp.KeyEvent("\r"))
 	b.shows(t, `[aria-label="Saved requests"]`, markup)

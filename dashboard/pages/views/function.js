@@ -114,7 +114,7 @@ export const oneFunction = {
         ],
         back,
       ),
-      fn.phase === "failing" || fn.problem
+      fn.problem
         ? h(
             "div",
             { class: "notice bad", key: "problem", role: "alert" },
@@ -131,9 +131,9 @@ export const oneFunction = {
           unknown(detail),
           log(page),
           replicas(detail),
-          code(detail),
           conditions(detail),
           happenings(detail),
+          code(detail),
         ),
         h(
           "div",

@@ -68,7 +68,7 @@ export function replicas(d) {
         { title: "Name" },
         { title: "State" },
         ...(local ? [] : [{ title: "Restarts", class: "right" }]),
-        { title: "Since", class: "right" },
+        { title: "Since", class: "right wide" },
       ],
       d.pods.map((p) =>
         h(
@@ -82,7 +82,7 @@ export function replicas(d) {
             p.problem ? h("div", { class: "reason" }, p.problem) : null,
           ),
           local ? null : h("td", { class: "right" }, p.restarts ? h("span", { class: "number warn" }, p.restarts) : "0"),
-          h("td", { class: "right" }, time(p.since)),
+          h("td", { class: "right wide" }, time(p.since)),
         ),
       ),
     ),
@@ -101,7 +101,7 @@ export function happenings(d) {
         h(
           "li",
           { key: `${e.reason} ${i}` },
-          level(e.warning ? "warning" : "good"),
+          e.warning ? level("warning") : h("span", { class: "outcome" }, "normal"),
           h(
             "div",
             null,
@@ -143,6 +143,7 @@ export function versions(page, d, load) {
             "div",
             null,
             h("code", null, v.name),
+            " ",
             v.runs ? chip("runs", { class: "warn" }) : null,
             h("div", { class: "faint" }, time(v.since), v.pods ? `, ${counted(v.pods, "pod")}` : ""),
           ),

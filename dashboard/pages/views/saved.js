@@ -116,7 +116,7 @@ export function saved(page, key, request) {
           requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById("request-name")?.focus()));
         },
       },
-      "Save",
+      "Save request",
     ),
     mine.some((r) => r.name === chosen)
       ? h(

@@ -41,7 +41,6 @@ export const subscriptions = {
                 { title: "Retries", class: "right wide" },
                 { title: "Delivered/s", class: "right wide" },
                 { title: "Dead letters", class: "right" },
-                ...(state.about?.user.changes ? [{ title: "Change", class: "right" }] : []),
               ],
               all.slice(0, 500).map(row),
             ),
@@ -73,7 +72,7 @@ function row([key, s]) {
       h("div", { class: "faint" }, "from ", s.source),
     ),
     h("td", { class: "wide" }, s.function ? functionLink(s.sink) : h("span", { class: "clip" }, s.sink)),
-    h("td", null, chip(s.state, { class: levels[s.state] }), s.message ? h("div", { class: "reason" }, s.message) : null),
+    h("td", null, chip(s.state, { class: levels[s.state] }), " ", pause("subscriptions", key, s.state === "paused"), s.message ? h("div", { class: "reason" }, s.message) : null),
     h("td", { class: "right" }, number(s.backlog, "warn")),
     h("td", { class: "right wide" }, number(s.inFlight)),
     h("td", { class: "right wide" }, number(s.retries, "warn")),
@@ -83,6 +82,5 @@ function row([key, s]) {
       { class: "right" },
       s.deadLetters ? h("a", { href: deadLettersPath({ namespace, subscription: name }) }, number(s.deadLetters, "bad")) : number(0),
     ),
-    state.about?.user.changes ? h("td", { class: "right" }, pause("subscriptions", key, s.state === "paused")) : null,
   );
 }

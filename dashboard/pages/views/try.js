@@ -131,7 +131,6 @@ export function testCall(page) {
     h(
       "form",
       { class: "form", onsubmit: submit },
-      saved(page, page.params.join("/"), call),
       h(
         "div",
         { class: "line-of-fields" },
@@ -145,6 +144,7 @@ export function testCall(page) {
       call.method === "GET"
         ? null
         : h("textarea", { rows: "3", "aria-label": "Body", spellcheck: "false", value: call.body, oninput: set("body") }),
+      saved(page, page.params.join("/"), call),
       h(
         "div",
         { class: "buttons" },
