@@ -54,7 +54,8 @@ func newHome() *fakeHome {
 			Functions: []Function{{Namespace: "shop", Name: "pricing", Phase: "asleep", Max: 3}},
 			Subscriptions: []Subscription{
 				{Namespace: "shop", Name: "first", Source: "store", Types: []string{"order.received"}, Sink: "shop/pricing", Function: true},
-				{Namespace: "shop", Name: "second", Sink: "shop/pricing", Function: true}, {Namespace: "shop", Name: "other", Sink: "shop/else", Function: true},
+				{Namespace: "shop", Name: "second", Sink: "shop/pricing", Function: true},
+				{Namespace: "shop", Name: "other", Sink: "shop/else", Function: true},
 			},
 		},
 	}

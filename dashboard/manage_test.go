@@ -152,7 +152,8 @@ func TestWhatIsRefusedIsNamedByTheFieldOfTheForm(t *testing.T) {
 	edits, _ := (&proposal{Subscription: &SubscriptionDraft{Namespace: "shop", Name: "first"}}).edits()
 	home.outcome.Refusals = []Refusal{
 		{Ref: Ref{KindFunction, edits[0].NamespacedName}, Path: "spec.scaleConfig.minReplicas", Message: "is negative"},
-		{Ref: edits[0].Ref, Path: "spec.types[0]", Message: "is no type"}, {Ref: edits[0].Ref, Path: "spec.delivery", Message: "elsewhere"},
+		{Ref: edits[0].Ref, Path: "spec.types[0]", Message: "is no type"},
+		{Ref: edits[0].Ref, Path: "spec.delivery", Message: "elsewhere"},
 	}
 	require.Equal(t, map[string]string{"function.min": "is negative", "subscription.types": "is no type", "": "elsewhere"},
 		problems("{"+draft+`,"seen":"anything"}`))

@@ -41,8 +41,9 @@ func (h *home) Write(
 	if len(result.Refusals) > 0 {
 		return result, nil
 	}
-	for i, each := range written.Objects {
-		result.Texts = append(result.Texts, dashboard.Text{Ref: edits[i].Ref, File: each.File, Before: each.Before, After: each.After})
+	for i, edit := range edits { // one object for each
+		each := written.Objects[i]
+		result.Texts = append(result.Texts, dashboard.Text{Ref: edit.Ref, File: each.File, Before: each.Before, After: each.After})
 	}
 	if options.Dry {
 		return result, nil

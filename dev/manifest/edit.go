@@ -145,13 +145,7 @@ func (o overlayer) overlay(node *yaml.Node, fields map[string]any) error {
 }
 
 func (o overlayer) overlayField(node *yaml.Node, name string, value any) error {
-	at := -1
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == name {
-			at = i
-		}
-	}
-	inner, nested := value.(map[string]any)
+	at := keyOf(node, name)
 	switch {
 	case value == nil && at < 0:
 		return nil
@@ -159,15 +153,9 @@ func (o overlayer) overlayField(node *yaml.Node, name string, value any) error {
 		node.Content = slices.Delete(node.Content, at, at+2)
 		return nil
 	case at < 0:
-		made := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-		if !nested {
-			made = o.valueNode(value)
-		} else if err := o.overlay(made, inner); err != nil || len(made.Content) == 0 {
-			return err
-		}
-		node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: name}, made)
-		return nil
+		return o.addField(node, name, value)
 	}
+	inner, nested := value.(map[string]any)
 	there := node.Content[at+1]
 	if there.Kind == yaml.AliasNode || there.Anchor != "" {
 		return fmt.Errorf("it has an anchor or an alias: %w", errNotEditable)
@@ -176,6 +164,28 @@ func (o overlayer) overlayField(node *yaml.Node, name string, value any) error {
 		return o.overlay(there, inner)
 	}
 	o.replace(there, value)
+	return nil
+}
+
+// keyOf returns the index of a key of a mapping, negative for none.
+func keyOf(node *yaml.Node, name string) int {
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// addField adds a field, unless it would have no fields itself.
+func (o overlayer) addField(node *yaml.Node, name string, value any) error {
+	made := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	if inner, nested := value.(map[string]any); !nested {
+		made = o.valueNode(value)
+	} else if err := o.overlay(made, inner); err != nil || len(made.Content) == 0 {
+		return err
+	}
+	node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: name}, made)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,9 +153,7 @@ func withName(change Change) map[string]any {
 		meta["namespace"] = change.Namespace
 	}
 	fields := map[string]any{"metadata": meta}
-	for name, value := range change.Fields {
-		fields[name] = value
-	}
+	maps.Copy(fields, change.Fields)
 	return fields
 }
 
