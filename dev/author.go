@@ -41,9 +41,9 @@ func (h *home) Write(
 	if len(result.Refusals) > 0 {
 		return result, nil
 	}
-	for i, edit := range edits { // one object for each
-		each := written.Objects[i]
-		result.Texts = append(result.Texts, dashboard.Text{Ref: edit.Ref, File: each.File, Before: each.Before, After: each.After})
+	for _, each := range written.Objects {
+		ref := dashboard.Ref{Kind: each.Kind, NamespacedName: types.NamespacedName{Namespace: each.Namespace, Name: each.Name}}
+		result.Texts = append(result.Texts, dashboard.Text{Ref: ref, File: each.File, Before: each.Before, After: each.After})
 	}
 	if options.Dry {
 		return result, nil

@@ -29,6 +29,8 @@ func (c Change) object() string { return c.Kind + " " + c.Namespace + "/" + c.Na
 
 // Written is an object before and after its Change.
 type Written struct {
+	Change
+
 	// File is below the folder.
 	File string
 	// Before and After are its documents; Before is empty for a new one.
@@ -142,7 +144,7 @@ func (w *Writing) add(found *collection, change Change, create bool) error {
 		w.order = append(w.order, file)
 	}
 	w.files[file] = changed.file
-	w.Objects = append(w.Objects, Written{file, string(bytes.TrimLeft(changed.before, "\n")), string(changed.after)})
+	w.Objects = append(w.Objects, Written{change, file, string(bytes.TrimLeft(changed.before, "\n")), string(changed.after)})
 	return nil
 }
 
