@@ -19,7 +19,7 @@ import (
 )
 
 // waitTimeout bounds every wait: it costs nothing when what is awaited comes.
-const waitTimeout = 15 * time.Second
+const waitTimeout = 2 * time.Minute
 
 // client keeps no connections, which would outlive a test.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -267,7 +267,7 @@ const facts = (page, f) =>
       ),
       h(
         "p",
-        { class: "faint" },
+        { class: "hint faint" },
         "With 0 as the least it sleeps until an event or a request wakes it. Leave both empty for a fixed number.",
       ),
     ),
