@@ -84,7 +84,7 @@ export const pauseButton = (paused, toggle) =>
 export const panel = (title, body, aside, attrs) =>
   h(
     "section",
-    { ...attrs, class: `panel ${attrs?.class ?? ""}` },
+    { key: title, ...attrs, class: `panel ${attrs?.class ?? ""}` }, // others come and go beside it
     h("div", { class: "panel-head" }, h("h2", null, title), aside ? h("div", { class: "tools" }, aside) : null),
     body,
   );

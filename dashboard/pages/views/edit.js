@@ -101,7 +101,7 @@ function draw(page, title, back) {
           summary(f),
           h(
             "div",
-            { class: "split" },
+            { key: "split", class: "split" },
             h("div", { class: "wide-part" }, code(f)),
             h("div", { class: "side-part" }, facts(page, f), subscription(page, f), buttons(page, f, back)),
           ),
@@ -129,7 +129,7 @@ function summary(f) {
   if (!f.problems.length) return null;
   return h(
     "div",
-    { class: "notice bad stacked", role: "alert" },
+    { key: "summary", class: "notice bad stacked", role: "alert" },
     h("b", null, `${counted(f.problems.length, "problem")}: nothing is written.`),
     h(
       "ul",
@@ -162,7 +162,7 @@ function named(f, field, hint, input) {
   const wrong = f.problems.filter((p) => p.field === field);
   return h(
     "div",
-    { class: "field" },
+    { key: id, class: "field" },
     h("label", { for: id }, nameOf(field)),
     input({ id, "aria-invalid": wrong.length ? "true" : undefined, "aria-describedby": `${id}-hint` }),
     h(
@@ -330,6 +330,7 @@ const buttons = (page, f, back) =>
           "button",
           {
             type: "button",
+            key: "discard",
             onclick: () => {
               form = null;
               page.go(back);
@@ -338,7 +339,7 @@ const buttons = (page, f, back) =>
           "Discard",
         )
       : null,
-    h("button", { class: "main", "aria-disabled": f.busy ? "true" : undefined }, f.busy ? "Checking" : "Review"),
+    h("button", { key: "review", class: "main", "aria-disabled": f.busy ? "true" : undefined }, f.busy ? "Checking" : "Review"),
   );
 
 /** edit returns to the form. @param {Page} page @param {Form} f */

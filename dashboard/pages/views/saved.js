@@ -110,6 +110,7 @@ export function saved(page, key, request) {
       "button",
       {
         type: "button",
+        key: "save",
         onclick: () => {
           [naming, name] = [true, chosen];
           page.render();
