@@ -46,7 +46,8 @@ default changes nothing. For a folder, rouse dev serves it.`,
 	fs.SortFlags = false
 	fs.IntVar(&p.port, "port", 0, "port of this machine; any when 0")
 	fs.BoolVarP(&p.everywhere, "all-namespaces", "A", false, "show all namespaces, which the user has to have the right to")
-	fs.BoolVar(&p.changes, "allow-changes", false, "let the pages redrive and purge dead letters, publish events and call Functions, as the user may")
+	fs.BoolVar(&p.changes, "allow-changes", false,
+		"let the pages change what the user may: dead letters, versions, pauses, Functions and Subscriptions; and publish and call")
 	fs.BoolVar(&p.open, "open", false, "open it in a browser")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return p.withObjects(func(conn *target.Connection, objects *target.Objects) error {

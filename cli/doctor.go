@@ -65,7 +65,7 @@ func (s *session) examine(ctx context.Context) (report doctor.Report, err error)
 	err = s.with(func(conn *target.Connection) error {
 		s.reportProgress("looking at " + conn.Name)
 		kubernetes, _ := conn.Kubernetes() // the options name a cluster
-		cluster, err := doctor.ReadCluster(ctx, conn, kubernetes)
+		cluster, err := doctor.ReadCluster(ctx, conn, kubernetes, func(ctx context.Context) (*target.Client, error) { return bridgeOf(ctx, conn) })
 		if err != nil {
 			return err
 		}

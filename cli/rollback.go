@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,7 +78,7 @@ func (r *rollback) run(ctx context.Context, conn *target.Connection, objects *ta
 	}
 	wanted := ""
 	if !r.forward {
-		if wanted, err = chooseVersion(now, versions, r.to); err != nil {
+		if wanted, err = target.ChooseVersion(now, versions, r.to); err != nil {
 			return err
 		}
 	}
@@ -94,27 +92,6 @@ func (r *rollback) run(ctx context.Context, conn *target.Connection, objects *ta
 	r.endProgress()
 	_, err = fmt.Fprintf(r.Out, "function/%s serves version %s\n", fn.Name, output.Clean(served))
 	return err
-}
-
-// chooseVersion returns the version to roll back to: the named one, or the newest that does not run.
-func chooseVersion(now target.Details, versions []target.Version, named string) (string, error) {
-	names := make([]string, len(versions))
-	for i, version := range versions {
-		names[i] = version.Name
-	}
-	earlier := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == now.Version })
-	switch {
-	case named != "" && slices.Contains(names, named):
-		return named, nil
-	case len(earlier) == 0:
-		return "", exit.Errorf(exit.NotFound, "there is no earlier version")
-	case named != "":
-		return "", exit.Errorf(exit.NotFound, "there is no version %s; there are %s, the newest first", named, strings.Join(names, ", "))
-	case now.RollbackTo != "":
-		return "", exit.Errorf(exit.Usage, "a rollback to %s is in force: name a version with --to (%s), or return with --forward",
-			now.RollbackTo, strings.Join(names, ", "))
-	}
-	return earlier[0], nil
 }
 
 func (r *rollback) writeVersions(now target.Details, versions []target.Version) error {

@@ -87,7 +87,7 @@ func (h *Handler) trace(w http.ResponseWriter, r *http.Request, user User) error
 
 // printed are the lines of a Function.
 type printed struct {
-	lines    Lines
+	lines    func(ctx context.Context, user User, function types.NamespacedName, tail int, handle func(Line))
 	user     User
 	function types.NamespacedName
 	waiting  lineBuffer
@@ -98,22 +98,32 @@ const shownLines = 500
 
 // log sends the lines of a Function's replicas.
 func (h *Handler) log(w http.ResponseWriter, r *http.Request, user User) error {
+	return h.lines(w, r, &printed{lines: h.deps.Lines.Follow, user: user})
+}
+
+// build sends the lines of a Function's builds.
+func (h *Handler) build(w http.ResponseWriter, r *http.Request, user User) error {
+	return h.lines(w, r, &printed{lines: h.deps.Lines.FollowBuild, user: user})
+}
+
+func (h *Handler) lines(w http.ResponseWriter, r *http.Request, lines *printed) error {
 	name, err := nameOf(r)
 	if err != nil {
 		return err
 	}
-	found, err := h.deps.State.Snapshot(r.Context(), user)
+	found, err := h.deps.State.Snapshot(r.Context(), lines.user)
 	if err == nil {
 		_, err = DetailOf(found.Functions, name)
 	}
 	if err != nil {
 		return err
 	}
-	return h.run(w, r, user, &printed{lines: h.deps.Lines, user: user, function: name})
+	lines.function = name
+	return h.run(w, r, lines.user, lines)
 }
 
 func (p *printed) follow(ctx context.Context) {
-	p.lines.Follow(ctx, p.user, p.function, shownLines, p.waiting.add)
+	p.lines(ctx, p.user, p.function, shownLines, p.waiting.add)
 }
 
 func (p *printed) turn(_ context.Context, s *stream) (time.Duration, error) {

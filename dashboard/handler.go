@@ -16,6 +16,7 @@ import (
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/fair"
+	"github.com/rouse-run/rouse/runtimes/languages"
 )
 
 // Deps are what a home provides.
@@ -29,15 +30,21 @@ type Deps struct {
 	DeadLetters DeadLetters
 	Publisher   Publisher
 	Caller      Caller
-	Log         logr.Logger
+	// Manager, Author and Doctor are nil where there is none: the API lacks their paths.
+	Manager Manager
+	Author  Author
+	Doctor  Doctor
+
+	Log logr.Logger
 }
 
 // Handler serves the pages and the API.
 type Handler struct {
-	deps    Deps
-	pages   pages
-	api     *http.ServeMux
-	streams *fair.Pool
+	deps     Deps
+	pages    pages
+	api      *http.ServeMux
+	streams  *fair.Pool
+	examined examinations
 }
 
 // maxStreams bounds the streams of all users. One user has at most as many as are left to others.
@@ -53,23 +60,7 @@ func New(deps Deps) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{deps: deps, pages: files, api: http.NewServeMux(), streams: fair.NewPool(fair.Limits{Total: maxStreams})}
-	for pattern, do := range map[string]action{
-		"GET /api/v1/about":                              h.about,
-		"GET /api/v1/snapshot":                           h.snapshot,
-		"GET /api/v1/live":                               h.live,
-		"GET /api/v1/functions/{namespace}/{name}":       h.function,
-		"GET /api/v1/functions/{namespace}/{name}/log":   h.log,
-		"GET /api/v1/events":                             h.events,
-		"GET /api/v1/events/live":                        h.eventsLive,
-		"GET /api/v1/event":                              h.event,
-		"GET /api/v1/trace":                              h.trace,
-		"GET /api/v1/deadletters":                        h.deadLetters,
-		"GET /api/v1/deadletters/{sequence}":             h.deadLetter,
-		"POST /api/v1/deadletters/redrive":               h.changing(h.redrive),
-		"POST /api/v1/deadletters/purge":                 h.changing(h.purge),
-		"POST /api/v1/publish":                           h.changing(h.publish),
-		"POST /api/v1/functions/{namespace}/{name}/call": h.changing(h.call),
-	} {
+	for pattern, do := range h.actions() {
 		h.api.HandleFunc(pattern, h.serve(do))
 	}
 	if deps.Sessions != nil {
@@ -80,6 +71,41 @@ func New(deps Deps) (*Handler, error) {
 	})
 	h.api.Handle("/", files)
 	return h, nil
+}
+
+// actions returns what the API does, by pattern.
+func (h *Handler) actions() map[string]action {
+	all := map[string]action{
+		"GET /api/v1/about":                              h.about,
+		"GET /api/v1/snapshot":                           h.snapshot,
+		"GET /api/v1/live":                               h.live,
+		"GET /api/v1/functions/{namespace}/{name}":       h.function,
+		"GET /api/v1/functions/{namespace}/{name}/log":   h.log,
+		"GET /api/v1/functions/{namespace}/{name}/build": h.build,
+		"GET /api/v1/events":                             h.events,
+		"GET /api/v1/events/live":                        h.eventsLive,
+		"GET /api/v1/event":                              h.event,
+		"GET /api/v1/trace":                              h.trace,
+		"GET /api/v1/deadletters":                        h.deadLetters,
+		"GET /api/v1/deadletters/{sequence}":             h.deadLetter,
+		"POST /api/v1/deadletters/redrive":               h.changing(h.redrive),
+		"POST /api/v1/deadletters/purge":                 h.changing(h.purge),
+		"POST /api/v1/publish":                           h.changing(h.publish),
+		"POST /api/v1/functions/{namespace}/{name}/call": h.changing(h.call),
+	}
+	if h.deps.Manager != nil {
+		all["POST /api/v1/functions/{namespace}/{name}/rollback"] = h.changing(h.rollback)
+		all["POST /api/v1/functions/{namespace}/{name}/pause"] = h.changing(h.pauseFunction)
+		all["POST /api/v1/subscriptions/{namespace}/{name}/pause"] = h.changing(h.pauseSubscription)
+	}
+	if h.deps.Author != nil {
+		all["GET /api/v1/functions/{namespace}/{name}/draft"] = h.draft
+		all["POST /api/v1/drafts"] = h.changing(h.write)
+	}
+	if h.deps.Doctor != nil {
+		all["GET /api/v1/health"] = h.health
+	}
+	return all
 }
 
 // ServeHTTP implements http.Handler.
@@ -238,7 +264,7 @@ func decode(w http.ResponseWriter, r *http.Request, into any, most int64) error 
 func nameOf(r *http.Request) (types.NamespacedName, error) {
 	name := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 	if len(validation.IsDNS1123Label(name.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(name.Name)) > 0 {
-		return name, fmt.Errorf("%w: no Function can have this name", ErrNotFound)
+		return name, fmt.Errorf("%w: nothing can have this name", ErrNotFound)
 	}
 	return name, nil
 }
@@ -247,8 +273,9 @@ func (h *Handler) about(w http.ResponseWriter, _ *http.Request, user User) error
 	answer(w, http.StatusOK, struct {
 		About
 
-		User User `json:"user"`
-	}{h.deps.About, user})
+		User     User     `json:"user"`
+		Runtimes []string `json:"runtimes"`
+	}{h.deps.About, user, languages.Runtimes()})
 	return nil
 }
 
@@ -267,6 +294,7 @@ func (h *Handler) function(w http.ResponseWriter, r *http.Request, user User) er
 	}
 	found, err := h.deps.State.Function(r.Context(), user, name)
 	if err == nil {
+		found.bound()
 		answer(w, http.StatusOK, found)
 	}
 	return err

@@ -17,10 +17,15 @@ import (
 // paths are all of the API, by method.
 var paths = map[string][]string{
 	http.MethodGet: {
-		"/api/v1/about", "/api/v1/snapshot", "/api/v1/live", "/api/v1/functions/shop/pricing", "/api/v1/functions/shop/pricing/log", "/api/v1/events",
+		"/api/v1/about", "/api/v1/snapshot", "/api/v1/live", "/api/v1/functions/shop/pricing", "/api/v1/functions/shop/pricing/log",
+		"/api/v1/functions/shop/pricing/build", "/api/v1/events",
 		"/api/v1/events/live", "/api/v1/event?id=1", "/api/v1/trace?id=1", "/api/v1/deadletters", "/api/v1/deadletters/1",
+		"/api/v1/functions/shop/pricing/draft", "/api/v1/health",
 	},
-	http.MethodPost: {"/api/v1/deadletters/redrive", "/api/v1/deadletters/purge", "/api/v1/publish", "/api/v1/functions/shop/pricing/call"},
+	http.MethodPost: {
+		"/api/v1/deadletters/redrive", "/api/v1/deadletters/purge", "/api/v1/publish", "/api/v1/functions/shop/pricing/call",
+		"/api/v1/functions/shop/pricing/rollback", "/api/v1/functions/shop/pricing/pause", "/api/v1/subscriptions/shop/pricing/pause", "/api/v1/drafts",
+	},
 }
 
 func TestNothingIsAnsweredToStrangers(t *testing.T) {
@@ -79,6 +84,7 @@ func TestWhoMayOnlyReadChangesNothing(t *testing.T) {
 	}
 	require.Len(t, home.letters, 1)
 	require.Empty(t, home.published)
+	require.Empty(t, home.done)
 	require.Equal(t, http.StatusOK, ask(t, h, http.MethodGet, "/api/v1/deadletters", "", reader).Code)
 	require.Contains(t, ask(t, h, http.MethodGet, "/api/v1/about", "", reader).Body.String(), `"user":{"name":"reader","changes":false}`)
 }
@@ -105,6 +111,8 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 	got := ask(t, h, http.MethodGet, "/api/v1/about", "a body")
 	require.Equal(t, http.StatusBadRequest, got.Code, "a GET has none")
+	large = `{"function":{"source":"` + strings.Repeat("x", maxDraft) + `"}}`
+	require.Equal(t, http.StatusRequestEntityTooLarge, ask(t, h, http.MethodPost, "/api/v1/drafts", large).Code)
 	require.Empty(t, home.published)
 }
 
@@ -164,7 +172,7 @@ func TestQueriesThatFitNothingAreExplained(t *testing.T) {
 		require.Contains(t, got.Body.String(), want, path)
 	}
 	for _, path := range []string{
-		"/api/v1/functions/shop/absent", "/api/v1/functions/Shop/pricing", "/api/v1/functions/shop/absent/log",
+		"/api/v1/functions/shop/absent", "/api/v1/functions/Shop/pricing", "/api/v1/functions/shop/absent/log", "/api/v1/functions/shop/absent/build",
 		"/api/v1/event?id=absent", "/api/v1/trace?id=absent",
 	} {
 		require.Equal(t, http.StatusNotFound, ask(t, h, http.MethodGet, path, "").Code, path)

@@ -5,19 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
-	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 	"github.com/rouse-run/rouse/internal/activation"
-	"github.com/rouse-run/rouse/internal/kedarules"
 )
 
 // Errors of homes.
@@ -75,6 +71,8 @@ type Events interface {
 type Lines interface {
 	// Follow calls handle with the last tail lines of all replicas, and then with each new one, until ctx ends.
 	Follow(ctx context.Context, user User, function types.NamespacedName, tail int, handle func(Line))
+	// FollowBuild is Follow for what builds the Function, or prepares it.
+	FollowBuild(ctx context.Context, user User, function types.NamespacedName, tail int, handle func(Line))
 }
 
 // DeadLetters keeps the events that could not be delivered. Its errors are or wrap those of package failure.
@@ -163,50 +161,6 @@ type Function struct {
 	LastWake *activation.Wake `json:"lastWake,omitempty"`
 	// At is the file and line of its manifest.
 	At string `json:"at,omitempty"`
-}
-
-// FunctionDetail is a Function on a page of its own.
-type FunctionDetail struct {
-	Function
-
-	// Why explains its number of replicas.
-	Why          []kedarules.Explanation `json:"why"`
-	Files        []SourceFile            `json:"files"`
-	Repository   string                  `json:"repository,omitempty"`
-	Dependencies string                  `json:"dependencies,omitempty"`
-	// Environment lists the names of its variables.
-	Environment []string `json:"environment"`
-}
-
-// SourceFile is a file of a Function's source.
-type SourceFile struct {
-	Name string `json:"name"`
-	Text string `json:"text"`
-}
-
-// DetailOf returns a Function of a list for its home to describe. It fails with ErrNotFound.
-func DetailOf(functions []Function, name types.NamespacedName) (FunctionDetail, error) {
-	at := slices.IndexFunc(functions, func(f Function) bool { return f.Namespace == name.Namespace && f.Name == name.Name })
-	if at < 0 {
-		return FunctionDetail{}, fmt.Errorf("%w: there is no Function %s", ErrNotFound, name)
-	}
-	return FunctionDetail{Function: functions[at], Files: []SourceFile{}, Environment: []string{}}, nil
-}
-
-// Describe adds what the spec says about the source, and the names of the variables without their values.
-func (d *FunctionDetail) Describe(spec *serverlessv1alpha2.FunctionSpec) {
-	if git := spec.Source.GitRepository; git != nil {
-		d.Repository = git.URL
-	}
-	if inline := spec.Source.Inline; inline != nil {
-		d.Dependencies = inline.Dependencies
-		if inline.Source != "" {
-			d.Files = append(d.Files, SourceFile{Name: "handler", Text: inline.Source})
-		}
-	}
-	for i := range spec.Env {
-		d.Environment = append(d.Environment, spec.Env[i].Name)
-	}
 }
 
 // Subscription is a Subscription with its backlog.

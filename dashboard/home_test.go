@@ -1,8 +1,11 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/eventbridge/admin"
@@ -35,13 +39,25 @@ type fakeHome struct {
 	published []string
 	called    []string
 	lines     []Line
+	done      []string // rollbacks, pauses and writes
+	written   map[string]*unstructured.Unstructured
+	outcome   Written
+	findings  []Finding
+	examined  int
 	asked     int // how often a home was asked for anything
 }
 
 func newHome() *fakeHome {
 	return &fakeHome{
-		journal: journal.New(1000), letters: map[uint64]admin.DeadLetterDetail{},
-		snapshot: Snapshot{Functions: []Function{{Namespace: "shop", Name: "pricing", Phase: "asleep", Max: 3}}},
+		journal: journal.New(1000), letters: map[uint64]admin.DeadLetterDetail{}, written: map[string]*unstructured.Unstructured{},
+		snapshot: Snapshot{
+			Functions: []Function{{Namespace: "shop", Name: "pricing", Phase: "asleep", Max: 3}},
+			Subscriptions: []Subscription{
+				{Namespace: "shop", Name: "first", Source: "store", Types: []string{"order.received"}, Sink: "shop/pricing", Function: true},
+				{Namespace: "shop", Name: "second", Sink: "shop/pricing", Function: true},
+				{Namespace: "shop", Name: "other", Sink: "shop/else", Function: true},
+			},
+		},
 	}
 }
 
@@ -50,7 +66,8 @@ func (f *fakeHome) handler(t *testing.T) *Handler {
 	t.Helper()
 	h, err := New(Deps{
 		About:  About{Home: "local", Name: "/shop", Version: "devel", LogIn: "open the address that rouse dev has printed"},
-		Access: f, State: f, Events: f, Lines: fakeLines{f}, DeadLetters: fakeLetters{f}, Publisher: f, Caller: f, Log: logr.Discard(),
+		Access: f, State: f, Events: f, Lines: fakeLines{f}, DeadLetters: fakeLetters{f}, Publisher: f, Caller: f, Manager: f, Author: f, Doctor: f,
+		Log: logr.Discard(),
 	})
 	require.NoError(t, err)
 	return h
@@ -122,6 +139,47 @@ func (f *fakeHome) Call(_ context.Context, _ User, _ types.NamespacedName, call 
 	return CallAnswer{Status: http.StatusTeapot, Body: call.Body}, nil
 }
 
+func (f *fakeHome) RollBack(_ context.Context, user User, function types.NamespacedName, version string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if version == "absent" {
+		return "", errors.New("there is no version absent; there are b, a, the newest first")
+	}
+	f.done = append(f.done, user.Name+" rolls "+function.String()+" back to "+version)
+	return cmp.Or(version, "newest"), nil
+}
+
+func (f *fakeHome) Pause(_ context.Context, _ User, subscription types.NamespacedName, pause bool) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.done = append(f.done, fmt.Sprintf("%s paused %v", subscription, pause))
+	return subscription.Name != "second", nil
+}
+
+func (f *fakeHome) Written(_ context.Context, _ User, ref Ref) (*unstructured.Unstructured, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	return f.written[ref.Kind+" "+ref.String()], nil
+}
+
+func (f *fakeHome) Write(_ context.Context, _ User, edits []Edit, options WriteOptions) (Written, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !options.Dry {
+		f.done = append(f.done, "wrote "+strings.Join(names(edits), " and "))
+	}
+	return f.outcome, nil
+}
+
+func (f *fakeHome) Examine(context.Context, User) ([]Finding, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	f.examined++
+	return f.findings, nil
+}
+
 type fakeLines struct{ *fakeHome }
 
 func (f fakeLines) Follow(ctx context.Context, _ User, _ types.NamespacedName, _ int, handle func(Line)) {
@@ -129,6 +187,11 @@ func (f fakeLines) Follow(ctx context.Context, _ User, _ types.NamespacedName, _
 		handle(line)
 	}
 	<-ctx.Done()
+}
+
+func (f fakeLines) FollowBuild(ctx context.Context, user User, function types.NamespacedName, tail int, handle func(Line)) {
+	handle(Line{Stream: "build", Text: "a line of the build"})
+	f.Follow(ctx, user, function, tail, func(Line) {})
 }
 
 type fakeLetters struct{ *fakeHome }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,7 +18,11 @@ import (
 )
 
 // home is the dashboard's home in local mode, whose user may do everything.
-type home struct{ *mode }
+type home struct {
+	*mode
+
+	writing sync.Mutex
+}
 
 // serveDashboard serves the dashboard.
 func (m *mode) serveDashboard(ctx context.Context) error {
@@ -25,7 +30,7 @@ func (m *mode) serveDashboard(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	at := &home{m}
+	at := &home{mode: m}
 	handler, err := dashboard.New(dashboard.Deps{
 		About: dashboard.About{
 			Home: "local", Name: m.claim.Directory(), Version: daemon.Version(), Publish: urlOf(m.public) + publishPath,
@@ -33,6 +38,7 @@ func (m *mode) serveDashboard(ctx context.Context) error {
 		},
 		Access: dashboard.Owner{Token: m.token, Changes: true}, State: &shownState{home: at}, Events: at, Lines: lineFeed{m.feed},
 		DeadLetters: keptDeadLetters{m.store}, Publisher: at, Caller: at,
+		Manager: at, Author: at,
 		Log: m.log.WithName("dashboard"),
 	})
 	if err != nil {

@@ -144,6 +144,7 @@ func (s *shownState) Function(_ context.Context, _ dashboard.User, name types.Na
 		scaling.Ready = detail.Ready
 		detail.Why = scaling.Explain(time.Now())
 	}
+	detail.Pods = s.podsOf(name)
 	if fn := s.folder.function(name); fn != nil {
 		detail.Describe(&fn.Spec)
 		addFiles(&detail, fn)

@@ -42,12 +42,16 @@ const (
 type reading struct {
 	conn       *target.Connection
 	kubernetes target.Kubernetes
+	bridge     Bridge
 	settle     time.Duration
 }
 
+// Bridge returns the client of one bridge, since each has the numbers of all consumers.
+type Bridge func(context.Context) (*target.Client, error)
+
 // ReadCluster reads the facts about a cluster. It fails when the cluster does not answer at all.
-func ReadCluster(ctx context.Context, conn *target.Connection, kubernetes target.Kubernetes) (Cluster, error) {
-	return reading{conn, kubernetes, settleTime}.read(ctx)
+func ReadCluster(ctx context.Context, conn *target.Connection, kubernetes target.Kubernetes, bridge Bridge) (Cluster, error) {
+	return reading{conn, kubernetes, bridge, settleTime}.read(ctx)
 }
 
 func (r reading) read(ctx context.Context) (Cluster, error) {
@@ -314,11 +318,11 @@ func (r reading) work(ctx context.Context) Known[[]Work] {
 }
 
 func (r reading) waiting(ctx context.Context) ([]target.Work, error) {
-	admins, err := r.conn.Admins(ctx)
+	client, err := r.bridge(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return target.New(admins[0]).Work(ctx, r.conn.Namespace) // all bridges know the same
+	return client.Work(ctx, r.conn.Namespace)
 }
 
 // workOf joins what is known about each Subscription.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -99,7 +100,14 @@ func readingOf(t *testing.T, conn *target.Connection) reading {
 	t.Helper()
 	kubernetes, ok := conn.Kubernetes()
 	require.True(t, ok)
-	return reading{conn, kubernetes, time.Millisecond}
+	bridge := func(ctx context.Context) (*target.Client, error) {
+		admins, err := conn.Admins(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return target.New(admins[0]), nil
+	}
+	return reading{conn, kubernetes, bridge, time.Millisecond}
 }
 
 func TestTheFactsAboutAClusterAreRead(t *testing.T) {

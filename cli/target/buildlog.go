@@ -19,6 +19,15 @@ const maxBuildLog = 8 << 20
 
 // BuildLog calls handle with the lines of a Function's builds as they come, until ctx ends. It leaves out builds that had ended before.
 func (o *Objects) BuildLog(ctx context.Context, namespace, name string, handle func(Line)) error {
+	return o.builds(ctx, namespace, name, false, handle)
+}
+
+// BuildLogs is BuildLog with the builds that had ended before, whose pods are kept for a while.
+func (o *Objects) BuildLogs(ctx context.Context, namespace, name string, handle func(Line)) error {
+	return o.builds(ctx, namespace, name, true, handle)
+}
+
+func (o *Objects) builds(ctx context.Context, namespace, name string, past bool, handle func(Line)) error {
 	b := &buildLog{
 		follower: follower{cluster: o.cluster, namespace: namespace, handle: handle, options: LogOptions{Tail: -1, Follow: true}},
 		done:     map[string]bool{},
@@ -26,11 +35,12 @@ func (o *Objects) BuildLog(ctx context.Context, namespace, name string, handle f
 	selector := v1alpha2.LabelFunctionName + "=" + name + "," + v1alpha2.LabelResource + "=" + v1alpha2.ResourceJob
 	ticker := time.NewTicker(join)
 	defer ticker.Stop()
-	for first := true; ; first = false {
+	for first := !past; ; first = false {
 		pods, err := o.cluster.pods(ctx, namespace, selector)
 		if err != nil {
 			return err
 		}
+		slices.SortStableFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 		for i := range pods {
 			if err := b.read(ctx, &pods[i], name, first); err != nil {
 				return err

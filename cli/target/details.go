@@ -3,8 +3,10 @@ package target
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -46,6 +48,64 @@ type Happening struct {
 	Type    string    `json:"type"`
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
+}
+
+// Pod is a pod of a Function.
+type Pod struct {
+	Name  string
+	Ready bool
+	// State is running, starting, ending, or the reason of Kubernetes that it is not; Message explains that.
+	State, Message string
+	Restarts       int
+	Since          time.Time
+}
+
+// Pods returns the pods of a Function, the oldest first.
+func (o *Objects) Pods(ctx context.Context, namespace, name string) ([]Pod, error) {
+	items, err := o.cluster.pods(ctx, namespace, functionPods(name))
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(items, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	all := make([]Pod, 0, len(items))
+	for i := range items {
+		all = append(all, podOf(&items[i]))
+	}
+	return all, nil
+}
+
+// podOf returns the state of a pod, and the reason that it does not run: of a container that waits, of one that ended before, or of the
+// scheduler.
+func podOf(pod *corev1.Pod) Pod {
+	found := Pod{Name: pod.Name, Ready: isReady(pod), Since: pod.CreationTimestamp.Time}
+	ended := ""
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		found.Restarts += int(status.RestartCount)
+		if last := status.LastTerminationState.Terminated; last != nil {
+			ended = fmt.Sprintf("it ended before with exit code %d (%s) %s", last.ExitCode, last.Reason, last.Message)
+		}
+	}
+	switch {
+	case pod.DeletionTimestamp != nil:
+		found.State = "ending"
+	case found.Ready:
+		found.State = "running"
+	default:
+		found.State, found.Message, _ = stateOf(pod)
+		found.Message = strings.TrimSpace(cmp.Or(found.Message, unscheduled(pod), pod.Status.Message) + " " + ended)
+	}
+	return found
+}
+
+// unscheduled returns why no node takes a pod, empty if one does.
+func unscheduled(pod *corev1.Pod) string {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return condition.Message
+		}
+	}
+	return ""
 }
 
 // Function returns a Function as the API server has it.

@@ -21,6 +21,8 @@ import (
 const (
 	// ApplyManager owns the fields of applied objects.
 	ApplyManager = "rouse-cli"
+	// FormManager owns the fields that forms of the dashboard set. Of an object that was applied they are few, and the others stay.
+	FormManager = "rouse-dashboard"
 	// patchManager owns the fields that single commands change, such as spec.paused.
 	patchManager = "rouse-cli-patch"
 )
@@ -122,11 +124,18 @@ func (o *Objects) DeleteExactly(ctx context.Context, resource schema.GroupVersio
 func (o *Objects) Apply(
 	ctx context.Context, resource schema.GroupVersionResource, object *unstructured.Unstructured, dry, force bool,
 ) (*unstructured.Unstructured, error) {
+	return o.ApplyAs(ctx, ApplyManager, resource, object, dry, force)
+}
+
+// ApplyAs is Apply by a field manager.
+func (o *Objects) ApplyAs(
+	ctx context.Context, manager string, resource schema.GroupVersionResource, object *unstructured.Unstructured, dry, force bool,
+) (*unstructured.Unstructured, error) {
 	content, err := json.Marshal(object)
 	if err != nil {
 		return nil, fmt.Errorf("write %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
-	options := metav1.PatchOptions{FieldManager: ApplyManager, Force: &force, FieldValidation: metav1.FieldValidationStrict}
+	options := metav1.PatchOptions{FieldManager: manager, Force: &force, FieldValidation: metav1.FieldValidationStrict}
 	if dry {
 		options.DryRun = []string{metav1.DryRunAll}
 	}

@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,27 @@ import (
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/cli/exit"
 )
+
+// ChooseVersion returns the version to roll back to: the named one, or the newest that does not run.
+func ChooseVersion(now Details, versions []Version, named string) (string, error) {
+	names := make([]string, len(versions))
+	for i, version := range versions {
+		names[i] = version.Name
+	}
+	earlier := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == now.Version })
+	switch {
+	case named != "" && slices.Contains(names, named):
+		return named, nil
+	case len(earlier) == 0:
+		return "", exit.Errorf(exit.NotFound, "there is no earlier version")
+	case named != "":
+		return "", exit.Errorf(exit.NotFound, "there is no version %s; there are %s, the newest first", named, strings.Join(names, ", "))
+	case now.RollbackTo != "":
+		return "", exit.Errorf(exit.Usage, "a rollback to %s is in force: name a version with --to (%s), or return with --forward",
+			now.RollbackTo, strings.Join(names, ", "))
+	}
+	return earlier[0], nil
+}
 
 // RollBack has a Function serve a version, or for "" the newest one again, and waits until it does. It returns the version that runs.
 func (o *Objects) RollBack(ctx context.Context, namespace, name, version string) (string, error) {

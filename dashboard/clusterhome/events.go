@@ -112,6 +112,16 @@ func (h lines) Follow(ctx context.Context, _ dashboard.User, function types.Name
 	}
 }
 
+// FollowBuild implements dashboard.Lines, with the containers of build Jobs.
+func (h lines) FollowBuild(ctx context.Context, _ dashboard.User, function types.NamespacedName, _ int, handle func(dashboard.Line)) {
+	err := h.objects.BuildLogs(ctx, function.Namespace, function.Name, func(l target.Line) {
+		handle(dashboard.Line{Time: l.Time, Replica: l.Replica, Stream: l.Stream, Text: l.Text})
+	})
+	if err != nil && ctx.Err() == nil {
+		handle(dashboard.Line{Time: time.Now(), Stream: "rouse", Text: err.Error()})
+	}
+}
+
 // maxRefusal bounds the answer of a bridge to an event that it refuses.
 const maxRefusal = 4 << 10
 
@@ -155,7 +165,7 @@ func (h *Home) Call(ctx context.Context, _ dashboard.User, function types.Namesp
 	if err != nil {
 		return dashboard.CallAnswer{}, err
 	}
-	h.note(ctx, "Function", function, "FunctionInvoked", "called by hand from the dashboard")
+	h.note(ctx, dashboard.KindFunction, function, "FunctionInvoked", "called by hand from the dashboard")
 	return call.At(ctx, url)
 }
 
@@ -209,7 +219,7 @@ func (h deadLetters) Redrive(ctx context.Context, _ dashboard.User, selection ad
 	origin := h.originOf(ctx, bridge, selection.Sequence)
 	done, err := bridge.Redrive(ctx, target.Selection{Namespace: h.namespace, Sequence: selection.Sequence})
 	if done.Redriven > 0 {
-		h.note(ctx, "Subscription", origin, "DeadLettersRedriven", "dead letters redriven")
+		h.note(ctx, dashboard.KindSubscription, origin, "DeadLettersRedriven", "dead letters redriven")
 	}
 	return admin.Redriven{Redriven: done.Redriven, Failed: done.Failed, Remaining: done.Remaining, Problems: done.Problems}, gone(err)
 }
@@ -223,7 +233,7 @@ func (h deadLetters) Purge(ctx context.Context, _ dashboard.User, selection admi
 	origin := h.originOf(ctx, bridge, selection.Sequence)
 	done, err := bridge.Purge(ctx, target.Selection{Namespace: h.namespace, Sequence: selection.Sequence})
 	if done.Purged > 0 {
-		h.note(ctx, "Subscription", origin, "DeadLettersPurged", "dead letters purged")
+		h.note(ctx, dashboard.KindSubscription, origin, "DeadLettersPurged", "dead letters purged")
 	}
 	return done.Purged, gone(err)
 }

@@ -57,6 +57,7 @@ func New(conn *target.Connection, objects *target.Objects, namespace string) *Ho
 func (h *Home) Provide(deps *dashboard.Deps) {
 	deps.State, deps.Events, deps.Publisher, deps.Caller = h, h, h, h
 	deps.Lines, deps.DeadLetters = lines{h}, deadLetters{h}
+	deps.Manager, deps.Author, deps.Doctor = h, h, h
 }
 
 // Check fails when the user may not read what the pages show first.
@@ -271,6 +272,7 @@ func (h *Home) Function(ctx context.Context, user dashboard.User, name types.Nam
 		return detail, refused(err)
 	}
 	detail.Describe(&fn.Spec)
+	h.addStatus(ctx, &detail, &fn)
 	return detail, nil
 }
 

@@ -12,23 +12,12 @@ import (
 	"github.com/go-logr/logr"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
-	serverlessv1alpha2 "github.com/rouse-run/rouse/api/serverless/v1alpha2"
 	"github.com/rouse-run/rouse/cli/target"
 	"github.com/rouse-run/rouse/dashboard"
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
-
-func functionsResource() schema.GroupVersionResource {
-	return serverlessv1alpha2.GroupVersion.WithResource("functions")
-}
-
-func subscriptionsResource() schema.GroupVersionResource {
-	return eventingv1alpha2.GroupVersion.WithResource("subscriptions")
-}
 
 // Access says who users are and what they may do.
 type Access interface {
@@ -147,9 +136,8 @@ func (p *Process) open(ctx context.Context, who identity.User, c dashboard.Crede
 // mayShow reports whether the user of a connection may list Functions.
 func mayShow(ctx context.Context, conn *target.Connection, namespace string) (bool, error) {
 	of, _ := conn.Kubernetes()
-	return of.May(ctx, authorizationv1.ResourceAttributes{
-		Verb: "list", Group: functionsResource().Group, Resource: functionsResource().Resource, Namespace: namespace,
-	})
+	functions := resourceOf(dashboard.KindFunction)
+	return of.May(ctx, authorizationv1.ResourceAttributes{Verb: "list", Group: functions.Group, Resource: functions.Resource, Namespace: namespace})
 }
 
 func refusal(user, namespace string) string {

@@ -129,11 +129,7 @@ func (h *Home) note(ctx context.Context, kind string, name types.NamespacedName,
 	if h.served == nil || h.served.process.deps.Note == nil || name.Name == "" {
 		return
 	}
-	resource := subscriptionsResource()
-	if kind == "Function" {
-		resource = functionsResource()
-	}
-	found, err := h.objects.Get(ctx, resource, name.Namespace, name.Name)
+	found, err := h.objects.Get(ctx, resourceOf(kind), name.Namespace, name.Name)
 	if err != nil || found == nil {
 		return
 	}

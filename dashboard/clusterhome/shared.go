@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rouse-run/rouse/dashboard"
@@ -15,6 +16,7 @@ import (
 func (p *Process) Provide(deps *dashboard.Deps) {
 	deps.State, deps.Events, deps.Publisher, deps.Caller = everyone{}, everyone{}, everyone{}, everyone{}
 	deps.Lines, deps.DeadLetters = everyonesLines{}, everyonesDeadLetters{}
+	deps.Manager, deps.Author, deps.Doctor = everyone{}, everyone{}, everyone{}
 }
 
 // homeOf returns the home of a user who has logged in.
@@ -25,25 +27,26 @@ func homeOf(user dashboard.User) (*Home, error) {
 	return nil, dashboard.ErrUnauthenticated
 }
 
+// from returns what the home of a user answers.
+func from[T any](user dashboard.User, ask func(*Home) (T, error)) (answer T, err error) {
+	home, err := homeOf(user)
+	if err != nil {
+		return answer, err
+	}
+	return ask(home)
+}
+
 // everyone passes each request on to the home of its user.
 type everyone struct{}
 
 // Snapshot implements dashboard.State.
 func (everyone) Snapshot(ctx context.Context, user dashboard.User) (dashboard.Snapshot, error) {
-	home, err := homeOf(user)
-	if err != nil {
-		return dashboard.Snapshot{}, err
-	}
-	return home.Snapshot(ctx, user)
+	return from(user, func(h *Home) (dashboard.Snapshot, error) { return h.Snapshot(ctx, user) })
 }
 
 // Function implements dashboard.State.
 func (everyone) Function(ctx context.Context, user dashboard.User, name types.NamespacedName) (dashboard.FunctionDetail, error) {
-	home, err := homeOf(user)
-	if err != nil {
-		return dashboard.FunctionDetail{}, err
-	}
-	return home.Function(ctx, user, name)
+	return from(user, func(h *Home) (dashboard.FunctionDetail, error) { return h.Function(ctx, user, name) })
 }
 
 // Each implements dashboard.Events.
@@ -62,11 +65,7 @@ func (everyone) Follow(ctx context.Context, user dashboard.User, query journal.Q
 
 // Event implements dashboard.Events.
 func (everyone) Event(ctx context.Context, user dashboard.User, source, id string) (json.RawMessage, error) {
-	home, err := homeOf(user)
-	if err != nil {
-		return nil, err
-	}
-	return home.Event(ctx, user, source, id)
+	return from(user, func(h *Home) (json.RawMessage, error) { return h.Event(ctx, user, source, id) })
 }
 
 // Publish implements dashboard.Publisher.
@@ -80,11 +79,34 @@ func (everyone) Publish(ctx context.Context, user dashboard.User, event []byte) 
 
 // Call implements dashboard.Caller.
 func (everyone) Call(ctx context.Context, user dashboard.User, name types.NamespacedName, call dashboard.Call) (dashboard.CallAnswer, error) {
-	home, err := homeOf(user)
-	if err != nil {
-		return dashboard.CallAnswer{}, err
-	}
-	return home.Call(ctx, user, name, call)
+	return from(user, func(h *Home) (dashboard.CallAnswer, error) { return h.Call(ctx, user, name, call) })
+}
+
+// RollBack implements dashboard.Manager.
+func (everyone) RollBack(ctx context.Context, user dashboard.User, function types.NamespacedName, version string) (string, error) {
+	return from(user, func(h *Home) (string, error) { return h.RollBack(ctx, user, function, version) })
+}
+
+// Pause implements dashboard.Manager.
+func (everyone) Pause(ctx context.Context, user dashboard.User, subscription types.NamespacedName, pause bool) (bool, error) {
+	return from(user, func(h *Home) (bool, error) { return h.Pause(ctx, user, subscription, pause) })
+}
+
+// Written implements dashboard.Author.
+func (everyone) Written(ctx context.Context, user dashboard.User, ref dashboard.Ref) (*unstructured.Unstructured, error) {
+	return from(user, func(h *Home) (*unstructured.Unstructured, error) { return h.Written(ctx, user, ref) })
+}
+
+// Write implements dashboard.Author.
+func (everyone) Write(
+	ctx context.Context, user dashboard.User, edits []dashboard.Edit, options dashboard.WriteOptions,
+) (dashboard.Written, error) {
+	return from(user, func(h *Home) (dashboard.Written, error) { return h.Write(ctx, user, edits, options) })
+}
+
+// Examine implements dashboard.Doctor.
+func (everyone) Examine(ctx context.Context, user dashboard.User) ([]dashboard.Finding, error) {
+	return from(user, func(h *Home) ([]dashboard.Finding, error) { return h.Examine(ctx, user) })
 }
 
 // everyonesLines passes each request on to the home of its user.
@@ -97,41 +119,32 @@ func (everyonesLines) Follow(ctx context.Context, user dashboard.User, name type
 	}
 }
 
+// FollowBuild implements dashboard.Lines.
+func (everyonesLines) FollowBuild(ctx context.Context, user dashboard.User, name types.NamespacedName, tail int, handle func(dashboard.Line)) {
+	if home, err := homeOf(user); err == nil {
+		lines{home}.FollowBuild(ctx, user, name, tail, handle)
+	}
+}
+
 // everyonesDeadLetters passes each request on to the home of its user.
 type everyonesDeadLetters struct{}
 
 // List implements dashboard.DeadLetters.
 func (everyonesDeadLetters) List(ctx context.Context, user dashboard.User, query admin.Query) (admin.Page, error) {
-	home, err := homeOf(user)
-	if err != nil {
-		return admin.Page{}, err
-	}
-	return deadLetters{home}.List(ctx, user, query)
+	return from(user, func(h *Home) (admin.Page, error) { return deadLetters{h}.List(ctx, user, query) })
 }
 
 // Get implements dashboard.DeadLetters.
 func (everyonesDeadLetters) Get(ctx context.Context, user dashboard.User, sequence uint64) (admin.DeadLetterDetail, error) {
-	home, err := homeOf(user)
-	if err != nil {
-		return admin.DeadLetterDetail{}, err
-	}
-	return deadLetters{home}.Get(ctx, user, sequence)
+	return from(user, func(h *Home) (admin.DeadLetterDetail, error) { return deadLetters{h}.Get(ctx, user, sequence) })
 }
 
 // Redrive implements dashboard.DeadLetters.
 func (everyonesDeadLetters) Redrive(ctx context.Context, user dashboard.User, selection admin.Selection) (admin.Redriven, error) {
-	home, err := homeOf(user)
-	if err != nil {
-		return admin.Redriven{}, err
-	}
-	return deadLetters{home}.Redrive(ctx, user, selection)
+	return from(user, func(h *Home) (admin.Redriven, error) { return deadLetters{h}.Redrive(ctx, user, selection) })
 }
 
 // Purge implements dashboard.DeadLetters.
 func (everyonesDeadLetters) Purge(ctx context.Context, user dashboard.User, selection admin.Selection) (uint64, error) {
-	home, err := homeOf(user)
-	if err != nil {
-		return 0, err
-	}
-	return deadLetters{home}.Purge(ctx, user, selection)
+	return from(user, func(h *Home) (uint64, error) { return deadLetters{h}.Purge(ctx, user, selection) })
 }

@@ -1,9 +1,11 @@
 // The page: navigation, what is shown, and when it is drawn.
 import { begin, onLoggedOut } from "./api.js";
+import { dialog, dismiss } from "./dialog.js";
 import { flat, h, patch } from "./dom.js";
 import { heading, loading } from "./parts.js";
 import { start, state, totals, watch } from "./store.js";
 import { deadLetters } from "./views/deadletters.js";
+import { editFunction, newFunction } from "./views/edit.js";
 import { event } from "./views/event.js";
 import { events } from "./views/events.js";
 import { oneFunction } from "./views/function.js";
@@ -15,7 +17,7 @@ import { subscriptions } from "./views/subscriptions.js";
 import { timers } from "./views/timers.js";
 
 /**
- * @typedef {{render: () => void, params: string[], query: URLSearchParams}} Page
+ * @typedef {{render: () => void, go: (path: string) => void, params: string[], query: URLSearchParams}} Page
  * @typedef {{title: (page: Page) => string, render: (page: Page) => any, mount?: (page: Page) => void,
  *   unmount?: () => void, flow?: (flow: import("./types.js").Flow) => void}} View
  */
@@ -24,7 +26,9 @@ import { timers } from "./views/timers.js";
 const routes = [
   [/^\/$/, overview],
   [/^\/functions$/, functions],
+  [/^\/functions\/new$/, newFunction],
   [/^\/functions\/([^/]+)\/([^/]+)$/, oneFunction],
+  [/^\/functions\/([^/]+)\/([^/]+)\/edit$/, editFunction],
   [/^\/events$/, events],
   [/^\/event$/, event],
   [/^\/deadletters$/, deadLetters],
@@ -56,7 +60,7 @@ const nowhere = {
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const side = /** @type {HTMLElement} */ (document.getElementById("side"));
 /** @type {View} */ let view = nowhere;
-/** @type {Page} */ let page = { render, params: [], query: new URLSearchParams() };
+/** @type {Page} */ let page = { render, go, params: [], query: new URLSearchParams() };
 let ready = false;
 /** @type {Error | null} */ let broken = null;
 let drawing = 0;
@@ -67,7 +71,7 @@ function render() {
   drawing = requestAnimationFrame(() => {
     drawing = 0;
     drawSide();
-    if (!isComposing) patch(main, flat(ready ? [lost(), view.render(page)] : broken ? logInForm(broken, connect) : loading("Connecting")));
+    if (!isComposing) patch(main, flat(ready ? [lost(), view.render(page), dialog()] : broken ? logInForm(broken, connect) : loading("Connecting")));
   });
 }
 
@@ -85,8 +89,9 @@ function show() {
   const path = location.pathname.replace(/(.)\/$/, "$1");
   const [found, params] = match(path);
   view.unmount?.();
+  dismiss();
   view = found;
-  page = { render, params, query: new URLSearchParams(location.search) };
+  page = { render, go, params, query: new URLSearchParams(location.search) };
   main.replaceChildren();
   document.title = `${view.title(page)} · Rouse`;
   if (ready) view.mount?.(page);
@@ -134,9 +139,11 @@ document.addEventListener("click", (click) => {
 addEventListener("popstate", show);
 
 let afterG = 0;
+/** keys of single letters can be turned off: speech and tremor press them */
+let shortcuts = localStorage.getItem("rouse-shortcuts") !== "off";
 document.addEventListener("keydown", (key) => {
   const field = /** @type {Element} */ (key.target).closest?.("input, textarea, select, dialog, [contenteditable]");
-  if (field || key.ctrlKey || key.metaKey || key.altKey) return;
+  if (!shortcuts || field || key.ctrlKey || key.metaKey || key.altKey) return;
   const place = places.find(([, , letter]) => letter === key.key);
   if (key.key === "/") {
     const filter = main.querySelector("input[type=search]");
@@ -216,6 +223,19 @@ function drawSide() {
           title: "Change between automatic, light and dark",
         },
         `Theme: ${theme}`,
+      ),
+      h(
+        "button",
+        {
+          class: "plain keys",
+          onclick: () => {
+            shortcuts = !shortcuts;
+            localStorage.setItem("rouse-shortcuts", shortcuts ? "on" : "off");
+            render();
+          },
+          title: "g and a letter go to a page, / to the filter",
+        },
+        `Shortcuts: ${shortcuts ? "on" : "off"}`,
       ),
     ),
   ]);

@@ -84,7 +84,7 @@ export const pauseButton = (paused, toggle) =>
 export const panel = (title, body, aside, attrs) =>
   h(
     "section",
-    { ...attrs, class: `panel ${attrs?.class ?? ""}` },
+    { key: title, ...attrs, class: `panel ${attrs?.class ?? ""}` }, // others come and go beside it
     h("div", { class: "panel-head" }, h("h2", null, title), aside ? h("div", { class: "tools" }, aside) : null),
     body,
   );
@@ -101,7 +101,7 @@ export const heading = (title, aside, above) =>
 /**
  * table has named columns, of which a phone shows those that are not wide.
  * @param {string} label
- * @param {{title: string, class?: string}[]} columns
+ * @param {{title: string, class?: string, hidden?: boolean}[]} columns
  * @param {Node[]} rows
  * @param {string} [kind]
  */
@@ -118,7 +118,7 @@ export const table = (label, columns, rows, kind = "") =>
         h(
           "tr",
           null,
-          columns.map((c) => h("th", { scope: "col", class: c.class ?? "" }, c.title)),
+          columns.map((c) => h("th", { scope: "col", class: c.class ?? "" }, c.hidden ? h("span", { class: "unseen" }, c.title) : c.title)),
         ),
       ),
       h("tbody", null, rows),

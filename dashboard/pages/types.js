@@ -6,7 +6,20 @@
  *   desired: number, ready: number, min: number, max: number, backlog: number | null, wakes: number | null, restarts: number | null, url?: string,
  *   exposed?: string[], lastWake?: Wake, at?: string}} Fn
  * @typedef {Fn & {why: {question: string, answer: string}[], files: {name: string, text: string}[], repository?: string,
- *   dependencies?: string, environment: string[]}} FnDetail
+ *   dependencies?: string, environment: string[], conditions?: Condition[], pods: Pod[], versions?: Version[], rollbackTo?: string,
+ *   happenings?: Happening[], unknown?: string[]}} FnDetail
+ * @typedef {{type: string, status: string, level: string, reason: string, message: string, since: string}} Condition
+ * @typedef {{name: string, ready: boolean, state: string, problem?: string, restarts: number, since: string}} Pod
+ * @typedef {{name: string, since: string, pods: number, runs?: boolean}} Version
+ * @typedef {{last: string, count: number, warning?: boolean, reason: string, message: string}} Happening
+ * @typedef {{check: string, level: string, message: string, remedy?: string}} Finding
+ * @typedef {{namespace: string, name: string, runtime: string, source: string | null, dependencies: string, min: number | null,
+ *   max: number | null}} FnDraft
+ * @typedef {{namespace: string, name: string, source: string, types: string[] | null, function: string}} SubscriptionDraft
+ * @typedef {{kind: string, namespace: string, name: string, file?: string, yaml: string, new?: boolean,
+ *   diff: {op: string, text: string}[]}} Preview
+ * @typedef {{field: string, message: string, remedy?: string, conflict?: boolean}} Refusal
+ * @typedef {{objects: Preview[], problems: Refusal[], digest?: string, applied: boolean}} Outlook
  * @typedef {{namespace: string, name: string, source: string, types: string[], typeMatching?: string, sink: string, function: boolean,
  *   state: string, message?: string, backlog: number, inFlight: number, retries: number, deadLetters: number}} Subscription
  * @typedef {{kind: string, namespace: string, name: string, url?: string, at?: string}} Exposure
@@ -22,8 +35,8 @@
  * @typedef {{sequence: number, namespace: string, subscription: string, reason: string, message: string, attempts: number,
  *   status?: number, excerpt?: string, time: string, published?: string, id?: string, source?: string, type?: string,
  *   event?: any, body?: string}} DeadLetter
- * @typedef {{home: string, name: string, version: string, publish?: string, logIn: string, user: {name: string, changes: boolean,
- *   namespace?: string, session?: boolean}}} About
+ * @typedef {{home: string, name: string, version: string, publish?: string, logIn: string, runtimes: string[], user: {name: string,
+ *   changes: boolean, namespace?: string, session?: boolean}}} About
  */
 
 export {};

@@ -182,7 +182,7 @@ func (o *object) within(path string) string {
 
 // problem returns a problem about a field of the object.
 func (o *object) problem(path, message, remedy string) Problem {
-	return Problem{Position: o.doc.at(o.within(path)), Object: describe(o.Object), Message: message, Remedy: remedy}
+	return Problem{Position: o.doc.at(o.within(path)), Object: describe(o.Object), Field: path, Message: message, Remedy: remedy}
 }
 
 // position returns the position of the object.

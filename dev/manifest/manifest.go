@@ -143,6 +143,8 @@ type Problem struct { //nolint:errname // what is reported of a file, a warning 
 	Position
 	// Object is the object in question, such as "Function orders/pricing"; empty when a file cannot be read.
 	Object string
+	// Field is the path of the field in the object; empty when it concerns none.
+	Field string
 	// Message describes the error, as a cluster does where a cluster would refuse the object.
 	Message string
 	// Remedy describes what to do; it may be empty.

@@ -36,11 +36,17 @@ func open(t *testing.T) *browser {
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium refuses to have one as root
 	}
-	allocated, release := chromedp.NewExecAllocator(t.Context(), options...)
+	allocated, release := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...) // a test that failed shows the page
 	t.Cleanup(release)
 	ctx, end := chromedp.NewContext(allocated)
 	t.Cleanup(end)
 	b := &browser{Context: ctx}
+	t.Cleanup(func() {
+		if t.Failed() {
+			text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText.slice(0, 4000)`))
+			t.Logf("the page:\n%s", text)
+		}
+	})
 	console := chromedp.Console(ctx) // starts the browser, which ends with ctx
 	go func() {
 		for message, err := range console {
@@ -96,7 +102,7 @@ func evaluate[T any](t *testing.T, b *browser, script string) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(b, waitTimeout)
 	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](script))
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
 	require.NoError(t, err, script)
 	return value
 }
@@ -108,6 +114,20 @@ func (b *browser) shows(t *testing.T, selector, text string) {
 		b.clean(t)
 		return strings.Contains(b.text(t, selector), text)
 	})
+}
+
+// fill types a text into a field, in place of what it has.
+func (b *browser) fill(t *testing.T, selector, text string) {
+	t.Helper()
+	eventually(t, "there is "+selector, func() bool { return b.truth(t, `document.querySelector(`+quoted(selector)+`) !== null`) })
+	b.truth(t, `(() => { const field = document.querySelector(`+quoted(selector)+`); field.focus(); field.select(); return true })()`)
+	b.do(t, chromedp.KeyEvent(text))
+}
+
+// press clicks the button with a text.
+func (b *browser) press(t *testing.T, text string) {
+	t.Helper()
+	b.do(t, clickPath(`//button[normalize-space()="`+text+`"]`))
 }
 
 // follow goes to a view by a link of the page, as a user does.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,11 +80,54 @@ func TestTheKeyboardAndTheNavigationReachEveryView(t *testing.T) {
 	b.shows(t, "main h1", "Functions")
 	b.do(t, chromedp.KeyEvent("/"))
 	require.True(t, b.truth(t, `document.activeElement.type === "search"`))
+	b.size(t, 1440, 900, "light")
+	b.do(t, click(`.keys`), chromedp.KeyEvent("g"), chromedp.KeyEvent("e"))
+	b.shows(t, ".keys", "Shortcuts: off")
+	require.Equal(t, "Functions", b.text(t, "main h1"), "keys that are turned off do nothing")
 	b.clean(t)
 }
 
 // pictured are the pictures of the documentation. ROUSE_EVERY_SCREENSHOT=1 makes the others too, to look at.
 var pictured = []string{"overview", "function", "overview-phone"}
+
+// shot writes a picture of the page.
+func (b *browser) shot(t *testing.T, folder, name string, width, height int64, scheme string) {
+	t.Helper()
+	if !slices.Contains(pictured, name) && os.Getenv("ROUSE_EVERY_SCREENSHOT") == "" {
+		return
+	}
+	b.size(t, width, height, scheme)
+	time.Sleep(900 * time.Millisecond) // the layout and the transitions end
+	picture, err := chromedp.Run(b, chromedp.CaptureScreenshot())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "dashboard-"+name+".png"), picture, 0o644))
+}
+
+// TestScreenshotsOfACluster is TestScreenshots for what local mode does not have.
+func TestScreenshotsOfACluster(t *testing.T) {
+	folder := os.Getenv("ROUSE_SCREENSHOTS")
+	if folder == "" {
+		t.Skip("make screenshots sets ROUSE_SCREENSHOTS")
+	}
+	c, b := startCluster(t, ""), open(t)
+	b.size(t, 1440, 900, "light")
+	b.do(t, chromedp.Navigate(c.URL+"/functions/shop/pricing#"+strings.Repeat("token", 5)))
+	b.shows(t, "main", "Events of Kubernetes")
+	b.shot(t, folder, "cluster", 1440, 1500, "light")
+	b.shot(t, folder, "cluster-dark", 1440, 1500, "dark")
+	b.shot(t, folder, "cluster-phone", 360, 2600, "light")
+	b.size(t, 1440, 900, "light")
+	b.do(t, click(`[aria-label="Roll back to 02ffc81b35"]`))
+	b.shows(t, "dialog[open]", "Roll pricing back")
+	b.shot(t, folder, "rollback", 1440, 900, "dark")
+	b.do(t, chromedp.KeyEvent("\u001b"))
+	b.size(t, 1440, 900, "light")
+	b.follow(t, "/health")
+	b.shows(t, "main", "KEDA does not answer")
+	b.shot(t, folder, "health-cluster", 1440, 900, "light")
+	b.shot(t, folder, "health-cluster-phone", 360, 780, "dark")
+	b.clean(t)
+}
 
 // TestScreenshots writes the pictures of the documentation, where make screenshots names a folder.
 func TestScreenshots(t *testing.T) {
@@ -104,16 +148,7 @@ func TestScreenshots(t *testing.T) {
 	eventually(t, "the chain was learned", func() bool {
 		return b.truth(t, `document.querySelector('.node.function.awake[href="/functions/shop/recorder"]') !== null`)
 	})
-	shot := func(name string, width, height int64, scheme string) {
-		if !slices.Contains(pictured, name) && os.Getenv("ROUSE_EVERY_SCREENSHOT") == "" {
-			return
-		}
-		b.size(t, width, height, scheme)
-		time.Sleep(900 * time.Millisecond) // the layout and the transitions end
-		picture, err := chromedp.Run(b, chromedp.CaptureScreenshot())
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(folder, "dashboard-"+name+".png"), picture, 0o644))
-	}
+	shot := func(name string, width, height int64, scheme string) { b.shot(t, folder, name, width, height, scheme) }
 	for i := range 8 {
 		r.order(t, fmt.Sprintf("order-%d", 1200+i), products[i%len(products)])
 	}
@@ -143,6 +178,24 @@ func TestScreenshots(t *testing.T) {
 	shot("function", 1440, 1100, "light")
 	shot("function-dark", 1440, 1100, "dark")
 	shot("function-phone", 360, 780, "light")
+	b.size(t, 1440, 900, "light")
+	b.do(t, clickPath(`//a[text()="Edit"]`))
+	b.fill(t, "#function-max", "5")
+	shot("form", 1440, 900, "light")
+	shot("form-dark", 1440, 900, "dark")
+	shot("form-phone", 360, 780, "light")
+	b.size(t, 1440, 900, "light")
+	b.press(t, "Review")
+	b.shows(t, ".review", "This is written")
+	shot("review", 1440, 900, "light")
+	shot("review-phone", 360, 780, "dark")
+	b.size(t, 1440, 900, "light")
+	b.press(t, "Back to the form")
+	b.fill(t, "#function-max", "many")
+	b.press(t, "Review")
+	b.shows(t, "main", "nothing is written")
+	shot("refused", 1440, 900, "light")
+	b.press(t, "Discard") // or the browser asks before it leaves the page
 	b.size(t, 1440, 900, "light")
 	b.do(t, chromedp.Navigate(r.Dashboard+"/event?id=order-1003.received&source=store"))
 	b.shows(t, ".waterfall", "order.invoiced")

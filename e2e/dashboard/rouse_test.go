@@ -29,6 +29,8 @@ type rouse struct {
 	Publish   string `json:"publish"`
 	Dashboard string `json:"dashboard"`
 	Token     string `json:"token"`
+
+	folder string
 }
 
 // start runs rouse dev with a copy of the shop until the test ends.
@@ -57,7 +59,7 @@ func start(t *testing.T) *rouse {
 			t.Logf("output of rouse dev:\n%s", out.String())
 		}
 	})
-	found := &rouse{}
+	found := &rouse{folder: folder}
 	eventually(t, "rouse dev announces itself", func() bool {
 		files, _ := filepath.Glob(filepath.Join(state, "*", "instance.json"))
 		if len(files) != 1 {

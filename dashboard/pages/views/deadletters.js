@@ -69,7 +69,7 @@ export const deadLetters = {
         ? table(
             "Dead letters",
             [
-              { title: "" },
+              { title: "Select", hidden: true },
               { title: "Event" },
               { title: "Subscription", class: "wide" },
               { title: "Reason" },

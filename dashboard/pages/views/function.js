@@ -17,6 +17,7 @@ import {
   wakeBar,
 } from "../parts.js";
 import { state, subscriptionsOf } from "../store.js";
+import { conditions, happenings, pause, replicas, unknown, versions } from "./inside.js";
 import { forget, testCall, testEvent } from "./try.js";
 
 const mostLines = 1000;
@@ -32,7 +33,26 @@ let seen = "";
 /** what is shown: answers about another Function come too late */
 let current = "";
 let file = 0;
+/** what the log shows: what replicas print, or what builds do @type {"log" | "build"} */ let showing = "log";
 /** @type {(() => void)[]} */ let ends = [];
+let endLog = () => {};
+let load = async () => {};
+
+/** followLog shows the lines of a stream from its beginning. @param {() => void} render */
+function followLog(render) {
+  endLog();
+  lines = [];
+  skipped = 0;
+  endLog = stream(`${current}/${showing}`, {
+    lines: (data) => {
+      skipped += data.skipped ?? 0;
+      for (const line of data.lines) lines.push({ ...line, number: lineNumber++ });
+      lines = lines.slice(-mostLines);
+      if (!paused) render();
+    },
+    open: () => (lines = []),
+  });
+}
 
 export const oneFunction = {
   /** @param {import("../app.js").Page} page */
@@ -40,38 +60,36 @@ export const oneFunction = {
   /** @param {import("../app.js").Page} page */
   mount({ params, render }) {
     forget();
-    [detail, error, lines, paused, only, skipped, seen, file] = [null, null, [], false, "", 0, "", 0];
+    [detail, error, paused, only, seen, file, showing] = [null, null, false, "", "", 0, "log"];
     const path = `/api/v1/functions/${params.map(encodeURIComponent).join("/")}`;
     current = path;
-    const load = async () => {
+    let loading = false;
+    load = async () => {
+      if (loading) return;
+      loading = true;
       const [found, failed] = await get(path).then(
         (answer) => [answer, null],
         (reason) => [detail, reason],
       );
+      loading = false;
       if (current !== path) return;
       [detail, error] = [found, failed];
       render();
     };
     load();
+    let turns = 0;
+    const every = state.about?.home === "local" ? 1 : 4; // the API server has others to answer
     const again = setInterval(() => {
       const now = JSON.stringify(state.functions.get(params.join("/")));
-      if (now !== seen || detail?.ready) load(); // the reasons have times in them
+      turns++;
+      if (!document.hidden && (now !== seen || (turns % every === 0 && (detail?.ready || detail?.pods?.length || every > 1)))) load(); // reasons have times
       seen = now;
     }, 1000);
-    ends = [
-      () => clearInterval(again),
-      stream(`${path}/log`, {
-        lines: (data) => {
-          skipped += data.skipped ?? 0;
-          for (const line of data.lines) lines.push({ ...line, number: lineNumber++ });
-          lines = lines.slice(-mostLines);
-          if (!paused) render();
-        },
-        open: () => (lines = []),
-      }),
-    ];
+    followLog(render);
+    ends = [() => clearInterval(again), () => endLog()];
   },
   unmount() {
+    current = "";
     for (const end of ends) end();
   },
   /** @param {import("../app.js").Page} page */
@@ -92,10 +110,11 @@ export const oneFunction = {
             `${fn.ready} of ${fn.max}`,
             h("span", { class: "faint" }, fn.max === 1 ? " replica" : " replicas"),
           ),
+          state.about?.user.changes ? h("a", { class: "button", href: `/functions/${key}/edit` }, "Edit") : null,
         ],
         back,
       ),
-      fn.phase === "failing" || fn.problem
+      fn.problem
         ? h(
             "div",
             { class: "notice bad", key: "problem", role: "alert" },
@@ -106,8 +125,26 @@ export const oneFunction = {
       h(
         "div",
         { class: "split", key: "split" },
-        h("div", { class: "wide-part" }, log(page), code(detail)),
-        h("div", { class: "side-part" }, why(detail), triggers(key), testEvent(page, key), testCall(page), facts(detail)),
+        h(
+          "div",
+          { class: "wide-part" },
+          unknown(detail),
+          log(page),
+          replicas(detail),
+          conditions(detail),
+          happenings(detail),
+          code(detail),
+        ),
+        h(
+          "div",
+          { class: "side-part" },
+          why(detail),
+          triggers(key),
+          versions(page, detail, () => load()),
+          testEvent(page, key),
+          testCall(page),
+          facts(detail),
+        ),
       ),
     ];
   },
@@ -116,7 +153,7 @@ export const oneFunction = {
 /** @param {import("../types.js").FnDetail} d */
 const why = (d) =>
   panel("Scaling", [
-    d.lastWake ? wakeBar(d.lastWake) : h("p", { class: "faint" }, "It has not woken yet."),
+    d.lastWake ? wakeBar(d.lastWake) : h("p", { class: "faint" }, "No event has woken it yet."),
     h(
       "dl",
       { class: "facts" },
@@ -145,7 +182,13 @@ function triggers(key) {
                 "div",
                 { class: "spread" },
                 h("b", null, s.name),
-                h("span", null, number(s.backlog + s.inFlight, "warn"), h("span", { class: "faint" }, " waiting")),
+                h(
+                  "span",
+                  null,
+                  number(s.backlog + s.inFlight, "warn"),
+                  h("span", { class: "faint" }, " waiting "),
+                  pause("subscriptions", `${s.namespace}/${s.name}`, s.state === "paused"),
+                ),
               ),
               h(
                 "div",
@@ -165,6 +208,15 @@ function triggers(key) {
           ),
         )
       : empty("No event wakes it.", "Add a Subscription whose sink is its Service."),
+    all.length > 1
+      ? [
+          pause(
+            "functions",
+            key,
+            all.every((s) => s.state === "paused"),
+          ),
+        ]
+      : null,
   );
 }
 
@@ -235,6 +287,11 @@ function code(d) {
 
 /** @param {import("../app.js").Page} page */
 function log(page) {
+  const building = showing === "build";
+  const kinds = /** @type {const} */ ([
+    ["log", "Output"],
+    ["build", state.about?.home === "local" ? "Preparation" : "Build"],
+  ]);
   const shown = only ? lines.filter((l) => l.text.toLowerCase().includes(only.toLowerCase())) : lines;
   const several = new Set(lines.map((l) => l.replica)).size > 1;
   return panel(
@@ -242,17 +299,19 @@ function log(page) {
     [
       skipped ? h("p", { class: "notice" }, `${counted(skipped, "line")} came too fast to be shown.`) : null,
       lines.length === 0
-        ? empty("It has printed nothing yet.", "Send it a test event, and it wakes.")
+        ? building
+          ? empty("There is no line of a build.", "What needs none has none, and a cluster keeps the Job of the last build for a while.")
+          : empty("It has printed nothing yet.", "Send it a test event, and it wakes.")
         : h(
-            "ol",
+            "div",
             { class: "log", tabindex: "0", role: "log", "aria-label": "Log, the newest line first" },
             [...shown]
               .reverse()
               .slice(0, 400)
               .map((l) =>
                 h(
-                  "li",
-                  { key: String(l.number), class: l.stream },
+                  "div",
+                  { key: String(l.number), class: `entry ${l.stream}` },
                   h("time", { datetime: l.time, title: full(l.time) }, clock(l.time)),
                   several && l.replica ? h("span", { class: "replica" }, l.replica) : null,
                   h("span", { class: "text" }, l.text),
@@ -261,6 +320,24 @@ function log(page) {
           ),
     ],
     [
+      h(
+        "div",
+        { class: "segments", role: "group", "aria-label": "Lines of" },
+        kinds.map(([kind, name]) =>
+          h(
+            "button",
+            {
+              "aria-pressed": String(showing === kind),
+              onclick: () => {
+                showing = kind;
+                followLog(page.render);
+                page.render();
+              },
+            },
+            name,
+          ),
+        ),
+      ),
       search("Filter lines", only, (text) => {
         only = text;
         page.render();

@@ -58,9 +58,16 @@ export const functions = {
             ),
           ),
         ),
+        state.about?.user.changes ? h("a", { class: "button main", href: "/functions/new" }, "New Function") : null,
       ]),
       all.length === 0
-        ? empty("There is no Function yet.", "Write one with ", h("code", null, "rouse init NAME"), ".")
+        ? empty(
+            "There is no Function yet.",
+            state.about?.user.changes ? [h("a", { href: "/functions/new" }, "Create one here"), ", or write"] : "Write",
+            " one with ",
+            h("code", null, "rouse init NAME"),
+            ".",
+          )
         : found.length === 0
           ? empty("No Function fits.", "Change the filter, or show all.")
           : table(

@@ -1,13 +1,88 @@
 // Health: what is wrong, what to do about it, and how full it is.
+import { get } from "../api.js";
 import { h } from "../dom.js";
-import { percent } from "../format.js";
-import { empty, fill, heading, panel } from "../parts.js";
+import { counted, percent } from "../format.js";
+import { empty, failure, fill, heading, loading, panel, time } from "../parts.js";
 import { state } from "../store.js";
+import { level } from "./inside.js";
+
+/** what was examined: null before, and where nobody examines @type {{at: string, findings: import("../types.js").Finding[]} | null} */
+let examined = null;
+/** @type {Error | null} */ let error = null;
+let again = 0;
+let shown = false;
 
 export const health = {
   title: () => "Health",
-  render: () => [heading("Health"), problems(), h("div", { class: "pair", key: "pair" }, streams(), about())],
+  /** @param {import("../app.js").Page} page */
+  mount(page) {
+    shown = true;
+    error = null;
+    if (state.about?.home !== "cluster") return;
+    load(page);
+    again = setInterval(() => document.hidden || load(page), 60_000);
+  },
+  unmount() {
+    shown = false;
+    clearInterval(again);
+  },
+  /** @param {import("../app.js").Page} page */
+  render: (page) => [heading("Health"), problems(), checks(page), h("div", { class: "pair", key: "pair" }, streams(), about())],
 };
+
+/** @param {import("../app.js").Page} page */
+async function load(page) {
+  try {
+    [examined, error] = [await get("/api/v1/health"), null];
+  } catch (failed) {
+    error = /** @type {Error} */ (failed);
+  }
+  if (shown) page.render();
+}
+
+const order = ["bad", "warning", "good"];
+
+/** checks is what rouse doctor says. @param {import("../app.js").Page} page */
+function checks(page) {
+  if (state.about?.home !== "cluster") return null;
+  const all = [...(examined?.findings ?? [])].sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
+  /** @param {string} of */
+  const n = (of) => all.filter((f) => f.level === of).length;
+  return panel(
+    "Checks",
+    error
+      ? failure(error, () => load(page))
+      : !examined
+        ? loading("Examining the cluster")
+        : h(
+            "ul",
+            { class: "findings" },
+            all.map((f, i) =>
+              h(
+                "li",
+                { key: `${f.check} ${i}` },
+                level(f.level),
+                h(
+                  "div",
+                  null,
+                  h("b", null, f.check),
+                  h("p", null, f.message),
+                  f.remedy ? h("p", null, h("span", { class: "faint" }, "What to do: "), f.remedy) : null,
+                ),
+              ),
+            ),
+          ),
+    examined
+      ? h(
+          "span",
+          { class: "faint" },
+          `${counted(n("bad"), "failure")}, ${counted(n("warning"), "warning")}, ${n("good")} ok, `,
+          time(examined.at),
+        )
+      : null,
+    { key: "checks" },
+  );
+}
 
 function problems() {
   const all = [...state.problems].sort(([, a], [, b]) => Number(a.warning ?? false) - Number(b.warning ?? false));

@@ -111,8 +111,7 @@ const stat = (label, value, unit, below, href, level = "") =>
     "div",
     { class: `stat ${level}` },
     h("dt", null, h("a", { href }, label)),
-    h("dd", null, h("b", null, value), h("span", { class: "faint" }, unit)),
-    below,
+    h("dd", null, h("div", null, h("b", null, value), h("span", { class: "faint" }, unit)), below),
   );
 
 function picture() {

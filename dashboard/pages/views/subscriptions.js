@@ -3,6 +3,7 @@ import { h } from "../dom.js";
 import { count, rate } from "../format.js";
 import { chip, deadLettersPath, empty, eventsPath, functionLink, heading, number, qualified, search, table } from "../parts.js";
 import { perSecond, state } from "../store.js";
+import { pause } from "./inside.js";
 
 let filter = "";
 
@@ -71,7 +72,14 @@ function row([key, s]) {
       h("div", { class: "faint" }, "from ", s.source),
     ),
     h("td", { class: "wide" }, s.function ? functionLink(s.sink) : h("span", { class: "clip" }, s.sink)),
-    h("td", null, chip(s.state, { class: levels[s.state] }), s.message ? h("div", { class: "reason" }, s.message) : null),
+    h(
+      "td",
+      null,
+      chip(s.state, { class: levels[s.state] }),
+      " ",
+      pause("subscriptions", key, s.state === "paused"),
+      s.message ? h("div", { class: "reason" }, s.message) : null,
+    ),
     h("td", { class: "right" }, number(s.backlog, "warn")),
     h("td", { class: "right wide" }, number(s.inFlight)),
     h("td", { class: "right wide" }, number(s.retries, "warn")),

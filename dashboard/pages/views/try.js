@@ -4,10 +4,12 @@ import { h } from "../dom.js";
 import { duration } from "../format.js";
 import { failure, note, panel } from "../parts.js";
 import { state, subscriptionsOf } from "../store.js";
+import { forgetChoice, saved } from "./saved.js";
 
 /** forget drops what was answered, for another Function. */
 export function forget() {
   draft.type = "";
+  forgetChoice();
   Object.assign(call, { running: false, answer: null, error: null });
 }
 
@@ -142,7 +144,12 @@ export function testCall(page) {
       call.method === "GET"
         ? null
         : h("textarea", { rows: "3", "aria-label": "Body", spellcheck: "false", value: call.body, oninput: set("body") }),
-      h("div", { class: "buttons" }, h("button", { class: "main", disabled: call.running }, call.running ? "Waiting" : "Call")),
+      saved(page, page.params.join("/"), call),
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { class: "main", "aria-disabled": call.running ? "true" : undefined }, call.running ? "Waiting" : "Call"),
+      ),
       call.error ? failure(call.error) : null,
       call.answer ? answered(call.answer) : null,
     ),
@@ -166,6 +173,7 @@ const answered = (a) =>
 
 /** @param {import("../app.js").Page} page */
 async function request(page) {
+  if (call.running) return;
   Object.assign(call, { running: true, answer: null, error: null });
   page.render();
   try {
