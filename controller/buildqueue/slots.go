@@ -196,18 +196,10 @@ func (s *slots) update(running []types.NamespacedName, now time.Time) {
 		s.start(running, now)
 	}
 	for fn, held := range s.taken {
-		age := now.Sub(held.granted)
-		switch runs := slices.Contains(running, fn); {
-		case age > s.limits.holdable():
-			delete(s.taken, fn)
-		case runs:
-			held.seen = held.seen || !held.replaces
+		if held.observe(slices.Contains(running, fn), now.Sub(held.granted), s.limits.holdable()) {
 			s.taken[fn] = held
-		case held.seen, held.left && !held.began, age > startGrace:
+		} else {
 			delete(s.taken, fn)
-		default:
-			held.replaces = false
-			s.taken[fn] = held
 		}
 	}
 	for fn, waits := range s.waiting {
@@ -218,6 +210,21 @@ func (s *slots) update(running []types.NamespacedName, now time.Time) {
 	if len(s.waiting) == 0 && len(s.taken) == 0 { // a grant affects the order while its build runs
 		clear(s.served)
 	}
+}
+
+// observe notes whether a slot's Job runs, and reports whether the slot is still held.
+func (s *slot) observe(runs bool, age, holdable time.Duration) bool {
+	switch {
+	case age > holdable:
+		return false
+	case runs:
+		s.seen = s.seen || !s.replaces
+	case s.seen, s.left && !s.began, age > startGrace:
+		return false
+	default:
+		s.replaces = false
+	}
+	return true
 }
 
 // start takes over the builds of an earlier process. They cannot be distinguished from Jobs that users made for their
