@@ -183,6 +183,10 @@ check-pages: ## Check the types and the form of the dashboard's pages, by TypeSc
 test-dashboard: check-pages bin/rouse ## The dashboard of a real rouse dev in Chromium without a window; installs Chromium where it is missing
 	@e2e/dashboard/run.sh $(if $(RUN),-run '$(RUN)')
 
+.PHONY: e2e-dashboard
+e2e-dashboard: bin/rouse cluster ## Users with their own rights in the dashboard of the local cluster, in Chromium: see, change, create, roll back
+	@selected=$$($(CLUSTERS) env); eval "$$selected"; e2e/dashboard/run.sh -tags e2e -run TestUsersOfACluster
+
 .PHONY: test-e2e
 test-e2e: ## End-to-end tests on the local cluster, which is taken down again (PACKAGES, RUN)
 	@e2e/run.sh

@@ -75,7 +75,7 @@ func (p *pages) serve(ctx context.Context, conn *target.Connection, objects *tar
 			Home: "cluster", Name: conn.Name, Version: daemon.Version(),
 			LogIn: "open the address that rouse dashboard has printed, which has its token",
 		},
-		Access: dashboard.Owner{Token: token, Changes: p.changes}, Log: logr.Discard(),
+		Access: dashboard.Owner{Token: token, Changes: p.changes, Namespace: namespace}, Log: logr.Discard(),
 	}
 	home.Provide(&deps)
 	handler, err := dashboard.New(deps)

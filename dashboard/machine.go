@@ -20,6 +20,8 @@ import (
 type Owner struct {
 	Token   string
 	Changes bool
+	// Namespace is the one that is shown; empty for all.
+	Namespace string
 }
 
 // Authenticate implements Access.
@@ -27,7 +29,7 @@ func (o Owner) Authenticate(r *http.Request) (User, error) {
 	if !daemon.HasBearer(r, o.Token) {
 		return User{}, ErrUnauthenticated
 	}
-	return User{Name: "local", Changes: o.Changes}, nil
+	return User{Name: "local", Changes: o.Changes, Namespace: o.Namespace}, nil
 }
 
 // OnThisMachine returns the handler for a port of loopback, until ctx ends. It answers for loopback hosts alone: a web page whose name

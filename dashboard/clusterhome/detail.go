@@ -51,8 +51,11 @@ func (h *Home) shows(namespace string) error {
 	if h.namespace == "" || h.namespace == namespace {
 		return nil
 	}
-	return dashboard.Error{Status: http.StatusForbidden, Text: "these pages show and change namespace " + h.namespace +
-		" alone: start rouse dashboard with -n " + namespace}
+	remedy := "start rouse dashboard with -n " + namespace
+	if h.served != nil {
+		remedy = "choose namespace " + namespace + " below the navigation"
+	}
+	return dashboard.Error{Status: http.StatusForbidden, Text: "these pages show and change namespace " + h.namespace + " alone: " + remedy}
 }
 
 // RollBack implements dashboard.Manager.

@@ -49,7 +49,7 @@ export const newFunction = {
     open("new", page, async () => {
       const first = [...state.functions.values()][0];
       const runtime = first?.runtime ?? "nodejs22";
-      const namespace = first?.namespace ?? "default";
+      const namespace = state.about?.user.namespace || first?.namespace || "default";
       return newForm("new", true, { namespace, name: "", runtime, source: sampleOf(runtime), dependencies: "", min: 0, max: 3 }, []);
     }),
   unmount: close,
