@@ -216,6 +216,8 @@ func create(t *testing.T, b *browser, at onCluster) {
 		})
 	}
 	answers("hello one")
+	run(t, "", "kubectl", "-n", shop, "wait", "function", "greeter", "--for=condition=Running", "--timeout=2m")
+	first := run(t, "", "kubectl", "-n", shop, "get", "function", "greeter", "-o", "jsonpath={.status.version}")
 	b.do(t, clickPath(`//a[text()="Edit"]`))
 	b.fill(t, "#function-source", "module.exports.main = () => 'hello two'")
 	b.press(t, "Review")
@@ -223,8 +225,9 @@ func create(t *testing.T, b *browser, at onCluster) {
 	b.press(t, "Apply")
 	b.showsAtLast(t, ".code", "hello two")
 	answers("hello two")
-	within(t, "there is a version to return to", func() bool { return b.truth(t, `document.querySelector('[aria-label^="Roll back to"]') !== null`) })
-	b.do(t, click(`[aria-label^="Roll back to"]`))
+	back := `[aria-label="Roll back to ` + first + `"]`
+	within(t, "the first version is offered", func() bool { return b.truth(t, "document.querySelector('"+back+"') !== null") })
+	b.do(t, click(back))
 	b.do(t, clickPath(`//dialog//button[text()="Roll back"]`))
 	answers("hello one")
 	picture(t, b, "cluster-function")
