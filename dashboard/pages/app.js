@@ -71,7 +71,8 @@ function render() {
   drawing = requestAnimationFrame(() => {
     drawing = 0;
     drawSide();
-    if (!isComposing) patch(main, flat(ready ? [lost(), view.render(page), dialog()] : broken ? logInForm(broken, connect) : loading("Connecting")));
+    if (!isComposing)
+      patch(main, flat(ready ? [lost(), view.render(page), dialog()] : broken ? logInForm(broken, connect) : loading("Connecting")));
   });
 }
 

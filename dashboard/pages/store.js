@@ -43,8 +43,9 @@ function notify(what, flow) {
 
 /** start follows the home. */
 export async function start() {
-  state.about = await get("/api/v1/about");
-  learnFrom((await get("/api/v1/events?limit=500")).records);
+  const [about, lately] = await Promise.all([get("/api/v1/about"), get("/api/v1/events?limit=500")]);
+  state.about = about;
+  learnFrom(lately.records);
   stream("/api/v1/live", {
     open: () => {
       for (const kind of kinds) state[kind].clear(); // the first change has everything
