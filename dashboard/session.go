@@ -50,7 +50,7 @@ type SessionOptions struct {
 	Proxies Proxies
 }
 
-// DefaultSessionOptions are those of a cluster.
+// DefaultSessionOptions returns the options for a cluster.
 func DefaultSessionOptions() SessionOptions {
 	return SessionOptions{
 		Total: 512, PerUser: 8, Idle: time.Hour, Lifetime: 12 * time.Hour, Review: 20 * time.Second, Unknown: 2 * time.Minute,

@@ -46,7 +46,7 @@ func TestATenantSeesItsOwnNamespaceAndNoOther(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, events := b.ask(t, http.MethodGet, "/api/v1/events", "")
 		return strings.Contains(events, "event-of-"+own.namespace)
-	}, patience, 100*time.Millisecond, "the journal of the bridge is followed")
+	}, timeout, 100*time.Millisecond, "the journal of the bridge is followed")
 	for path, shows := range map[string]string{
 		"/api/v1/snapshot": `"name":"pricing"`, "/api/v1/events": "event-of-", "/api/v1/deadletters": "event-of-",
 		"/api/v1/deadletters/1": "secret-of-", "/api/v1/functions/" + own.namespace + "/pricing": "module.exports", "/api/v1/about": "reader",
@@ -190,7 +190,7 @@ func TestASessionAndItsStreamsEndWithTheToken(t *testing.T) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		require.Fail(t, "the stream goes on")
 	}
 	status, text := b.ask(t, http.MethodGet, "/api/v1/snapshot", "")
@@ -256,7 +256,7 @@ func TestAChangeIsMadeWithTheRightsOfItsUserAndNoted(t *testing.T) {
 		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
 			return e.Reason == "DeadLettersRedriven" && strings.Contains(e.Message, user) && e.InvolvedObject.Kind == "Subscription" && e.InvolvedObject.UID != ""
 		})
-	}, patience, 100*time.Millisecond, "an Event names the user")
+	}, timeout, 100*time.Millisecond, "an Event names the user")
 	require.Regexp(t, `dead letters redriven.*`+user, r.log.String())
 	require.NotContains(t, r.log.String(), editor.token)
 
@@ -289,7 +289,7 @@ func startGateway(t *testing.T, handler http.Handler) int32 {
 		if err != nil {
 			continue
 		}
-		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: handler, ReadHeaderTimeout: patience}}
+		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: handler, ReadHeaderTimeout: timeout}}
 		server.Start()
 		t.Cleanup(server.Close)
 		return port

@@ -37,7 +37,7 @@ import (
 
 const (
 	bridgeToken = "the-token-for-bridges"
-	patience    = 2 * time.Minute
+	timeout    = 2 * time.Minute
 )
 
 var cluster = envtest.New()
@@ -145,7 +145,7 @@ type tenant struct {
 	account          *corev1.ServiceAccount
 }
 
-// rules are those of the chart for the roles view and edit, as far as a dashboard uses them.
+// rules returns the rights by which a dashboard works, a part of the roles view and edit of the chart.
 func rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"serverless.kyma-project.io"}, Resources: []string{"functions"}, Verbs: []string{"get", "list", "watch"}},
@@ -216,7 +216,7 @@ func (r *rig) browser(t *testing.T) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
-	return &browser{r, &http.Client{Transport: r.roots, Jar: jar, Timeout: patience}, http.Header{
+	return &browser{r, &http.Client{Transport: r.roots, Jar: jar, Timeout: timeout}, http.Header{
 		"Content-Type": {"application/json"}, "Sec-Fetch-Site": {"same-origin"},
 	}}
 }
@@ -251,7 +251,7 @@ func (b *browser) logIn(t *testing.T, as tenant) {
 	require.Eventually(t, func() bool {
 		status, _ := b.ask(t, http.MethodPost, "/api/v1/login", `{"token":"`+as.token+`"}`)
 		return status == http.StatusOK
-	}, patience, 500*time.Millisecond)
+	}, timeout, 500*time.Millisecond)
 }
 
 // letters is a store of dead letters.

@@ -99,7 +99,7 @@ func (h *Home) Pause(ctx context.Context, _ dashboard.User, subscription types.N
 	return changed, err
 }
 
-// levels are those of package dashboard.
+// levels maps the levels of rouse doctor to the levels of package dashboard.
 var levels = map[doctor.Level]string{
 	doctor.OK: dashboard.LevelGood, doctor.Warning: dashboard.LevelWarning, doctor.Failure: dashboard.LevelBad,
 }

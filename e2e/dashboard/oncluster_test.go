@@ -101,18 +101,10 @@ func user(t *testing.T, namespace, role string) string {
 	return run(t, "", "kubectl", "-n", namespace, "create", "token", role)
 }
 
-// within waits for what takes a pod or a build.
-func within(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(slowTimeout); !holds(); time.Sleep(200 * time.Millisecond) {
-		require.True(t, time.Now().Before(deadline), "it does not come to hold that %s", what)
-	}
-}
-
 // showsAtLast is shows for what takes a pod or a build.
 func (b *browser) showsAtLast(t *testing.T, selector, text string) {
 	t.Helper()
-	within(t, selector+" shows "+text, func() bool { return strings.Contains(b.text(t, selector), text) })
+	within(t, slowTimeout, selector+" shows "+text, func() bool { return strings.Contains(b.text(t, selector), text) })
 }
 
 func TestUsersOfAClusterLogInAndSeeAndDoWhatTheyMay(t *testing.T) {
@@ -167,7 +159,7 @@ spec: {runtime: nodejs22, source: {inline: {source: "module.exports.main = () =>
 			run(t, "", rouse, "publish", "--context", contextName, "-n", shop, "--type", "visit.received", "--source", "shop", "--id", id+".received", "--data", data)
 		}
 		publish("seen", "coffee")
-		within(t, "the Function at the end of the chain glows", func() bool {
+		within(t, slowTimeout, "the Function at the end of the chain glows", func() bool {
 			return b.truth(t, `document.querySelector('.node.function.awake[href="/functions/` + shop + `/recorder"]') !== null`)
 		})
 		picture(t, b, "cluster-overview")
@@ -210,7 +202,7 @@ func create(t *testing.T, b *browser, at onCluster) {
 	b.press(t, "Apply")
 	b.showsAtLast(t, "main h1", "greeter")
 	answers := func(want string) {
-		within(t, "it answers "+want, func() bool {
+		within(t, slowTimeout, "it answers "+want, func() bool {
 			b.press(t, "Call")
 			return strings.Contains(b.text(t, ".answer"), want)
 		})
@@ -226,7 +218,7 @@ func create(t *testing.T, b *browser, at onCluster) {
 	b.showsAtLast(t, ".code", "hello two")
 	answers("hello two")
 	back := `[aria-label="Roll back to ` + first + `"]`
-	within(t, "the first version is offered", func() bool { return b.truth(t, "document.querySelector('"+back+"') !== null") })
+	within(t, slowTimeout, "the first version is offered", func() bool { return b.truth(t, "document.querySelector('"+back+"') !== null") })
 	b.do(t, click(back))
 	b.do(t, clickPath(`//dialog//button[text()="Roll back"]`))
 	answers("hello one")

@@ -74,7 +74,12 @@ func start(t *testing.T) *rouse {
 // eventually waits until something holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(waitTimeout); !holds(); time.Sleep(50 * time.Millisecond) {
+	within(t, waitTimeout, what, holds)
+}
+
+func within(t *testing.T, timeout time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(timeout); !holds(); time.Sleep(50 * time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), "it does not come to hold that %s", what)
 	}
 }
