@@ -3,6 +3,7 @@ package dashboard
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,17 @@ func TestFindingsAreKeptForAMinuteByUser(t *testing.T) {
 	require.WithinDuration(t, time.Now(), got.At, time.Hour)
 	require.Equal(t, http.StatusOK, ask(t, h, http.MethodGet, "/api/v1/health", "", header("Authorization", "Bearer "+readersToken)).Code)
 	require.Equal(t, 2, home.examined, "another user has other rights")
+}
+
+func TestFindingsAreOfTheNamespaceThatIsShown(t *testing.T) {
+	t.Parallel()
+	home := newHome()
+	h := home.handler(t)
+	for _, namespace := range []string{"shop", "shop", "store"} {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/health", http.NoBody)
+		require.NoError(t, h.health(httptest.NewRecorder(), request, User{Name: "somebody", Namespace: namespace}))
+	}
+	require.Equal(t, 2, home.examined)
 }
 
 // draft is a Function and its Subscription.
