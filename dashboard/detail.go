@@ -24,7 +24,7 @@ type FunctionDetail struct {
 	Dependencies string                  `json:"dependencies,omitempty"`
 	// Environment lists the names of its variables.
 	Environment []string `json:"environment"`
-	// Conditions are those of its status, and Pods its replicas.
+	// Conditions lists the conditions of its status, and Pods its replicas.
 	Conditions []Condition `json:"conditions,omitempty"`
 	Pods       []Pod       `json:"pods"`
 	// Versions are those that a rollback can choose, the newest first; RollbackTo is the one that is served instead of the newest.

@@ -109,7 +109,7 @@ type preview struct {
 
 // problem is what is wrong with a field of the form.
 type problem struct {
-	// Field is such as "function.source"; empty when it is none of the form.
+	// Field names the field of the form, as "function.source"; empty when the form does not have it.
 	Field    string `json:"field"`
 	Message  string `json:"message"`
 	Remedy   string `json:"remedy,omitempty"`

@@ -37,7 +37,7 @@ import (
 
 const (
 	bridgeToken = "the-token-for-bridges"
-	timeout    = 2 * time.Minute
+	timeout     = 2 * time.Minute
 )
 
 var cluster = envtest.New()

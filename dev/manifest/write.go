@@ -40,7 +40,7 @@ type Written struct {
 // Writing is a set of Changes that Read accepts.
 type Writing struct {
 	Objects []Written
-	// Problems are those of the changed objects. With one that is no warning nothing can be saved.
+	// Problems lists the problems of the changed objects. Nothing is saved while one of them is more than a warning.
 	Problems []Problem
 
 	dir   string

@@ -160,7 +160,7 @@ spec: {runtime: nodejs22, source: {inline: {source: "module.exports.main = () =>
 		}
 		publish("seen", "coffee")
 		within(t, slowTimeout, "the Function at the end of the chain glows", func() bool {
-			return b.truth(t, `document.querySelector('.node.function.awake[href="/functions/` + shop + `/recorder"]') !== null`)
+			return b.truth(t, `document.querySelector('.node.function.awake[href="/functions/`+shop+`/recorder"]') !== null`)
 		})
 		picture(t, b, "cluster-overview")
 		b.follow(t, "/events")
