@@ -18,6 +18,9 @@ const (
 	namespace = "rouse-system"
 )
 
+// enabled is the key of the chart that switches a part on.
+const enabled = "enabled"
+
 // The chart's registry for the images of Functions. The node pulls by the Service's name, and its configuration
 // contains the address.
 const (
@@ -71,8 +74,8 @@ func (i Images) Values() (string, error) {
 		runtimes[runtime.Name] = pinned
 	}
 	nats := map[string]any{
-		"enabled": true,
-		"image":   map[string]any{"repository": i.NATS.Repository(), "tag": i.NATS.Tag()},
+		enabled: true,
+		"image": map[string]any{"repository": i.NATS.Repository(), "tag": i.NATS.Tag()},
 	}
 	from := []any{map[string]any{"podSelector": map[string]any{}}}
 	egress := []any{map[string]any{"to": []any{map[string]any{"podSelector": map[string]any{}}}}}
@@ -81,9 +84,9 @@ func (i Images) Values() (string, error) {
 		egress = append(egress, gateways())
 	}
 	functions := map[string]any{"networkPolicies": map[string]any{
-		"enabled": true,
-		"from":    from,
-		"egress":  egress,
+		enabled:  true,
+		"from":   from,
+		"egress": egress,
 	}}
 	if i.StandIns > 0 {
 		functions["standIns"] = map[string]any{"perNamespace": i.StandIns}
@@ -109,7 +112,7 @@ func (i Images) Values() (string, error) {
 		"gateway": map[string]any{"graceSeconds": 3},
 		// A domain for tests without DNS: callers set the Host header.
 		"apiRules": map[string]any{
-			"enabled": true, "domains": map[string]any{namespace + "/entrance": "rouse.test"},
+			enabled: true, "domains": map[string]any{namespace + "/entrance": "rouse.test"},
 			"tls": map[string]any{"secretNames": []any{"entrance-tls"}}, // tests make it
 		},
 		// All tests run with NetworkPolicies for Functions, though the network of a single node does not enforce them.
@@ -120,10 +123,10 @@ func (i Images) Values() (string, error) {
 		values["eventbridge"] = map[string]any{"schemas": i.EventSchemas}
 	}
 	if i.Dashboard {
-		values["dashboard"] = map[string]any{"enabled": true, "allowChanges": true}
+		values["dashboard"] = map[string]any{enabled: true, "allowChanges": true}
 	}
 	if i.NATSURL != "" {
-		values["nats"] = map[string]any{"enabled": false, "external": map[string]any{"url": i.NATSURL}}
+		values["nats"] = map[string]any{enabled: false, "external": map[string]any{"url": i.NATSURL}}
 		values["stream"] = map[string]any{"replicas": i.StreamReplicas}
 	}
 	text, err := yaml.Marshal(values)

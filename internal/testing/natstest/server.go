@@ -204,14 +204,16 @@ func (c *Cluster) waitReady(t testing.TB) {
 	}, startTimeout, 50*time.Millisecond, "the cluster elects no leader")
 }
 
-// Publish publishes unchanged bytes, as a foreign client would, and returns when the server has stored them.
+// Publish publishes unchanged bytes, as a foreign client would, and returns when the stream has stored them.
 func (s *Server) Publish(t testing.TB, subject string, data []byte) {
 	t.Helper()
 	client, err := nats.Connect(s.URL())
 	require.NoError(t, err)
 	defer client.Close()
-	require.NoError(t, client.Publish(subject, data))
-	require.NoError(t, client.Flush())
+	js, err := jetstream.New(client)
+	require.NoError(t, err)
+	_, err = js.Publish(t.Context(), subject, data)
+	require.NoError(t, err)
 }
 
 // DeleteStream deletes a stream with its consumers, as an administrator would by mistake.
