@@ -127,6 +127,27 @@ describe('an answer that cannot be made', { concurrency: 4 }, () => {
   }
 });
 
+describe('a value that main(req, res) returns', { concurrency: 4 }, () => {
+  const hint = 'send the value with res.send(value)';
+  const cases = {
+    'with no response is told once': ["exports.main = () => 'x';", 1],
+    'later, with no response, is told once': ['exports.main = async () => ({ a: 1 });', 1],
+    'beside a response is not told': ["exports.main = (req, res) => { res.send('x'); return 'x'; };", 0],
+    'of a timer is not told': ["exports.main = (req, res) => setTimeout(() => res.send('x'), 10);", 0],
+    'of Express is not told': ["exports.main = async (req, res) => res.status(200).send('x');", 0],
+  };
+  for (const [name, [source, times]] of Object.entries(cases)) {
+    it(name, () =>
+      withServer({ source, environment: { FUNC_RUNTIME: 'nodejs26', FUNC_TIMEOUT: '0.5' } }, async (server) => {
+        await server.listening();
+        for (let call = 0; call < 2; call += 1) await server.request(get);
+        server.process.kill('SIGTERM');
+        await server.ended();
+        assert.equal(server.output.split(hint).length - 1, times, server.output);
+      }));
+  }
+});
+
 describe('the server', { concurrency: 4 }, () => {
   it('allows every origin', async () => {
     const { headers } = await ask("exports.main = () => 'x';");
