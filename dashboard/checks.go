@@ -5,12 +5,20 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/rouse-run/rouse/dashboard/alerts"
 )
 
 // Doctor examines what the home shows, as rouse doctor does.
 type Doctor interface {
 	// Examine returns findings, the worst anywhere.
 	Examine(ctx context.Context, user User) ([]Finding, error)
+}
+
+// Watcher watches the alerts of the installation.
+type Watcher interface {
+	// Alerts returns the alerts that fire and that the user may see, nil while it is not known what fires.
+	Alerts(ctx context.Context, user User) []alerts.Alert
 }
 
 // Finding is the result of one check.
@@ -26,6 +34,12 @@ type Finding struct {
 type examined struct {
 	At       time.Time `json:"at"`
 	Findings []Finding `json:"findings"`
+}
+
+// condition is what the page of health shows.
+type condition struct {
+	examined
+	Alerts []alerts.Alert `json:"alerts"`
 }
 
 const (
@@ -69,7 +83,7 @@ func (e *examinations) of(user string) *examination {
 	return found
 }
 
-// health answers with the findings of the user, which are a minute old at most.
+// health answers with the findings of the user, which are a minute old at most, and the alerts that fire.
 func (h *Handler) health(w http.ResponseWriter, r *http.Request, user User) error {
 	kept := h.examined.of(user.Name)
 	select {
@@ -95,6 +109,10 @@ func (h *Handler) health(w http.ResponseWriter, r *http.Request, user User) erro
 			kept.result.Findings[i].Message = bounded(kept.result.Findings[i].Message)
 		}
 	}
-	answer(w, http.StatusOK, kept.result)
+	shown := condition{examined: kept.result}
+	if h.deps.Watcher != nil {
+		shown.Alerts = h.deps.Watcher.Alerts(r.Context(), user)
+	}
+	answer(w, http.StatusOK, shown)
 	return nil
 }

@@ -34,6 +34,8 @@ type Deps struct {
 	Manager Manager
 	Author  Author
 	Doctor  Doctor
+	// Watcher is nil where no alerts are watched.
+	Watcher Watcher
 
 	Log logr.Logger
 }

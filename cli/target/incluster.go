@@ -65,3 +65,34 @@ func addressOf(_ context.Context, pod *corev1.Pod, port int32) (string, error) {
 	}
 	return "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(port))), nil
 }
+
+// measured are the pods of Rouse whose metrics have alerts, and the port that has them.
+const (
+	measured = "app.kubernetes.io/part-of=rouse,app.kubernetes.io/component in (controller,eventbridge,gateway,scaler)"
+	metrics  = "metrics"
+)
+
+// MetricsURLs returns the addresses of the metrics of all processes of Rouse that run, by the names of their pods.
+func (c *Connection) MetricsURLs(ctx context.Context) (map[string]string, error) {
+	of, ok := c.Target.(*cluster)
+	if !ok {
+		return nil, exit.Errorf(exit.Usage, "addresses of metrics exist in clusters alone")
+	}
+	pods, err := of.pods(ctx, of.options.RouseNamespace, measured)
+	if err != nil {
+		return nil, err
+	}
+	urls := map[string]string{}
+	for i := range pods {
+		port := portOf(&pods[i], metrics)
+		if port == 0 || pods[i].Status.Phase != corev1.PodRunning || pods[i].Status.PodIP == "" {
+			continue
+		}
+		url, err := of.forward(ctx, &pods[i], port)
+		if err != nil {
+			return nil, err
+		}
+		urls[pods[i].Name] = url + "/metrics"
+	}
+	return urls, nil
+}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rouse-run/rouse/cli/target"
 	"github.com/rouse-run/rouse/dashboard"
+	"github.com/rouse-run/rouse/dashboard/alerts"
 	"github.com/rouse-run/rouse/dashboard/clusterhome"
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/internal/daemon"
@@ -104,7 +105,7 @@ func newServer(config *rest.Config, reviews identity.Reviews, o *options, regist
 	}
 	token := transport.NewCachedFileTokenSource(o.bridgeTokenFile)
 	deps := clusterhome.ProcessDeps{
-		Own: own, Access: identity.NewKubernetes(reviews, log.WithName("access")), Changes: o.changes, Records: o.records, Log: log,
+		Own: own, Access: identity.NewKubernetes(reviews, log.WithName("access")), Changes: o.changes, Records: o.records, Alerts: o.alerts, Log: log,
 		BridgeToken: func() (string, error) {
 			found, err := token.Token()
 			if err != nil {
@@ -125,7 +126,7 @@ func newServer(config *rest.Config, reviews identity.Reviews, o *options, regist
 	process := clusterhome.NewProcess(deps)
 	o.sessions.Proxies = o.proxies
 	s.sessions = dashboard.NewSessions(process, o.sessions, log)
-	s.ground = append(s.ground, process.Run, s.sessions.Run)
+	s.ground = append(s.ground, process.Run, process.Watch, s.sessions.Run)
 	provided := dashboard.Deps{
 		About: dashboard.About{
 			Home: "cluster", Name: o.name, Version: daemon.Version(), LogIn: "send a token of Kubernetes to /api/v1/login",
@@ -149,6 +150,8 @@ type options struct {
 	trustedProxies                  []string
 	proxies                         dashboard.Proxies
 	sessions                        dashboard.SessionOptions
+	alertLimits                     string
+	alerts                          alerts.Limits
 }
 
 func defaultOptions() *options {
@@ -156,6 +159,7 @@ func defaultOptions() *options {
 	return &options{
 		address: ":8080", metricsAddress: ":9090", rouseNamespace: target.DefaultRouseNamespace, name: "the cluster",
 		records: records, maxConnections: connections, sessions: dashboard.DefaultSessionOptions(),
+		alertLimits: alerts.DefaultLimits,
 	}
 }
 
@@ -174,6 +178,15 @@ func (o *options) Flags(fs *flags.Set) {
 	fs.Int(&o.maxConnections, "max-connections", "maximum connections of browsers; a further one closes the slowest").AtLeast(1)
 	fs.Strings(&o.trustedProxies, "trusted-proxies", "networks, as 10.0.0.0/8, of proxies whose X-Forwarded-For names the client")
 	fs.Check(o.parseProxies)
+	fs.String(&o.alertLimits, "alert-limits", "thresholds of alerts, in JSON")
+	fs.Check(o.parseAlerts)
+}
+
+func (o *options) parseAlerts() (err error) {
+	if o.alerts, err = alerts.ParseLimits(o.alertLimits); err != nil {
+		return fmt.Errorf("--alert-limits: %w", err)
+	}
+	return nil
 }
 
 func (o *options) parseProxies() error {

@@ -91,6 +91,7 @@ func newRig(t *testing.T, change func(*options)) *rig {
 		change(o)
 	}
 	require.NoError(t, o.parseProxies())
+	require.NoError(t, o.parseAlerts())
 	logs := daemon.DefaultLogOptions()
 	s, err := newServer(env.Config, kube.ReviewsBy(env.Client), o, prometheus.NewRegistry(), logs.NewLogger(r.log))
 	require.NoError(t, err)

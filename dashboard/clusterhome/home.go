@@ -139,7 +139,7 @@ func (h *Home) read(ctx context.Context) (dashboard.Snapshot, error) {
 	}
 	found := dashboard.Snapshot{
 		Functions: []dashboard.Function{}, Subscriptions: []dashboard.Subscription{}, Exposures: []dashboard.Exposure{},
-		Schedules: []admin.Schedule{}, Streams: []dashboard.Stream{}, Problems: []dashboard.Problem{},
+		Schedules: []admin.Schedule{}, Streams: h.fills(), Problems: []dashboard.Problem{},
 	}
 	known, problem := h.fromBridge(ctx, functions)
 	if problem != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rouse-run/rouse/cli/target"
 	"github.com/rouse-run/rouse/dashboard"
+	"github.com/rouse-run/rouse/dashboard/alerts"
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/eventbridge/journal"
 )
@@ -38,6 +39,7 @@ type ProcessDeps struct {
 	// Changes lets users change what they may.
 	Changes bool
 	Records int // of the journal
+	Alerts  alerts.Limits
 	Log     logr.Logger
 }
 
@@ -45,15 +47,16 @@ type ProcessDeps struct {
 type Process struct {
 	deps    ProcessDeps
 	records *journal.Journal
+	watch   *alerts.Watch
 
 	mu    sync.Mutex
 	found time.Time
 	urls  []string
 }
 
-// NewProcess returns a Process, which Run keeps up to date.
+// NewProcess returns a Process, which Run and Watch keep up to date.
 func NewProcess(deps ProcessDeps) *Process {
-	return &Process{deps: deps, records: journal.New(deps.Records)}
+	return &Process{deps: deps, records: journal.New(deps.Records), watch: alerts.NewWatch(deps.Alerts)}
 }
 
 // bridgesAge is how long the addresses of bridges are used again.

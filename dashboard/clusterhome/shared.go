@@ -16,7 +16,7 @@ import (
 func (p *Process) Provide(deps *dashboard.Deps) {
 	deps.State, deps.Events, deps.Publisher, deps.Caller = everyone{}, everyone{}, everyone{}, everyone{}
 	deps.Lines, deps.DeadLetters = everyonesLines{}, everyonesDeadLetters{}
-	deps.Manager, deps.Author, deps.Doctor = everyone{}, everyone{}, everyone{}
+	deps.Manager, deps.Author, deps.Doctor, deps.Watcher = everyone{}, everyone{}, everyone{}, everyone{}
 }
 
 // homeOf returns the home of a user who has logged in.

@@ -1,0 +1,162 @@
+package alerts
+
+import (
+	"fmt"
+	"time"
+)
+
+// Severities, as the chart's.
+const (
+	Warning  = "warning"
+	Critical = "critical"
+)
+
+// rule is an alert of the chart. What find returns holds for the duration before it fires.
+type rule struct {
+	name, severity string
+	holds          func(*Limits) time.Duration
+	find           func(*history, *Limits) map[subject]float64
+	// text returns what has happened, and what to do about it.
+	text func(of subject, value float64) (summary, remedy string)
+}
+
+var rules = []rule{
+	{
+		"RouseBacklogGrows", Warning, asBacklog,
+		func(h *history, l *Limits) map[subject]float64 {
+			return where(h.latest(backlogEvents), func(of subject, n float64) bool { return n > l.BacklogEvents && h.slope(backlogEvents, of) > 0 })
+		},
+		func(of subject, n float64) (string, string) {
+			return fmt.Sprintf("%.0f events of Subscription %s wait, and more come than are taken.", n, of),
+				"Check the errors of its Function, its maximum of replicas and maxInFlight."
+		},
+	},
+	{
+		"RouseDeadLetters", Warning, lasting(0),
+		func(h *history, l *Limits) map[subject]float64 { return above(h.increase(deadLetters), l.DeadLetters) },
+		func(of subject, n float64) (string, string) {
+			return fmt.Sprintf("%.0f events of Subscription %s became dead letters within 15 minutes: %s.", n, of, of.detail),
+				"They are kept until they are redriven, purged or too old: repair the sink, and redrive them."
+		},
+	},
+	{
+		"RouseQuotaExceeded", Critical, lasting(0),
+		func(h *history, _ *Limits) map[subject]float64 { return above(h.highest(quotaExceeded), 0) },
+		func(of subject, _ float64) (string, string) {
+			return "The events of namespace " + of.namespace + " take more of the stream than its share, and the oldest become dead letters.",
+				"Repair its sinks, end its pauses, and redrive."
+		},
+	},
+	{
+		"RouseDeadLettersDropped", Critical, lasting(0),
+		func(h *history, _ *Limits) map[subject]float64 { return above(h.increase(dropped), 0) },
+		func(of subject, n float64) (string, string) {
+			return fmt.Sprintf("%.0f dead letters of namespace %s were dropped: their stream is full, and the namespace holds most of it.", n, of.namespace),
+				"Redrive or purge its dead letters, or raise deadLetters.maxBytes."
+		},
+	},
+	fills("RouseStreamFills", Warning, func(l *Limits) float64 { return l.StorageRatio }),
+	fills("RouseStreamNearlyFull", Critical, func(l *Limits) float64 { return l.StorageCriticalRatio }),
+	{
+		"RouseConsumerStuck", Warning, lasting(0),
+		func(h *history, _ *Limits) map[subject]float64 { return above(h.increase(recoveries), 0) },
+		func(of subject, _ float64) (string, string) {
+			return "The consumer of Subscription " + of.String() + " did not deliver, and was recovered. Nothing is lost.",
+				"If it happens again, check the NATS servers, and look for other clients of the consumer."
+		},
+	},
+	{
+		"RouseForeignConsumer", Warning, asBacklog,
+		func(h *history, l *Limits) map[subject]float64 {
+			return above(h.latest(foreignPending), l.BacklogEvents)
+		},
+		func(of subject, n float64) (string, string) {
+			return fmt.Sprintf("Consumer %s, which is no Subscription's, keeps %.0f events.", of.name, n),
+				"The stream keeps them until the consumer settles them. Delete it in NATS if nobody needs it, such as one that eventing-manager has left behind."
+		},
+	},
+	{
+		"RouseNoConnectionToNATS", Critical, lasting(2 * time.Minute),
+		func(h *history, _ *Limits) map[subject]float64 { return zero(h.latest(connected)) },
+		func(of subject, _ float64) (string, string) {
+			return of.name + " has no connection to NATS: it refuses events and delivers none.", "Check the NATS servers, and the pod's log."
+		},
+	},
+	{
+		"RouseDeliveriesFail", Warning, lasting(15 * time.Minute),
+		func(h *history, l *Limits) map[subject]float64 {
+			return above(failureRatios(h.increase(deliveries)), l.FailureRatio)
+		},
+		func(of subject, ratio float64) (string, string) {
+			return fmt.Sprintf("%.0f %% of the attempts to deliver to Subscription %s fail.", ratio*100, of), "Look at its events: each attempt has its reason."
+		},
+	},
+	{
+		"RouseSettingsRefused", Warning, lasting(2 * time.Minute),
+		func(h *history, _ *Limits) map[subject]float64 { return zero(h.latest(settingsValid)) },
+		func(of subject, _ float64) (string, string) {
+			return of.name + " cannot use " + of.detail + ", the settings before stay in force.", "The Event on its ConfigMap says what to correct."
+		},
+	},
+	{
+		"RouseBacklogUnknown", Warning, lasting(10 * time.Minute),
+		func(h *history, _ *Limits) map[subject]float64 { return above(h.increase(refreshErrors), 0) },
+		func(of subject, _ float64) (string, string) {
+			return of.name + " cannot read backlogs: KEDA keeps the replicas as they are, and Functions at zero sleep on.",
+				"Check the eventbridges and the NATS servers, and the pod's log."
+		},
+	},
+}
+
+// fills is the rule of streams. Refused publishers keep one just below and above the watermark, so the highest fill of a while counts.
+func fills(name, severity string, limit func(*Limits) float64) rule {
+	return rule{
+		name, severity, lasting(5 * time.Minute),
+		func(h *history, l *Limits) map[subject]float64 {
+			return where(h.highest(streamFill), func(_ subject, fill float64) bool { return fill >= limit(l) })
+		},
+		func(of subject, fill float64) (string, string) {
+			return fmt.Sprintf("Stream %s is %.0f %% full.", of.name, fill*100),
+				"Find the Subscription with the largest backlog, or raise the stream's maxBytes. Above stream.watermark publishers are refused (507); " +
+					"in a full stream of dead letters the oldest of the namespace that holds most are deleted."
+		},
+	}
+}
+
+// failureRatios returns the share of failed attempts by Subscription.
+func failureRatios(increase map[subject]float64) map[subject]float64 {
+	failed, all := map[subject]float64{}, map[subject]float64{}
+	for of, n := range increase {
+		outcome := of.detail
+		of.detail = ""
+		all[of] += n
+		if outcome == "retry" || outcome == "reject" {
+			failed[of] += n
+		}
+	}
+	for of := range failed {
+		failed[of] /= all[of]
+	}
+	return failed
+}
+
+func where(values map[subject]float64, holds func(subject, float64) bool) map[subject]float64 {
+	found := map[subject]float64{}
+	for of, value := range values {
+		if holds(of, value) {
+			found[of] = value
+		}
+	}
+	return found
+}
+
+func above(values map[subject]float64, limit float64) map[subject]float64 {
+	return where(values, func(_ subject, value float64) bool { return value > limit })
+}
+
+func zero(values map[subject]float64) map[subject]float64 {
+	return where(values, func(_ subject, value float64) bool { return value == 0 })
+}
+
+// String returns the name of a Subscription.
+func (s subject) String() string { return s.namespace + "/" + s.name }
