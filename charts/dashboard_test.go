@@ -2,6 +2,7 @@ package charts
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/rouse-run/rouse/dashboard/alerts"
 	"github.com/rouse-run/rouse/eventbridge/identity"
 )
 
@@ -59,6 +61,34 @@ func TestTheDashboardsTokenForBridgesIsOfNoUseElsewhere(t *testing.T) {
 	source := pod.Volumes[0].Projected.Sources[0].ServiceAccountToken
 	require.Equal(t, identity.Audience, source.Audience)
 	require.Contains(t, pod.Containers[0].Args, "--bridge-token-file="+pod.Containers[0].VolumeMounts[0].MountPath+"/"+source.Path)
+}
+
+func TestTheDashboardReadsTheMetricsThatAlertsAreMadeOf(t *testing.T) {
+	t.Parallel()
+	all := render(t, append(values{"metrics.alerts.backlogEvents=5", "metrics.alerts.backlogFor=1h"}, installations[withDashboard]...))
+	var limits string
+	for _, arg := range argsOf(t, all, "rouse-dashboard") {
+		if text, is := strings.CutPrefix(arg, "--alert-limits="); is {
+			limits = text
+		}
+	}
+	parsed, err := alerts.ParseLimits(limits)
+	require.NoError(t, err)
+	require.InDelta(t, 5, parsed.BacklogEvents, 0)
+	require.Equal(t, "1h", parsed.BacklogFor.String())
+
+	dashboard := named[*appsv1.Deployment](t, all, "rouse-dashboard").Spec.Template.Labels
+	egress := named[*networkingv1.NetworkPolicy](t, all, "rouse-dashboard").Spec.Egress
+	for _, process := range []string{"controller", "eventbridge", "gateway", "scaler"} {
+		reached := named[*networkingv1.NetworkPolicy](t, all, "rouse-"+process).Spec
+		at := slices.IndexFunc(reached.Ingress, func(r networkingv1.NetworkPolicyIngressRule) bool { return r.Ports[0].Port.String() == "metrics" })
+		require.GreaterOrEqual(t, at, 0, process)
+		require.True(t, slices.ContainsFunc(reached.Ingress[at].From, func(p networkingv1.NetworkPolicyPeer) bool { return selects(t, p.PodSelector, dashboard) }))
+		pods := named[*appsv1.Deployment](t, all, "rouse-"+process).Spec.Template.Labels
+		require.True(t, slices.ContainsFunc(egress, func(r networkingv1.NetworkPolicyEgressRule) bool {
+			return r.Ports[0].Port.String() == "9090" && selects(t, r.To[0].PodSelector, pods)
+		}), process)
+	}
 }
 
 func TestTheDashboardIsReachedByItsServiceOrAnHTTPRoute(t *testing.T) {

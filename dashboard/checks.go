@@ -17,8 +17,8 @@ type Doctor interface {
 
 // Watcher watches the alerts of the installation.
 type Watcher interface {
-	// Alerts returns the alerts that fire and that the user may see, nil while it is not known what fires.
-	Alerts(ctx context.Context, user User) []alerts.Alert
+	// Alerts returns the alerts that fire and that the user may see, nil where it is not known what fires.
+	Alerts(ctx context.Context, user User) *alerts.State
 }
 
 // Finding is the result of one check.
@@ -39,7 +39,7 @@ type examined struct {
 // condition is what the page of health shows.
 type condition struct {
 	examined
-	Alerts []alerts.Alert `json:"alerts"`
+	Alerts *alerts.State `json:"alerts,omitempty"`
 }
 
 const (

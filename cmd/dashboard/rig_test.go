@@ -75,6 +75,12 @@ func (o *output) String() string {
 
 func newRig(t *testing.T, change func(*options)) *rig {
 	t.Helper()
+	return newRigWith(t, change, nil)
+}
+
+// newRigWith is newRig with what exists in the namespace of Rouse before the dashboard starts.
+func newRigWith(t *testing.T, change func(*options), exist func(r *rig, rouse string)) *rig {
+	t.Helper()
 	env := cluster.Environment(t)
 	r := &rig{Environment: env, records: journal.New(1000), letters: newLetters(), log: &output{}}
 	bridge := httptest.NewServer(admin.New(admin.Deps{
@@ -89,6 +95,9 @@ func newRig(t *testing.T, change func(*options)) *rig {
 	o.sessions.Review = time.Second
 	if change != nil {
 		change(o)
+	}
+	if exist != nil {
+		exist(r, o.rouseNamespace)
 	}
 	require.NoError(t, o.parseProxies())
 	require.NoError(t, o.parseAlerts())
@@ -162,7 +171,11 @@ func rules() []rbacv1.PolicyRule {
 // tenant makes a ServiceAccount with rights, a Function and a Subscription in a namespace of its own.
 func (r *rig) tenant(t *testing.T, rights []rbacv1.PolicyRule) tenant {
 	t.Helper()
-	namespace := r.Namespace(t)
+	return r.tenantIn(t, r.Namespace(t), rights)
+}
+
+func (r *rig) tenantIn(t *testing.T, namespace string, rights []rbacv1.PolicyRule) tenant {
+	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "reader"}
 	made := tenant{namespace: namespace, account: &corev1.ServiceAccount{ObjectMeta: meta}}
 	for _, object := range []client.Object{

@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -25,12 +26,12 @@ type tick struct {
 }
 
 // add adds a round of readings. Pods that are not among them keep their counters for a round in which they answer.
-func (h *history) add(at time.Time, readings []Reading, exist func(pod string) bool) {
+func (h *history) add(at time.Time, readings []Reading, pods []string) {
 	round := map[string]map[subject]float64{}
 	for name := range measures {
 		round[name] = map[subject]float64{}
 	}
-	maps.DeleteFunc(h.pods, func(pod string, _ counted) bool { return !exist(pod) })
+	maps.DeleteFunc(h.pods, func(pod string, _ counted) bool { return !slices.Contains(pods, pod) })
 	for i := range readings {
 		h.addPod(&readings[i], round)
 	}

@@ -36,6 +36,7 @@ type Watch struct {
 	history history
 	since   map[string]map[subject]time.Time // by rule
 	firing  []Alert
+	silent  int
 }
 
 // NewWatch returns a Watch without readings.
@@ -47,11 +48,12 @@ func NewWatch(limits Limits) *Watch {
 	}
 }
 
-// Observe adds a round of readings, of the pods that have answered. Others of those that exist are read again later.
-func (w *Watch) Observe(at time.Time, readings []Reading, exist func(pod string) bool) {
+// Observe adds a round of readings, of those pods that have answered.
+func (w *Watch) Observe(at time.Time, readings []Reading, pods []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.history.add(at, readings, exist)
+	w.silent = len(pods) - len(readings)
+	w.history.add(at, readings, pods)
 	w.firing = nil
 	for i := range rules {
 		w.judge(&rules[i], at)
@@ -83,21 +85,25 @@ func (w *Watch) judge(r *rule, at time.Time) {
 	w.since[r.name] = now
 }
 
-// Observed reports whether there was a reading.
-func (w *Watch) Observed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return !w.history.last.IsZero()
+// State is what a Watch has found.
+type State struct {
+	// Firing has the critical alerts first.
+	Firing []Alert `json:"firing"`
+	// Silent is the number of processes that did not report, whose alerts may be missing.
+	Silent int `json:"silent"`
 }
 
-// Firing returns the alerts of a namespace, or all when it is empty, the critical ones first, at most as many.
-func (w *Watch) Firing(namespace string, most int) []Alert {
+// State returns the alerts of a namespace, or all when it is empty, at most as many. It is nil before the first round.
+func (w *Watch) State(namespace string, most int) *State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	found := []Alert{}
+	if w.history.last.IsZero() {
+		return nil
+	}
+	found := &State{Firing: []Alert{}, Silent: w.silent}
 	for i := range w.firing {
-		if len(found) < most && (namespace == "" || w.firing[i].Namespace == namespace) {
-			found = append(found, w.firing[i])
+		if len(found.Firing) < most && (namespace == "" || w.firing[i].Namespace == namespace) {
+			found.Firing = append(found.Firing, w.firing[i])
 		}
 	}
 	return found

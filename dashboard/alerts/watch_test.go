@@ -50,17 +50,19 @@ func (i *installation) shows(text func(round int) string, during time.Duration) 
 }
 
 func (i *installation) observe(readings ...Reading) {
-	i.watch.Observe(i.now, readings, func(string) bool { return true })
+	i.watch.Observe(i.now, readings, []string{"bridge-1", "bridge-2", "controller-1"})
 	i.now = i.now.Add(round)
 }
 
 func (i *installation) firing() []string {
 	found := []string{}
-	for _, each := range i.watch.Firing("", 100) {
+	for _, each := range i.alerts("") {
 		found = append(found, each.Name)
 	}
 	return found
 }
+
+func (i *installation) alerts(of string) []Alert { return i.watch.State(of, 100).Firing }
 
 func always(text string) func(int) string { return func(int) string { return text + "\n" } }
 
@@ -129,7 +131,7 @@ func TestAnAlertEndsWithItsCondition(t *testing.T) {
 	i.shows(letters(0), round)
 	i.shows(letters(3), 14*time.Minute)
 	require.Equal(t, []string{"RouseDeadLetters"}, i.firing())
-	require.Contains(t, i.watch.Firing("", 1)[0].Summary, "3 events of Subscription shop/orders became dead letters")
+	require.Contains(t, i.alerts("")[0].Summary, "3 events of Subscription shop/orders became dead letters")
 	i.shows(letters(3), 2*time.Minute)
 	require.Empty(t, i.firing(), "they are older than 15 minutes")
 }
@@ -159,7 +161,7 @@ func TestWhatAPodHasCountedBeforeIsNoAlert(t *testing.T) {
 			require.Empty(t, i.firing())
 			i.now = time.Unix(after, 0).Add(round)
 			i.observe(i.reading(tc.pod, tc.then))
-			found := i.watch.Firing("", 10)
+			found := i.alerts("")
 			if tc.letter == "" {
 				require.Empty(t, found)
 				return
@@ -179,19 +181,27 @@ func TestAPodThatDoesNotAnswerIsJudgedByItsNextReading(t *testing.T) {
 	i.observe(letters(5))
 	i.observe()
 	i.observe(letters(6))
-	require.Contains(t, i.watch.Firing("", 1)[0].Summary, "1 events of Subscription shop/orders")
+	require.Contains(t, i.alerts("")[0].Summary, "1 events of Subscription shop/orders")
+}
+
+func TestProcessesThatDoNotReportAreCounted(t *testing.T) {
+	t.Parallel()
+	i := newInstallation(t)
+	require.Nil(t, i.watch.State("", 10), "nothing is known yet")
+	i.observe(i.reading("bridge-1", connected+" 1\n"))
+	require.Equal(t, &State{Firing: []Alert{}, Silent: 2}, i.watch.State("", 10))
 }
 
 func TestANamespaceSeesItsAlertsAlone(t *testing.T) {
 	t.Parallel()
 	i := newInstallation(t)
 	i.shows(always(quotaExceeded+"{namespace=\"shop\"} 1\n"+quotaExceeded+"{namespace=\"other\"} 1\n"+connected+" 0"), 2*time.Minute)
-	require.Len(t, i.watch.Firing("", 10), 3)
-	found := i.watch.Firing("shop", 10)
+	require.Len(t, i.alerts(""), 3)
+	found := i.alerts("shop")
 	require.Len(t, found, 1)
 	require.Equal(t, "shop", found[0].Namespace)
-	require.Empty(t, i.watch.Firing("nobodys", 10))
-	require.Len(t, i.watch.Firing("", 2), 2)
+	require.Empty(t, i.alerts("nobodys"))
+	require.Len(t, i.watch.State("", 2).Firing, 2)
 }
 
 func TestANamespaceWithEndlessSeriesHidesNoOthers(t *testing.T) {
@@ -215,7 +225,7 @@ func TestReadingsAreForgottenAfterTheirWindow(t *testing.T) {
 	for name, m := range measures {
 		require.LessOrEqual(t, len(i.watch.history.ticks[name]), int(m.window/round)+1, name)
 	}
-	i.watch.Observe(i.now, nil, func(string) bool { return false })
+	i.watch.Observe(i.now, nil, nil)
 	require.Empty(t, i.watch.history.pods)
 }
 

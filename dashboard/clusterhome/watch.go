@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,7 +73,7 @@ func (p *Process) observe(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	p.watch.Observe(time.Now(), readings, func(pod string) bool { return urls[pod] != "" })
+	p.watch.Observe(time.Now(), readings, slices.Collect(maps.Keys(urls)))
 	return nil
 }
 
@@ -118,11 +120,11 @@ func (b *bounded) Read(p []byte) (int, error) {
 const mostAlerts = 200
 
 // Alerts implements dashboard.Watcher. Who sees one namespace sees its alerts, and no others.
-func (h *Home) Alerts(ctx context.Context, _ dashboard.User) []alerts.Alert {
-	if h.served == nil || !h.served.process.watch.Observed() || h.may(ctx, identity.ListSubscriptions(h.namespace)) != nil {
+func (h *Home) Alerts(ctx context.Context, _ dashboard.User) *alerts.State {
+	if h.served == nil || h.may(ctx, identity.ListSubscriptions(h.namespace)) != nil {
 		return nil
 	}
-	return h.served.process.watch.Firing(h.namespace, mostAlerts)
+	return h.served.process.watch.State(h.namespace, mostAlerts)
 }
 
 // fills returns how full the streams are, which concerns those who see all namespaces.
@@ -138,7 +140,7 @@ func (h *Home) fills() []dashboard.Stream {
 }
 
 // Alerts implements dashboard.Watcher.
-func (everyone) Alerts(ctx context.Context, user dashboard.User) []alerts.Alert {
+func (everyone) Alerts(ctx context.Context, user dashboard.User) *alerts.State {
 	home, err := homeOf(user)
 	if err != nil {
 		return nil

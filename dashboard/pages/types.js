@@ -13,6 +13,8 @@
  * @typedef {{name: string, since: string, pods: number, runs?: boolean}} Version
  * @typedef {{last: string, count: number, warning?: boolean, reason: string, message: string}} Happening
  * @typedef {{check: string, level: string, message: string, remedy?: string}} Finding
+ * @typedef {{name: string, severity: string, namespace?: string, summary: string, remedy: string, since: string}} Alert
+ * @typedef {{at: string, findings: Finding[], alerts?: {firing: Alert[], silent: number}}} Examined
  * @typedef {{namespace: string, name: string, runtime: string, source: string | null, dependencies: string, min: number | null,
  *   max: number | null}} FnDraft
  * @typedef {{namespace: string, name: string, source: string, types: string[] | null, function: string}} SubscriptionDraft

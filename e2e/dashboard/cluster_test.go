@@ -52,7 +52,12 @@ func startCluster(t *testing.T, text string) *cluster {
 		map[string]any{"check": "server", "level": "good", "message": "Kubernetes 1.35"},
 		map[string]any{"check": "keda", "level": "bad", "message": "KEDA does not answer " + text, "remedy": "install it " + text},
 		map[string]any{"check": "certificates", "level": "warning", "message": "one ends in 5 days", "remedy": "renew it"},
-	}})
+	}, "alerts": map[string]any{"silent": 1, "firing": []any{
+		map[string]any{
+			"name": "RouseDeadLetters", "severity": "warning", "namespace": "shop", "since": time.Now(),
+			"summary": "3 events became dead letters " + text, "remedy": "redrive them " + text,
+		},
+	}}})
 	mux.HandleFunc("/api/v1/live", func(w http.ResponseWriter, r *http.Request) {
 		stream(w, r, "state", map[string]any{"set": map[string]any{
 			"functions": map[string]any{"shop/pricing": fn}, "subscriptions": map[string]any{"shop/pricing": subscription},
@@ -175,6 +180,7 @@ func TestTextsOfAClusterThatAreMarkupAreShownAsText(t *testing.T) {
 	b.shows(t, ".log", "npm installs lodash "+markup)
 	b.follow(t, "/health")
 	b.shows(t, "main", "KEDA does not answer "+markup)
+	b.shows(t, "main", "3 events became dead letters "+markup)
 	require.False(t, b.truth(t, `window.attacked === true || document.querySelector("img") !== null`))
 	b.clean(t)
 }

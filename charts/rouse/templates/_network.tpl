@@ -29,6 +29,16 @@
     {{- end }}
 {{- end -}}
 
+{{/* Peers that read the metrics of the processes which alerts concern, as YAML. */}}
+{{- define "rouse.metricsFrom" -}}
+{{- $peers := .Values.networkPolicies.metricsFrom -}}
+{{- if eq (include "rouse.servesDashboard" .) "true" -}}
+{{- $labels := include "rouse.selectorLabels" (dict "root" . "component" "dashboard") | fromYaml -}}
+{{- $peers = append $peers (dict "podSelector" (dict "matchLabels" $labels)) -}}
+{{- end -}}
+{{ toYaml $peers }}
+{{- end -}}
+
 {{/* The hosts of sinks outside a Subscription's namespace. */}}
 {{- define "rouse.sinkArgs" -}}
 {{- with .Values.sinks.allowedHosts -}}

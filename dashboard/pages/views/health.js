@@ -6,7 +6,7 @@ import { empty, failure, fill, heading, loading, panel, time } from "../parts.js
 import { state } from "../store.js";
 import { level } from "./inside.js";
 
-/** what was examined: null before, and where nobody examines @type {{at: string, findings: import("../types.js").Finding[]} | null} */
+/** what was examined: null before, and where nobody examines @type {import("../types.js").Examined | null} */
 let examined = null;
 /** @type {Error | null} */ let error = null;
 let again = 0;
@@ -27,7 +27,7 @@ export const health = {
     clearInterval(again);
   },
   /** @param {import("../app.js").Page} page */
-  render: (page) => [heading("Health"), problems(), checks(page), h("div", { class: "pair", key: "pair" }, streams(), about())],
+  render: (page) => [heading("Health"), alerts(), problems(), checks(page), h("div", { class: "pair", key: "pair" }, streams(), about())],
 };
 
 /** @param {import("../app.js").Page} page */
@@ -57,20 +57,7 @@ function checks(page) {
         : h(
             "ul",
             { class: "findings" },
-            all.map((f, i) =>
-              h(
-                "li",
-                { key: `${f.check} ${i}` },
-                level(f.level),
-                h(
-                  "div",
-                  null,
-                  h("b", null, f.check),
-                  h("p", null, f.message),
-                  f.remedy ? h("p", null, h("span", { class: "faint" }, "What to do: "), f.remedy) : null,
-                ),
-              ),
-            ),
+            all.map((f, i) => h("li", { key: `${f.check} ${i}` }, level(f.level), said(f.check, f.message, f.remedy))),
           ),
     examined
       ? h(
@@ -81,6 +68,49 @@ function checks(page) {
         )
       : null,
     { key: "checks" },
+  );
+}
+
+/** @param {string} title @param {string} message @param {string} [remedy] @param {any} [more] */
+const said = (title, message, remedy, more = null) =>
+  h(
+    "div",
+    null,
+    h("b", null, title),
+    more,
+    h("p", null, message),
+    remedy ? h("p", null, h("span", { class: "faint" }, "What to do: "), remedy) : null,
+  );
+
+/** alerts are those of the chart that fire, whether or not a Prometheus watches them too */
+function alerts() {
+  const found = examined?.alerts;
+  if (!found) return null;
+  const all = found.firing;
+  return panel(
+    "Alerts",
+    all.length
+      ? h(
+          "ul",
+          { class: "findings" },
+          all.map((a) =>
+            h(
+              "li",
+              { key: `${a.name} ${a.summary}` },
+              h("span", { class: `outcome ${a.severity === "critical" ? "bad" : "warn"}` }, a.severity),
+              said(a.name, a.summary, a.remedy, h("span", { class: "faint" }, " ", time(a.since))),
+            ),
+          ),
+        )
+      : empty("No alert fires.", "Backlogs that grow, dead letters, streams that fill and connections are watched every 30 seconds."),
+    found.silent
+      ? h(
+          "span",
+          { class: "bad" },
+          `${counted(found.silent, "process", "processes")} of Rouse ${found.silent === 1 ? "reports" : "report"} no metrics`,
+        )
+      : null,
+    { key: "alerts" },
   );
 }
 
@@ -115,7 +145,7 @@ const streams = () =>
   panel(
     "Streams",
     state.streams.size === 0
-      ? empty("How full they are is not known here.", "In a cluster its metrics and alerts watch the streams.")
+      ? empty("How full they are is not known here.", "The dashboard in the cluster shows it to users who see all namespaces.")
       : h(
           "ul",
           { class: "meters" },
