@@ -36,11 +36,11 @@ func (h *history) add(at time.Time, readings []Reading, pods []string) {
 		h.addPod(&readings[i], round)
 	}
 	for name, values := range round {
-		ticks := append(h.ticks[name], tick{at, values})
-		for len(ticks) > 1 && at.Sub(ticks[0].at) > measures[name].window {
-			ticks = ticks[1:]
+		old := h.ticks[name]
+		for len(old) > 0 && at.Sub(old[0].at) > measures[name].window {
+			old = old[1:]
 		}
-		h.ticks[name] = ticks
+		h.ticks[name] = append(old, tick{at, values})
 	}
 	h.last = at
 }

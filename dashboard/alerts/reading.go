@@ -49,8 +49,12 @@ const (
 	started = "process_start_time_seconds"
 )
 
-// pod is the label with the name of the pod, which Prometheus adds to what it scrapes.
-const pod = "pod"
+// The labels of series. Prometheus adds the name of the pod to what it scrapes.
+const (
+	namespace    = "namespace"
+	subscription = "subscription"
+	pod          = "pod"
+)
 
 // measure says what is kept of a metric: the labels that become a subject, and how long.
 type measure struct {
@@ -59,18 +63,16 @@ type measure struct {
 	window                  time.Duration
 }
 
-const subscription = "subscription"
-
 var measures = map[string]measure{
-	backlogEvents:  {namespace: "namespace", name: subscription, window: 15 * time.Minute},
-	deadLetters:    {namespace: "namespace", name: subscription, detail: "reason", counts: true, window: 15 * time.Minute},
-	dropped:        {namespace: "namespace", counts: true, window: 15 * time.Minute},
-	quotaExceeded:  {namespace: "namespace", window: 5 * time.Minute},
+	backlogEvents:  {namespace: namespace, name: subscription, window: 15 * time.Minute},
+	deadLetters:    {namespace: namespace, name: subscription, detail: "reason", counts: true, window: 15 * time.Minute},
+	dropped:        {namespace: namespace, counts: true, window: 15 * time.Minute},
+	quotaExceeded:  {namespace: namespace, window: 5 * time.Minute},
 	streamFill:     {name: "stream", window: 5 * time.Minute},
-	recoveries:     {namespace: "namespace", name: subscription, counts: true, window: time.Hour},
+	recoveries:     {namespace: namespace, name: subscription, counts: true, window: time.Hour},
 	foreignPending: {name: "consumer"},
 	connected:      {name: pod},
-	deliveries:     {namespace: "namespace", name: subscription, detail: "outcome", counts: true, window: 10 * time.Minute},
+	deliveries:     {namespace: namespace, name: subscription, detail: "outcome", counts: true, window: 10 * time.Minute},
 	settingsValid:  {name: pod, detail: "file"},
 	refreshErrors:  {name: pod, counts: true, window: 5 * time.Minute},
 }
