@@ -179,6 +179,9 @@ spec: {runtime: nodejs22, source: {inline: {source: "module.exports.main = () =>
 		publish("unicorn", "unicorn")
 		b.follow(t, "/deadletters")
 		b.showsAtLast(t, "main", "visit.received")
+		b.follow(t, "/health")
+		b.showsAtLast(t, "main", "RouseDeadLetters")
+		b.follow(t, "/deadletters")
 		allDeadLetters(t, b, "Redrive")
 		require.Contains(t, run(t, "", "kubectl", "-n", shop, "get", "events", "--field-selector=reason=DeadLettersRedriven", "-o", "jsonpath={.items[*].message}"), "edit")
 
