@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"time"
+	"unique"
 )
 
 // history is what the readings have shown lately.
@@ -16,20 +17,20 @@ type history struct {
 // counted are the counters of a pod at its last reading.
 type counted struct {
 	started time.Time
-	totals  map[string]map[subject]float64 // by metric
+	totals  map[string]map[handle]float64 // by metric
 }
 
 // tick is what one round of readings has shown of a metric: values of a gauge, what a counter grew by.
 type tick struct {
 	at     time.Time
-	values map[subject]float64
+	values map[handle]float64
 }
 
 // add adds a round of readings. Pods that are not among them keep their counters for a round in which they answer.
 func (h *history) add(at time.Time, readings []Reading, pods []string) {
-	round := map[string]map[subject]float64{}
+	round := map[string]map[handle]float64{}
 	for name := range measures {
-		round[name] = map[subject]float64{}
+		round[name] = map[handle]float64{}
 	}
 	maps.DeleteFunc(h.pods, func(pod string, _ counted) bool { return !slices.Contains(pods, pod) })
 	for i := range readings {
@@ -45,12 +46,12 @@ func (h *history) add(at time.Time, readings []Reading, pods []string) {
 	h.last = at
 }
 
-func (h *history) addPod(r *Reading, round map[string]map[subject]float64) {
+func (h *history) addPod(r *Reading, round map[string]map[handle]float64) {
 	began := r.startedAt()
 	before, known := h.pods[r.Pod]
 	restarted := known && !began.Equal(before.started)
 	grew := known || began.After(h.last) && !h.last.IsZero() // else it is not known since when
-	now := counted{started: began, totals: map[string]map[subject]float64{}}
+	now := counted{started: began, totals: map[string]map[handle]float64{}}
 	for name, m := range measures {
 		values := r.values(name)
 		if !m.counts {
@@ -77,11 +78,13 @@ func (h *history) addPod(r *Reading, round map[string]map[subject]float64) {
 
 // latest returns the values of a gauge at the last round.
 func (h *history) latest(name string) map[subject]float64 {
-	ticks := h.ticks[name]
-	if len(ticks) == 0 {
-		return nil
+	found := map[subject]float64{}
+	if ticks := h.ticks[name]; len(ticks) > 0 {
+		for of, value := range ticks[len(ticks)-1].values {
+			found[of.Value()] = value
+		}
 	}
-	return ticks[len(ticks)-1].values
+	return found
 }
 
 // highest returns the maximum of a gauge in its window.
@@ -89,7 +92,7 @@ func (h *history) highest(name string) map[subject]float64 {
 	found := map[subject]float64{}
 	for _, each := range h.ticks[name] {
 		for of, value := range each.values {
-			found[of] = max(found[of], value)
+			found[of.Value()] = max(found[of.Value()], value)
 		}
 	}
 	return found
@@ -100,7 +103,7 @@ func (h *history) increase(name string) map[subject]float64 {
 	found := map[subject]float64{}
 	for _, each := range h.ticks[name] {
 		for of, value := range each.values {
-			found[of] += value
+			found[of.Value()] += value
 		}
 	}
 	return found
@@ -109,8 +112,9 @@ func (h *history) increase(name string) map[subject]float64 {
 // slope returns the change of a gauge per second in its window, by least squares, as deriv of PromQL.
 func (h *history) slope(name string, of subject) float64 {
 	var n, sumX, sumY, sumXY, sumXX float64
+	about := unique.Make(of)
 	for _, each := range h.ticks[name] {
-		y, is := each.values[of]
+		y, is := each.values[about]
 		if !is {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"time"
+	"unique"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -59,8 +60,10 @@ const (
 // measure says what is kept of a metric: the labels that become a subject, and how long.
 type measure struct {
 	namespace, name, detail string
-	counts                  bool
-	window                  time.Duration
+	// fold returns what is kept of the detail, so that a window takes less memory; nil: all.
+	fold   func(detail string) string
+	counts bool
+	window time.Duration
 }
 
 var measures = map[string]measure{
@@ -72,13 +75,28 @@ var measures = map[string]measure{
 	recoveries:     {namespace: namespace, name: subscription, counts: true, window: time.Hour},
 	foreignPending: {name: "consumer"},
 	connected:      {name: pod},
-	deliveries:     {namespace: namespace, name: subscription, detail: "outcome", counts: true, window: 10 * time.Minute},
+	deliveries:     {namespace: namespace, name: subscription, detail: "outcome", fold: failedOrDone, counts: true, window: 10 * time.Minute},
 	settingsValid:  {name: pod, detail: "file"},
 	refreshErrors:  {name: pod, counts: true, window: 5 * time.Minute},
 }
 
-// subject is what a series is about, and then an alert.
+// failed and done are what is kept of the outcome of a delivery.
+const (
+	failed = "failed"
+	done   = "done"
+)
+
+func failedOrDone(outcome string) string {
+	if outcome == "retry" || outcome == "reject" {
+		return failed
+	}
+	return done
+}
+
+// subject is what a series is about, and then an alert. Readings of an hour share a handle.
 type subject struct{ namespace, name, detail string }
+
+type handle = unique.Handle[subject]
 
 func (m measure) subjectOf(of string, metric *dto.Metric) subject {
 	var found subject
@@ -94,6 +112,9 @@ func (m measure) subjectOf(of string, metric *dto.Metric) subject {
 	}
 	if m.name == pod {
 		found.name = of
+	}
+	if m.fold != nil {
+		found.detail = m.fold(found.detail)
 	}
 	return found
 }
@@ -112,13 +133,14 @@ func valueOf(metric *dto.Metric) float64 {
 const mostSeries = 10000
 
 // values returns what a pod reports of a metric by subject: the sum of counters, the maximum of gauges.
-func (r *Reading) values(name string) map[subject]float64 {
-	m, found, of := measures[name], map[subject]float64{}, map[string]int{}
+func (r *Reading) values(name string) map[handle]float64 {
+	m, found, of := measures[name], map[handle]float64{}, map[string]int{}
 	for _, metric := range r.families[name].GetMetric() {
-		about, value := m.subjectOf(r.Pod, metric), valueOf(metric)
+		about, value := unique.Make(m.subjectOf(r.Pod, metric)), valueOf(metric)
 		old, known := found[about]
 		if !known {
-			if of[about.namespace]++; of[about.namespace] > mostSeries {
+			namespace := about.Value().namespace
+			if of[namespace]++; of[namespace] > mostSeries {
 				continue
 			}
 		}

@@ -125,19 +125,14 @@ func fills(name, severity string, limit func(*Limits) float64) rule {
 
 // failureRatios returns the share of failed attempts by Subscription.
 func failureRatios(increase map[subject]float64) map[subject]float64 {
-	failed, all := map[subject]float64{}, map[subject]float64{}
+	ratios := map[subject]float64{}
 	for of, n := range increase {
-		outcome := of.detail
-		of.detail = ""
-		all[of] += n
-		if outcome == "retry" || outcome == "reject" {
-			failed[of] += n
+		if of.detail == failed {
+			succeeded := subject{of.namespace, of.name, done}
+			ratios[subject{of.namespace, of.name, ""}] = n / (n + increase[succeeded])
 		}
 	}
-	for of := range failed {
-		failed[of] /= all[of]
-	}
-	return failed
+	return ratios
 }
 
 func where(values map[subject]float64, holds func(subject, float64) bool) map[subject]float64 {
