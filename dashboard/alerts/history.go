@@ -38,7 +38,7 @@ func (h *history) add(at time.Time, readings []Reading, pods []string) {
 	}
 	for name, values := range round {
 		old := h.ticks[name]
-		for len(old) > 0 && at.Sub(old[0].at) > measures[name].window {
+		for len(old) > 0 && at.Sub(old[0].at) >= measures[name].window {
 			old = old[1:]
 		}
 		h.ticks[name] = append(old, tick{at, values})
