@@ -97,7 +97,7 @@ func takeAll(t *testing.T, conn *Conn, subscription types.NamespacedName) []jets
 	t.Helper()
 	consumer, err := conn.js.Consumer(t.Context(), testStream, routing.ConsumerName(subscription.Namespace, subscription.Name))
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*testTimeout) // for thousands of them, on a busy machine
 	defer cancel()
 	var all []jetstream.Msg
 	for {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -228,14 +229,16 @@ func TestARedriveStopsWithItsContextAndLeavesNothingHalfDone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { // as soon as something is redriven
 		defer cancel()
-		for {
-			backlog, err := conn.Backlog(t.Context(), testStream, routing.ConsumerName(orders.Namespace, orders.Name))
+		for ctx.Err() == nil {
+			backlog, err := conn.Backlog(ctx, testStream, routing.ConsumerName(orders.Namespace, orders.Name))
 			if err != nil || backlog.Total() > 0 {
 				return
 			}
+			time.Sleep(time.Millisecond) // leaves the server to the redrive
 		}
 	}()
 	done, err := conn.Redrive(ctx, testStream, selectionOf(orders, ""))
+	cancel()
 	if err != nil { // otherwise it was faster
 		require.ErrorIs(t, err, context.Canceled)
 	}
