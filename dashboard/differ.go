@@ -2,7 +2,9 @@ package dashboard
 
 import (
 	"encoding/json"
+	"hash/maphash"
 	"strconv"
+	"time"
 
 	"github.com/rouse-run/rouse/eventbridge/admin"
 )
@@ -17,10 +19,14 @@ type Change struct {
 // differ remembers what a page has.
 type differ struct {
 	begun bool
-	known map[string]map[string]string // JSON by kind and key
+	taken time.Time
+	seed  maphash.Seed
+	known map[string]map[string]uint64 // hashes of JSON by kind and key
 }
 
-func newDiffer() *differ { return &differ{known: map[string]map[string]string{}} }
+func newDiffer() *differ {
+	return &differ{seed: maphash.MakeSeed(), known: map[string]map[string]uint64{}}
+}
 
 // size returns the number of objects.
 func (d *differ) size() int {
@@ -33,6 +39,10 @@ func (d *differ) size() int {
 
 // diff returns what has changed, and false for nothing.
 func (d *differ) diff(s *Snapshot) (change Change, changed bool) {
+	if !s.Taken.IsZero() && s.Taken.Equal(d.taken) {
+		return change, false
+	}
+	d.taken = s.Taken
 	change = Change{Set: map[string]map[string]json.RawMessage{}, Gone: map[string][]string{}}
 	d.add(&change, "functions", each(s.Functions, func(_ int, f *Function) string { return f.Namespace + "/" + f.Name }))
 	d.add(&change, "subscriptions", each(s.Subscriptions, func(_ int, s *Subscription) string { return s.Namespace + "/" + s.Name }))
@@ -57,15 +67,19 @@ func each[T any](all []T, key func(int, *T) string) map[string]any {
 func (d *differ) add(change *Change, kind string, objects map[string]any) {
 	known := d.known[kind]
 	if known == nil {
-		known = map[string]string{}
+		known = make(map[string]uint64, len(objects))
 		d.known[kind] = known
 	}
 	for key, object := range objects {
 		text, err := json.Marshal(object)
-		if err != nil || known[key] == string(text) {
+		if err != nil {
 			continue
 		}
-		known[key] = string(text)
+		sum := maphash.Bytes(d.seed, text)
+		if before, there := known[key]; there && before == sum {
+			continue
+		}
+		known[key] = sum
 		if change.Set[kind] == nil {
 			change.Set[kind] = map[string]json.RawMessage{}
 		}

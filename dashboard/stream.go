@@ -74,7 +74,7 @@ func (s *stream) send(name string, data any) error {
 	if err != nil {
 		return fmt.Errorf("write an event of a stream: %w", err)
 	}
-	return s.write("event: " + name + "\ndata: " + string(body) + "\n\n")
+	return s.write([]byte("event: "+name+"\ndata: "), body, []byte("\n\n"))
 }
 
 // beat writes a comment if nothing was sent for a while.
@@ -82,12 +82,14 @@ func (s *stream) beat(now time.Time) error {
 	if now.Sub(s.sent) < heartbeat {
 		return nil
 	}
-	return s.write(": \n\n")
+	return s.write([]byte(": \n\n"))
 }
 
-func (s *stream) write(text string) error {
-	if _, err := s.w.Write([]byte(text)); err != nil {
-		return err
+func (s *stream) write(parts ...[]byte) error {
+	for _, part := range parts {
+		if _, err := s.w.Write(part); err != nil {
+			return err
+		}
 	}
 	s.sent = time.Now()
 	return s.control.Flush()
