@@ -55,7 +55,7 @@ type action func(w http.ResponseWriter, r *http.Request, user User) error
 
 // New returns a Handler.
 func New(deps Deps) (*Handler, error) {
-	files, err := readPages()
+	files, err := readPages(deps.Sessions != nil)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ export async function begin() {
     logIn(decodeURIComponent(location.hash.slice(1).replace(/^token=/, "")));
     history.replaceState(null, "", location.pathname + location.search);
   }
-  if (token || (await hasSessions())) return;
+  if (token || document.querySelector("meta[name=login]")) return; // with sessions there is no token that another tab may have
   await new Promise((done) => {
     const later = setTimeout(done, 300);
     const answered = new BroadcastChannel("rouse-dashboard");
@@ -37,16 +37,6 @@ export async function begin() {
     };
     answered.postMessage("token?");
   });
-}
-
-/** hasSessions reports whether the home has sessions, and not a token that another tab may have. */
-async function hasSessions() {
-  try {
-    const response = await fetch("/api/v1/about", { cache: "no-store" });
-    return response.ok || Boolean((await response.json()).login);
-  } catch {
-    return false;
-  }
 }
 
 /** @type {(failure: Failure) => void} */ let whenLoggedOut = () => {};

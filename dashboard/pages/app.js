@@ -261,7 +261,7 @@ onLoggedOut((error) => {
   render();
 });
 watch((what, flow) => {
-  if (flow) view.flow?.(flow);
+  if (flow && ready) view.flow?.(flow);
   if (what === "connection" && !state.connected && state.lost) console.info(state.lost);
   render();
 });
