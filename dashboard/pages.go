@@ -165,7 +165,7 @@ func (p pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", caching)
 	header.Set("Vary", "Accept-Encoding")
 	content, tag := found.plain, `"`+found.tag+`"`
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if takesGzip(r) {
 		header.Set("Content-Encoding", "gzip")
 		content, tag = found.gzip, `"`+found.tag+`-gzip"`
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -33,7 +34,7 @@ type source interface {
 
 // stream writes server-sent events.
 type stream struct {
-	w       http.ResponseWriter
+	w       io.Writer
 	control *http.ResponseController
 	sent    time.Time
 }
@@ -44,7 +45,9 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, user User, from so
 		return Error{http.StatusTooManyRequests, "you have too many live pages open: close some of them"}
 	}
 	defer h.streams.Release(user.share(), 1)
-	s := &stream{w: w, control: http.NewResponseController(w), sent: time.Now()}
+	body, end := packed(w, r)
+	defer end()
+	s := &stream{w: body, control: http.NewResponseController(w), sent: time.Now()}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies pass on what comes
 	w.WriteHeader(http.StatusOK)

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -204,4 +205,52 @@ func TestPathsOfATurnAreBounded(t *testing.T) {
 	require.Equal(t, 7, flow.Lost)
 	_, moved = b.take()
 	require.False(t, moved)
+}
+
+func TestAStateThatWasTakenAtTheSameTimeIsNotComparedAgain(t *testing.T) {
+	t.Parallel()
+	d, at := newDiffer(), time.Now()
+	asleep, awake := []Function{{Name: "pricing", Phase: "asleep"}}, []Function{{Name: "pricing", Phase: "ready"}}
+	for i, tc := range []struct {
+		state   Snapshot
+		changed bool
+	}{
+		{Snapshot{Taken: at, Functions: asleep}, true},
+		{Snapshot{Taken: at, Functions: awake}, false},
+		{Snapshot{Taken: at.Add(1), Functions: awake}, true},
+		{Snapshot{Taken: at.Add(2), Functions: awake}, false},
+		{Snapshot{Functions: asleep}, true},
+		{Snapshot{Functions: awake}, true},
+	} {
+		_, changed := d.diff(&tc.state)
+		require.Equal(t, tc.changed, changed, i)
+	}
+}
+
+// A browser decompresses what has come, so nothing may stay in the server until more follows.
+func TestAStreamIsCompressedAndEachEventPassesAtOnce(t *testing.T) {
+	t.Parallel()
+	home := newHome()
+	server := serve(t, home)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/live", http.NoBody)
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer "+ownersToken)
+	request.Header.Set("Accept-Encoding", "gzip")
+	response, err := loopback.Default.Do(request)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	require.Equal(t, "gzip", response.Header.Get("Content-Encoding"))
+	body, err := gzip.NewReader(response.Body)
+	require.NoError(t, err)
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, 4<<20)
+	stream := &reader{t: t, lines: lines}
+	var state Change
+	stream.next("state", &state)
+	for i := range 3 {
+		home.journal.Add(journal.Record{Kind: journal.Stored, ID: strconv.Itoa(i), Type: "order.received"})
+		var flow Flow
+		stream.next("flow", &flow)
+		require.Equal(t, strconv.Itoa(i), flow.Records[0].ID)
+	}
 }
