@@ -77,6 +77,10 @@ func (s *stream) send(name string, data any) error {
 	if err != nil {
 		return fmt.Errorf("write an event of a stream: %w", err)
 	}
+	return s.sendJSON(name, body)
+}
+
+func (s *stream) sendJSON(name string, body []byte) error {
 	return s.write([]byte("event: "+name+"\ndata: "), body, []byte("\n\n"))
 }
 
@@ -143,11 +147,11 @@ func (o *overview) sendState(ctx context.Context, s *stream) error {
 	if err != nil {
 		return nil //nolint:nilerr // it is asked again in the next turn
 	}
-	change, changed := o.seen.diff(&current)
-	if !changed {
-		return nil
+	change, err := o.seen.diff(&current)
+	if err != nil || change == nil {
+		return err
 	}
-	return s.send("state", change)
+	return s.sendJSON("state", change)
 }
 
 // passing are the records that a query selects.

@@ -137,16 +137,19 @@ function seen() {
 async function read(response, handlers) {
   const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
   const decoder = new TextDecoder();
-  let rest = "";
+  let waiting = [""]; // the pieces of an event, which may be many, until its end has come
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    const parts = (rest + decoder.decode(value, { stream: true })).split("\n\n");
-    rest = parts.pop() ?? "";
-    for (const part of parts) {
-      const name = /^event: (.*)$/m.exec(part)?.[1];
-      const data = /^data: (.*)$/m.exec(part)?.[1];
-      if (name && data) handlers[name]?.(JSON.parse(data));
+    const text = decoder.decode(value, { stream: true });
+    const ends = (waiting[waiting.length - 1].slice(-1) + text).includes("\n\n");
+    waiting.push(text);
+    if (!ends) continue;
+    const events = waiting.join("").split("\n\n");
+    waiting = [events.pop() ?? ""];
+    for (const event of events) {
+      const [name, data] = event.split("\ndata: ", 2);
+      if (data) handlers[name.slice("event: ".length)]?.(JSON.parse(data));
     }
   }
 }

@@ -80,7 +80,7 @@ function change(data) {
   for (const kind of kinds) {
     const map = /** @type {Map<string, any>} */ (state[kind]);
     const set = Object.entries(data.set?.[kind] ?? {});
-    const grew = map.size > 0 && set.some(([key]) => !map.has(key)); // what comes at once is sorted
+    const grew = set.some(([key]) => !map.has(key));
     for (const [key, value] of set) map.set(key, value);
     for (const key of data.gone?.[kind] ?? []) map.delete(key);
     if (grew) {
