@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// listPage is how many objects are read at a time.
-	listPage = 500
+	// listPage is how many objects the API server has to hold for an answer.
+	listPage = 250
 	// listBuffer is the memory for what was received and not decoded yet.
 	listBuffer = 64 << 10
 )
