@@ -56,7 +56,7 @@ func (s *session) examine(ctx context.Context) (report doctor.Report, err error)
 	if !s.options.IsCluster() {
 		s.reportProgress("looking at this machine")
 		defer s.endProgress()
-		machine, err := doctor.ReadMachine(ctx, cmp.Or(s.options.Directory, "."))
+		machine, err := readMachine(ctx, cmp.Or(s.options.Directory, "."))
 		if err != nil {
 			return doctor.Report{}, err
 		}

@@ -44,3 +44,31 @@ func TestDoctorWritesItsReportForPrograms(t *testing.T) {
 	require.NotEmpty(t, report.Findings)
 	require.Equal(t, report.Failures > 0, got.code == int(exit.Failed))
 }
+
+func TestThisMachineIsRead(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(directory, "fn.yaml"), []byte(`apiVersion: serverless.kyma-project.io/v1alpha2
+kind: Function
+metadata: {name: greeter, namespace: orders}
+spec: {runtime: nodejs22, source: {inline: {source: "x"}}}
+---
+apiVersion: serverless.kyma-project.io/v1alpha2
+kind: Function
+metadata: {name: odd, namespace: orders}
+spec: {runtime: ruby}
+`), 0o600))
+	m, err := readMachine(t.Context(), directory)
+	require.NoError(t, err)
+	require.Equal(t, 1, m.Folder.Functions)
+	require.NotEmpty(t, m.Folder.Errors)
+	require.Equal(t, []string{"orders/greeter"}, m.Languages[0].Functions)
+	require.Equal(t, "Node.js", m.Languages[0].Title)
+	require.NotEmpty(t, m.Languages[0].Version+m.Languages[0].Problem)
+	require.Len(t, m.Languages, 3)
+	require.Len(t, m.Ports, 3)
+	for _, disk := range m.Disks {
+		require.Positive(t, disk.Free)
+		require.Empty(t, disk.Problem)
+	}
+}

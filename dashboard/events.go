@@ -27,7 +27,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request, user User) erro
 		records = append(records, record)
 		return true
 	})
-	answer(w, http.StatusOK, struct {
+	answerMuch(w, r, struct {
 		Records []journal.Record `json:"records"`
 	}{records})
 	return nil

@@ -1,15 +1,16 @@
 package dashboard
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/go-logr/logr"
+	"github.com/klauspost/compress/gzip"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -57,7 +58,7 @@ type action func(w http.ResponseWriter, r *http.Request, user User) error
 
 // New returns a Handler.
 func New(deps Deps) (*Handler, error) {
-	files, err := readPages()
+	files, err := readPages(deps.Sessions != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -234,16 +235,44 @@ func fail(w http.ResponseWriter, status int, text string) {
 }
 
 func answer(w http.ResponseWriter, status int, content any) {
-	var body bytes.Buffer
-	if err := json.NewEncoder(&body).Encode(content); err != nil {
-		status = http.StatusInternalServerError
-		body.Reset()
-		body.WriteString(`{"error":"the answer cannot be written as JSON"}`)
-	}
+	body, status := encoded(status, content)
 	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body.Bytes()) // the client may be gone
+	_, _ = w.Write(body) // the client may be gone
+}
+
+// answerMuch is answer for what may be large.
+func answerMuch(w http.ResponseWriter, r *http.Request, content any) {
+	body, status := encoded(http.StatusOK, content)
+	w.Header().Set("Content-Type", contentType)
+	to, end := packed(w, r)
+	defer end()
+	w.WriteHeader(status)
+	_, _ = to.Write(body) // the client may be gone
+}
+
+func encoded(status int, content any) (body []byte, also int) {
+	body, err := json.Marshal(content)
+	if err != nil {
+		return []byte(`{"error":"the answer cannot be written as JSON"}`), http.StatusInternalServerError
+	}
+	return body, status
+}
+
+// packed returns what writes a response, compressed where the client takes that. It holds no memory between writes, since streams last
+// for long, and passes on what is written at once. The caller calls end.
+func packed(w http.ResponseWriter, r *http.Request) (to io.Writer, end func()) {
+	if !takesGzip(r) {
+		return w, func() {}
+	}
+	writer, _ := gzip.NewWriterLevel(w, gzip.StatelessCompression) // the level is valid
+	w.Header().Set("Content-Encoding", "gzip")
+	return writer, func() { _ = writer.Close() } // the client may be gone
+}
+
+func takesGzip(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
 }
 
 // decode reads a JSON object of a bounded number of bytes.
@@ -284,7 +313,7 @@ func (h *Handler) about(w http.ResponseWriter, _ *http.Request, user User) error
 func (h *Handler) snapshot(w http.ResponseWriter, r *http.Request, user User) error {
 	found, err := h.deps.State.Snapshot(r.Context(), user)
 	if err == nil {
-		answer(w, http.StatusOK, found)
+		answerMuch(w, r, found)
 	}
 	return err
 }

@@ -132,6 +132,8 @@ type Snapshot struct {
 	Schedules     []admin.Schedule `json:"schedules"`
 	Streams       []Stream         `json:"streams"`
 	Problems      []Problem        `json:"problems"`
+	// Taken is when it was taken. One that was taken at the same time is the same; zero for one that is new each time.
+	Taken time.Time `json:"-"`
 }
 
 // Function is a Function in a list.

@@ -8,8 +8,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"path"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,8 +41,13 @@ type page struct {
 	plain, gzip []byte
 }
 
-// index is the page of all paths that are no file: its script shows the view of the path.
-const index = "index.html"
+const (
+	// index is the page of all paths that are no file: its script shows the view of the path.
+	index = "index.html"
+	// static is the path below which files have that of their version: what it names never changes.
+	static  = "static/"
+	forever = "public, max-age=31536000, immutable"
+)
 
 // kinds lists the content types, which must not depend on the machine.
 var kinds = map[string]string{
@@ -50,10 +58,15 @@ var kinds = map[string]string{
 }
 
 // pages are all files by their paths.
-type pages map[string]page
+type pages struct {
+	version string // of all files
+	files   map[string]page
+}
 
-func readPages() (pages, error) {
-	found := pages{}
+// readPages reads the files, for a home with sessions or with a token in the page.
+func readPages(sessions bool) (pages, error) {
+	found, all := pages{files: map[string]page{}}, sha256.New()
+	var text []byte
 	err := fs.WalkDir(embedded, "pages", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -62,20 +75,58 @@ func readPages() (pages, error) {
 		if err != nil {
 			return err
 		}
-		kind := kinds[path.Ext(name)]
-		if kind == "" {
-			return fmt.Errorf("%s has no content type", name)
+		all.Write(content)
+		name = strings.TrimPrefix(name, "pages/")
+		if name == index {
+			text = content
+			return nil
 		}
-		sum := sha256.Sum256(content)
-		found[strings.TrimPrefix(name, "pages/")] = page{
-			kind: kind, tag: hex.EncodeToString(sum[:8]), plain: content, gzip: compressed(content),
-		}
-		return nil
+		return found.add(name, content)
 	})
+	if err == nil {
+		found.version = hex.EncodeToString(all.Sum(nil)[:8])
+		err = found.add(index, found.complete(text, sessions))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read the pages of the dashboard: %w", err)
+		return found, fmt.Errorf("read the pages of the dashboard: %w", err)
 	}
 	return found, nil
+}
+
+func (p *pages) add(name string, content []byte) error {
+	kind := kinds[path.Ext(name)]
+	if kind == "" {
+		return fmt.Errorf("%s has no content type", name)
+	}
+	sum := sha256.Sum256(content)
+	p.files[name] = page{kind: kind, tag: hex.EncodeToString(sum[:8]), plain: content, gzip: compressed(content)}
+	return nil
+}
+
+var (
+	// local finds the files that the index names, and imports the modules that a script does.
+	local   = regexp.MustCompile(`(href|src)="/([^"#]+)"`)
+	imports = regexp.MustCompile(`(?m)^import [^"]*"(\.{1,2}/[^"]+)";`)
+)
+
+// complete returns the index with the version of the files that it names. It has browsers load all modules at once, not each when another
+// one has asked for it, and says whether users log in, for which the scripts would have to ask else.
+func (p *pages) complete(text []byte, sessions bool) []byte {
+	text = local.ReplaceAll(text, []byte(`$1="/`+static+p.version+`/$2"`))
+	modules := map[string]bool{}
+	for name, file := range p.files {
+		for _, found := range imports.FindAllSubmatch(file.plain, -1) {
+			modules[path.Join(path.Dir(name), string(found[1]))] = true
+		}
+	}
+	var head bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(modules)) {
+		fmt.Fprintf(&head, "<link rel=\"modulepreload\" href=\"/%s%s/%s\">\n", static, p.version, name)
+	}
+	if sessions {
+		head.WriteString("<meta name=\"login\" content=\"session\">\n")
+	}
+	return bytes.Replace(text, []byte("</head>"), append(head.Bytes(), "</head>"...), 1)
 }
 
 func compressed(content []byte) []byte {
@@ -93,21 +144,28 @@ func (p pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusMethodNotAllowed, "use GET")
 		return
 	}
-	name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
-	found, known := p[name]
+	name, caching := strings.TrimPrefix(path.Clean(r.URL.Path), "/"), "no-cache" // ask each time, and be answered 304
+	if versioned, is := strings.CutPrefix(name, static); is {
+		version, file, _ := strings.Cut(versioned, "/")
+		name = file
+		if version == p.version { // else a page of another release asks
+			caching = forever
+		}
+	}
+	found, known := p.files[name]
 	if !known {
 		if path.Ext(name) != "" {
 			fail(w, http.StatusNotFound, "there is no such file")
 			return
 		}
-		found = p[index]
+		found, caching = p.files[index], "no-cache"
 	}
 	header := w.Header()
 	header.Set("Content-Type", found.kind)
-	header.Set("Cache-Control", "no-cache") // ask each time, and be answered 304
+	header.Set("Cache-Control", caching)
 	header.Set("Vary", "Accept-Encoding")
 	content, tag := found.plain, `"`+found.tag+`"`
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if takesGzip(r) {
 		header.Set("Content-Encoding", "gzip")
 		content, tag = found.gzip, `"`+found.tag+`-gzip"`
 	}

@@ -51,12 +51,11 @@ func TestPagesHaveNoInlineCodeAndLoadNothingFromElsewhere(t *testing.T) {
 
 func TestScriptsImportFilesThatAreThere(t *testing.T) {
 	t.Parallel()
-	files, err := readPages()
+	pages, err := readPages(false)
 	require.NoError(t, err)
-	imports := regexp.MustCompile(`(?m)^import [^"]*"(\.{1,2}/[^"]+)";`)
 	eachPage(t, func(name, text string) {
 		for _, found := range imports.FindAllStringSubmatch(text, -1) {
-			require.Contains(t, files, path.Join(path.Dir(name), found[1]), name)
+			require.Contains(t, pages.files, path.Join(path.Dir(name), found[1]), name)
 		}
 		require.LessOrEqual(t, strings.Count(text, "\n"), 400, "%s is too long to be read in one go", name)
 	})
@@ -64,14 +63,14 @@ func TestScriptsImportFilesThatAreThere(t *testing.T) {
 
 func TestTheWholeDashboardTakesLessThan150KiBCompressed(t *testing.T) {
 	t.Parallel()
-	files, err := readPages()
+	pages, err := readPages(false)
 	require.NoError(t, err)
 	total := 0
-	for _, file := range files {
+	for _, file := range pages.files {
 		total += len(file.gzip)
 	}
 	require.Less(t, total, 150<<10)
-	t.Logf("%d files, %d bytes compressed", len(files), total)
+	t.Logf("%d files, %d bytes compressed", len(pages.files), total)
 }
 
 func TestFilesAreServedOnceAndViewsByTheIndex(t *testing.T) {
@@ -98,4 +97,26 @@ func TestFilesAreServedOnceAndViewsByTheIndex(t *testing.T) {
 	}
 	require.Equal(t, http.StatusMethodNotAllowed, ask(t, h, http.MethodPost, "/", "x").Code)
 	require.Zero(t, ask(t, h, http.MethodHead, "/", "").Body.Len())
+}
+
+// The scripts import each other by relative paths, which keep the version.
+func TestFilesOfAVersionAreKeptByBrowsersAndNamedByTheIndexAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHome().handler(t)
+	root := ask(t, h, http.MethodGet, "/", "")
+	require.Equal(t, "no-cache", root.Header().Get("Cache-Control"))
+	require.NotContains(t, root.Body.String(), `name="login"`)
+	for _, found := range regexp.MustCompile(`(?:href|src)="(/[^"]+)"`).FindAllStringSubmatch(root.Body.String(), -1) {
+		got := ask(t, h, http.MethodGet, found[1], "")
+		require.Equal(t, http.StatusOK, got.Code, found[1])
+		require.Contains(t, got.Header().Get("Cache-Control"), "immutable", found[1])
+	}
+	for _, name := range []string{"app.js", "dom.js", "views/overview.js", "style.css"} {
+		require.Contains(t, root.Body.String(), `="/static/`+h.pages.version+`/`+name+`"`)
+	}
+
+	other := ask(t, h, http.MethodGet, "/static/0123456789abcdef/app.js", "")
+	require.Equal(t, http.StatusOK, other.Code, "a page of another release goes on")
+	require.Equal(t, "no-cache", other.Header().Get("Cache-Control"), "and keeps no file under a wrong name")
+	require.Equal(t, "no-cache", ask(t, h, http.MethodGet, "/static/"+h.pages.version+"/functions", "").Header().Get("Cache-Control"))
 }

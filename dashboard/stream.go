@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -33,7 +34,7 @@ type source interface {
 
 // stream writes server-sent events.
 type stream struct {
-	w       http.ResponseWriter
+	w       io.Writer
 	control *http.ResponseController
 	sent    time.Time
 }
@@ -44,7 +45,9 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, user User, from so
 		return Error{http.StatusTooManyRequests, "you have too many live pages open: close some of them"}
 	}
 	defer h.streams.Release(user.share(), 1)
-	s := &stream{w: w, control: http.NewResponseController(w), sent: time.Now()}
+	body, end := packed(w, r)
+	defer end()
+	s := &stream{w: body, control: http.NewResponseController(w), sent: time.Now()}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies pass on what comes
 	w.WriteHeader(http.StatusOK)
@@ -74,7 +77,11 @@ func (s *stream) send(name string, data any) error {
 	if err != nil {
 		return fmt.Errorf("write an event of a stream: %w", err)
 	}
-	return s.write("event: " + name + "\ndata: " + string(body) + "\n\n")
+	return s.sendJSON(name, body)
+}
+
+func (s *stream) sendJSON(name string, body []byte) error {
+	return s.write([]byte("event: "+name+"\ndata: "), body, []byte("\n\n"))
 }
 
 // beat writes a comment if nothing was sent for a while.
@@ -82,12 +89,14 @@ func (s *stream) beat(now time.Time) error {
 	if now.Sub(s.sent) < heartbeat {
 		return nil
 	}
-	return s.write(": \n\n")
+	return s.write([]byte(": \n\n"))
 }
 
-func (s *stream) write(text string) error {
-	if _, err := s.w.Write([]byte(text)); err != nil {
-		return err
+func (s *stream) write(parts ...[]byte) error {
+	for _, part := range parts {
+		if _, err := s.w.Write(part); err != nil {
+			return err
+		}
 	}
 	s.sent = time.Now()
 	return s.control.Flush()
@@ -138,11 +147,11 @@ func (o *overview) sendState(ctx context.Context, s *stream) error {
 	if err != nil {
 		return nil //nolint:nilerr // it is asked again in the next turn
 	}
-	change, changed := o.seen.diff(&current)
-	if !changed {
-		return nil
+	change, err := o.seen.diff(&current)
+	if err != nil || change == nil {
+		return err
 	}
-	return s.send("state", change)
+	return s.sendJSON("state", change)
 }
 
 // passing are the records that a query selects.

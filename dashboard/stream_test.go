@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -17,6 +18,12 @@ import (
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/testing/loopback"
 )
+
+// change is what a page has to change of the state that it has.
+type change struct {
+	Set  map[string]map[string]json.RawMessage `json:"set"`
+	Gone map[string][]string                   `json:"gone"`
+}
 
 // reader reads the server-sent events of a stream.
 type reader struct {
@@ -68,7 +75,7 @@ func TestALiveStreamSendsTheStateOnceAndThenWhatChanges(t *testing.T) {
 	t.Parallel()
 	home := newHome()
 	stream, _ := follow(t, serve(t, home), "/api/v1/live", ownersToken)
-	var first, second Change
+	var first, second change
 	stream.next("state", &first)
 	require.Contains(t, string(first.Set["functions"]["shop/pricing"]), `"phase":"asleep"`)
 
@@ -79,7 +86,7 @@ func TestALiveStreamSendsTheStateOnceAndThenWhatChanges(t *testing.T) {
 	require.Len(t, second.Set["functions"], 1, "what is as it was is not sent again")
 	require.Contains(t, second.Set["functions"], "shop/stock")
 
-	var third Change
+	var third change
 	home.change(func(s *Snapshot) { s.Functions = s.Functions[1:] })
 	stream.next("state", &third)
 	require.Empty(t, third.Set)
@@ -90,7 +97,7 @@ func TestALiveStreamCountsEveryEventAndSendsSome(t *testing.T) {
 	t.Parallel()
 	home := newHome()
 	stream, _ := follow(t, serve(t, home), "/api/v1/live", ownersToken)
-	var state Change
+	var state change
 	stream.next("state", &state)
 	const flood = 900
 	counted := 0
@@ -157,7 +164,7 @@ func TestAUserLeavesStreamsToOthers(t *testing.T) {
 	require.Equal(t, maxStreams/2, open)
 	stream, status := follow(t, server, "/api/v1/live", readersToken)
 	require.Equal(t, http.StatusOK, status, "another user has a share as well")
-	var state Change
+	var state change
 	stream.next("state", &state)
 }
 
@@ -168,7 +175,7 @@ func TestAPlaceIsFreeAgainWhenAStreamEnds(t *testing.T) {
 	server := httptest.NewServer(h)
 	defer server.Close()
 	stream, _ := follow(t, server, "/api/v1/live", ownersToken)
-	var state Change
+	var state change
 	stream.next("state", &state)
 	require.EqualValues(t, 1, h.streams.Held("owner"))
 	stream.end()
@@ -204,4 +211,53 @@ func TestPathsOfATurnAreBounded(t *testing.T) {
 	require.Equal(t, 7, flow.Lost)
 	_, moved = b.take()
 	require.False(t, moved)
+}
+
+func TestAStateThatWasTakenAtTheSameTimeIsNotComparedAgain(t *testing.T) {
+	t.Parallel()
+	d, at := newDiffer(), time.Now()
+	asleep, awake := []Function{{Name: "pricing", Phase: "asleep"}}, []Function{{Name: "pricing", Phase: "ready"}}
+	for i, tc := range []struct {
+		state   Snapshot
+		changed bool
+	}{
+		{Snapshot{Taken: at, Functions: asleep}, true},
+		{Snapshot{Taken: at, Functions: awake}, false},
+		{Snapshot{Taken: at.Add(1), Functions: awake}, true},
+		{Snapshot{Taken: at.Add(2), Functions: awake}, false},
+		{Snapshot{Functions: asleep}, true},
+		{Snapshot{Functions: awake}, true},
+	} {
+		change, err := d.diff(&tc.state)
+		require.NoError(t, err)
+		require.Equal(t, tc.changed, change != nil, i)
+	}
+}
+
+// A browser decompresses what has come, so nothing may stay in the server until more follows.
+func TestAStreamIsCompressedAndEachEventPassesAtOnce(t *testing.T) {
+	t.Parallel()
+	home := newHome()
+	server := serve(t, home)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/live", http.NoBody)
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer "+ownersToken)
+	request.Header.Set("Accept-Encoding", "gzip")
+	response, err := loopback.Default.Do(request)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	require.Equal(t, "gzip", response.Header.Get("Content-Encoding"))
+	body, err := gzip.NewReader(response.Body)
+	require.NoError(t, err)
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, 4<<20)
+	stream := &reader{t: t, lines: lines}
+	var state change
+	stream.next("state", &state)
+	for i := range 3 {
+		home.journal.Add(journal.Record{Kind: journal.Stored, ID: strconv.Itoa(i), Type: "order.received"})
+		var flow Flow
+		stream.next("flow", &flow)
+		require.Equal(t, strconv.Itoa(i), flow.Records[0].ID)
+	}
 }

@@ -2,8 +2,6 @@ package doctor
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -105,32 +103,4 @@ func TestAReportHasALineForEachFindingAndOneWithTheCounts(t *testing.T) {
 	require.Contains(t, out.String(), "  do: end that program, or choose another port with --port\n")
 	require.True(t, strings.HasSuffix(out.String(), "\nthis machine and orders: 2 ok, 1 warning, 1 failure\n"), out.String())
 	require.NotContains(t, out.String(), "\x1b", "manifests must not write to the terminal")
-}
-
-func TestThisMachineIsRead(t *testing.T) {
-	t.Parallel()
-	directory := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(directory, "fn.yaml"), []byte(`apiVersion: serverless.kyma-project.io/v1alpha2
-kind: Function
-metadata: {name: greeter, namespace: orders}
-spec: {runtime: nodejs22, source: {inline: {source: "x"}}}
----
-apiVersion: serverless.kyma-project.io/v1alpha2
-kind: Function
-metadata: {name: odd, namespace: orders}
-spec: {runtime: ruby}
-`), 0o600))
-	m, err := ReadMachine(t.Context(), directory)
-	require.NoError(t, err)
-	require.Equal(t, 1, m.Folder.Functions)
-	require.NotEmpty(t, m.Folder.Errors)
-	require.Equal(t, []string{"orders/greeter"}, m.Languages[0].Functions)
-	require.Equal(t, "Node.js", m.Languages[0].Title)
-	require.NotEmpty(t, m.Languages[0].Version+m.Languages[0].Problem)
-	require.Len(t, m.Languages, 3)
-	require.Len(t, m.Ports, 3)
-	for _, disk := range m.Disks {
-		require.Positive(t, disk.Free)
-		require.Empty(t, disk.Problem)
-	}
 }

@@ -61,6 +61,7 @@ type cluster struct {
 	config  *rest.Config
 	http    *http.Client
 	objects dynamic.Interface
+	rest    rest.Interface // for lists of which few fields are read
 	// forward returns a URL of a pod's port: forwardTo, which needs a kubelet, or addressOf.
 	forward func(ctx context.Context, pod *corev1.Pod, port int32) (url string, err error)
 	// system finds the parts of Rouse: this one, or that of the process for its users.
@@ -123,7 +124,11 @@ func newCluster(o Options, name string, config *rest.Config) (*cluster, error) {
 	if err != nil {
 		return nil, exit.Errorf(exit.Unreachable, "use the kubeconfig: %w", err)
 	}
-	c := &cluster{options: o, name: name, config: config, http: client, objects: objects, forwards: map[string]*forward{}}
+	lists, err := rest.UnversionedRESTClientForConfigAndClient(dynamic.ConfigFor(config), client)
+	if err != nil {
+		return nil, exit.Errorf(exit.Unreachable, "use the kubeconfig: %w", err)
+	}
+	c := &cluster{options: o, name: name, config: config, http: client, objects: objects, rest: lists, forwards: map[string]*forward{}}
 	c.forward, c.system = c.forwardTo, c
 	return c, nil
 }
@@ -162,33 +167,6 @@ func (c *cluster) explain(err error, verb, resource, namespace string) error {
 		return exit.Errorf(exit.Failed, "%s %s %s: %w", verb, resource, where, err)
 	}
 	return exit.Errorf(exit.Unreachable, "%s does not answer: %w", c.name, withoutURL(err))
-}
-
-// listPage is how many objects are read at a time: a Function has a source of up to a MiB.
-const listPage = 250
-
-// each calls do with each object of a resource, and fails when there are more than the options allow. Its errors are the API server's.
-func (c *cluster) each(
-	ctx context.Context, resource schema.GroupVersionResource, namespace, labels string, do func(*unstructured.Unstructured) error,
-) error {
-	options := metav1.ListOptions{LabelSelector: labels, Limit: listPage}
-	for read := 0; ; {
-		list, err := c.objects.Resource(resource).Namespace(namespace).List(ctx, options)
-		if err != nil {
-			return err
-		}
-		if read += len(list.Items); c.options.MaxObjects > 0 && read > c.options.MaxObjects {
-			return exit.Errorf(exit.Refused, "there are more than %d %s: choose a namespace with fewer", c.options.MaxObjects, resource.Resource)
-		}
-		for i := range list.Items {
-			if err := do(&list.Items[i]); err != nil {
-				return err
-			}
-		}
-		if options.Continue = list.GetContinue(); options.Continue == "" {
-			return nil
-		}
-	}
 }
 
 // into converts an unstructured object.

@@ -2,6 +2,7 @@ package target
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -50,17 +51,17 @@ func (c *cluster) Exposed(ctx context.Context, namespace string) map[types.Names
 // readyAPIRules returns the APIRules that may expose Functions of a namespace: those of all namespaces, if the user may list them.
 func (c *cluster) readyAPIRules(ctx context.Context, namespace string) []v2.APIRule {
 	var ready []v2.APIRule
-	add := func(item *unstructured.Unstructured) error {
-		apiRule, err := into[v2.APIRule](item.Object)
-		if err == nil && apiRule.Status.State == v2.StateReady {
+	add := func(item *json.RawMessage) error {
+		var apiRule v2.APIRule
+		if json.Unmarshal(*item, &apiRule) == nil && apiRule.Status.State == v2.StateReady {
 			ready = append(ready, apiRule)
 		}
 		return nil
 	}
-	err := c.each(ctx, apiRulesResource(), "", "", add)
+	err := each(ctx, c, apiRulesResource(), "", "", add)
 	if err != nil && namespace != "" {
 		ready = nil
-		err = c.each(ctx, apiRulesResource(), namespace, "", add)
+		err = each(ctx, c, apiRulesResource(), namespace, "", add)
 	}
 	if err != nil {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,36 +35,88 @@ const (
 // replicas counts the replicas of a Deployment.
 type replicas struct{ desired, ready int }
 
+// listedFunction is what a list needs of a Function.
+type listedFunction struct {
+	listedName `json:"metadata"`
+
+	Spec struct {
+		Runtime     v1alpha2.Runtime      `json:"runtime"`
+		Replicas    *int32                `json:"replicas"`
+		ScaleConfig *v1alpha2.ScaleConfig `json:"scaleConfig"`
+	} `json:"spec"`
+	Status struct {
+		Conditions         []metav1.Condition `json:"conditions"`
+		ObservedGeneration int64              `json:"observedGeneration"`
+	} `json:"status"`
+}
+
+type listedName struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// function returns the Function without what is not listed.
+func (l *listedFunction) function() *v1alpha2.Function {
+	return &v1alpha2.Function{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Name},
+		Spec:       v1alpha2.FunctionSpec{Runtime: l.Spec.Runtime, Replicas: l.Spec.Replicas, ScaleConfig: l.Spec.ScaleConfig},
+		Status:     v1alpha2.FunctionStatus{Conditions: l.Status.Conditions, ObservedGeneration: l.Status.ObservedGeneration},
+	}
+}
+
 // Functions implements Inventory.
 func (c *cluster) Functions(ctx context.Context, namespace string) ([]Function, error) {
-	functions := []Function{}
-	var counts map[string]replicas
-	err := c.each(ctx, functionsResource(), namespace, "", func(item *unstructured.Unstructured) error {
-		fn, err := into[v1alpha2.Function](item.Object)
-		if err == nil && len(functions) == 0 {
-			counts, err = c.replicasOf(ctx, namespace)
-		}
-		if err == nil {
-			functions = append(functions, describe(&fn, counts[fn.Namespace+"/"+fn.Name]))
-		}
+	countCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var counts map[types.NamespacedName]replicas
+	var counting errgroup.Group
+	counting.Go(func() (err error) {
+		counts, err = c.replicasOf(countCtx, namespace)
 		return err
 	})
-	if apierrors.IsNotFound(err) {
-		return nil, c.notServed(ctx, "Functions", functionsResource())
-	}
+	var listed []*v1alpha2.Function
+	err := each(ctx, c, functionsResource(), namespace, "", func(item *listedFunction) error {
+		listed = append(listed, item.function())
+		return nil
+	})
 	if err != nil {
+		cancel()
+	}
+	uncounted := counting.Wait()
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, c.notServed(ctx, "Functions", functionsResource())
+	case err != nil:
 		return nil, c.explain(err, "list", "functions", namespace)
+	case uncounted != nil:
+		return nil, uncounted
+	}
+	functions := make([]Function, 0, len(listed))
+	for _, fn := range listed {
+		functions = append(functions, describe(fn, counts[types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}]))
 	}
 	slices.SortFunc(functions, byName)
 	return functions, nil
 }
 
-// replicasOf returns the replicas of all Functions by namespace/name; none if the user may not list Deployments.
-func (c *cluster) replicasOf(ctx context.Context, namespace string) (map[string]replicas, error) {
-	counts := map[string]replicas{}
+// listedDeployment is what a list needs of a Deployment.
+type listedDeployment struct {
+	listedName `json:"metadata"`
+
+	Spec struct {
+		Replicas int `json:"replicas"`
+	} `json:"spec"`
+	Status struct {
+		ReadyReplicas int `json:"readyReplicas"`
+	} `json:"status"`
+}
+
+// replicasOf returns the replicas of all Functions; none if the user may not list Deployments.
+func (c *cluster) replicasOf(ctx context.Context, namespace string) (map[types.NamespacedName]replicas, error) {
+	counts := map[types.NamespacedName]replicas{}
 	selector := v1alpha2.LabelManagedBy + "=" + v1alpha2.ManagedBy
-	err := c.each(ctx, deploymentsResource(), namespace, selector, func(item *unstructured.Unstructured) error {
-		counts[item.GetNamespace()+"/"+item.GetName()] = replicasIn(item.Object)
+	err := each(ctx, c, deploymentsResource(), namespace, selector, func(item *listedDeployment) error {
+		counts[types.NamespacedName(item.listedName)] = replicas{item.Spec.Replicas, item.Status.ReadyReplicas}
 		return nil
 	})
 	if apierrors.IsForbidden(err) {
@@ -73,12 +126,6 @@ func (c *cluster) replicasOf(ctx context.Context, namespace string) (map[string]
 		return nil, c.explain(err, "list", "deployments", namespace)
 	}
 	return counts, nil
-}
-
-func replicasIn(deployment map[string]any) replicas {
-	desired, _, _ := unstructured.NestedInt64(deployment, "spec", "replicas")
-	ready, _, _ := unstructured.NestedInt64(deployment, "status", "readyReplicas")
-	return replicas{int(desired), int(ready)}
 }
 
 // describe returns the status of a Function.
@@ -280,12 +327,9 @@ const StatePaused = "paused"
 // Subscriptions implements Inventory.
 func (c *cluster) Subscriptions(ctx context.Context, namespace string) ([]Subscription, error) {
 	subscriptions := []Subscription{}
-	err := c.each(ctx, subscriptionsResource(), namespace, "", func(item *unstructured.Unstructured) error {
-		sub, err := into[eventingv1alpha2.Subscription](item.Object)
-		if err == nil {
-			subscriptions = append(subscriptions, describeSubscription(&sub))
-		}
-		return err
+	err := each(ctx, c, subscriptionsResource(), namespace, "", func(item *eventingv1alpha2.Subscription) error {
+		subscriptions = append(subscriptions, describeSubscription(item))
+		return nil
 	})
 	if apierrors.IsNotFound(err) {
 		return nil, c.notServed(ctx, "Subscriptions", subscriptionsResource())

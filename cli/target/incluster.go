@@ -24,6 +24,8 @@ func OpenInCluster(config *rest.Config, rouseNamespace string) (*Connection, err
 	options := Options{
 		RouseNamespace: rouseNamespace, MaxObjects: usersObjects, MaxLine: usersLine, LogRate: usersLogRate, Note: func(string) {},
 	}
+	config = rest.CopyConfig(config)
+	config.DisableCompression = true // the network is near, and both sides would work for it
 	c, err := newCluster(options, "this cluster", config)
 	if err != nil {
 		return nil, err

@@ -90,10 +90,22 @@ type Subscription struct {
 	Message      string   `json:"message,omitempty"`      // what is wrong
 }
 
+// Function returns the Function whose Service is the sink of the Subscription; empty if no name of a Function can be meant.
+func (s *Subscription) Function() types.NamespacedName {
+	sink, err := url.Parse(s.Sink)
+	if err != nil {
+		return types.NamespacedName{}
+	}
+	name, within := strings.CutSuffix(sink.Hostname(), "."+s.Namespace+".svc.cluster.local")
+	if !within {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: s.Namespace, Name: name}
+}
+
 // LeadsTo reports whether the sink of the Subscription is the Function's Service.
 func (s *Subscription) LeadsTo(fn *Function) bool {
-	sink, err := url.Parse(s.Sink)
-	return err == nil && s.Namespace == fn.Namespace && sink.Hostname() == fn.Name+"."+fn.Namespace+".svc.cluster.local"
+	return s.Function() == types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}
 }
 
 // LogOptions select lines of a log.

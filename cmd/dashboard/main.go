@@ -70,7 +70,7 @@ func run(ctx context.Context, o *options, log logr.Logger) error {
 		serving.Handler = daemon.CancelHandler(ctx, s.handler)
 		return daemon.Serve(ctx, serving, log)
 	}
-	return daemon.RunOn(ctx, serve, append(s.ground, daemon.PaceCollector, func(ctx context.Context) error {
+	return daemon.RunOn(ctx, serve, append(s.ground, func(ctx context.Context) error {
 		return daemon.Serve(ctx, daemon.Server{Name: "metrics", Addr: o.metricsAddress, Handler: probes(registry, &draining)}, log)
 	})...)
 }

@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
-	eventingv1alpha2 "github.com/rouse-run/rouse/api/eventing/v1alpha2"
 	"github.com/rouse-run/rouse/cli/exit"
 	"github.com/rouse-run/rouse/cli/target"
 	"github.com/rouse-run/rouse/dashboard"
-	"github.com/rouse-run/rouse/eventbridge/admin"
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/internal/activation"
 )
@@ -123,87 +121,100 @@ func (h *Home) timed(ctx context.Context) (dashboard.Snapshot, time.Duration, er
 func (h *Home) keep(found dashboard.Snapshot, took time.Duration, err error) {
 	if h.err = err; err == nil {
 		h.last = found
+		h.last.Taken = time.Now()
 	}
 	h.asked, h.age = time.Now(), min(max(snapshotAge, readShare*took), oldest)
 }
 
 // read asks the API server and a bridge. Without a bridge there are no numbers, and a problem that says so.
 func (h *Home) read(ctx context.Context) (dashboard.Snapshot, error) {
-	functions, err := h.conn.Functions(ctx, h.namespace)
-	if err != nil {
+	var all answers
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		all.functions, err = h.conn.Functions(groupCtx, h.namespace)
+		return err
+	})
+	group.Go(func() (err error) {
+		all.subscriptions, err = h.conn.Subscriptions(groupCtx, h.namespace)
+		return err
+	})
+	group.Go(func() error {
+		all.exposed = h.conn.Exposed(groupCtx, h.namespace)
+		return nil
+	})
+	group.Go(func() error {
+		all.known, all.problem = h.fromBridge(groupCtx)
+		return nil
+	})
+	if err := group.Wait(); err != nil {
 		return dashboard.Snapshot{}, err
 	}
-	subscriptions, err := h.conn.Subscriptions(ctx, h.namespace)
-	if err != nil {
-		return dashboard.Snapshot{}, err
+	if all.problem == nil {
+		all.problem = h.addWakes(ctx, &all)
 	}
-	found := dashboard.Snapshot{
-		Functions: []dashboard.Function{}, Subscriptions: []dashboard.Subscription{}, Exposures: []dashboard.Exposure{},
-		Schedules: []admin.Schedule{}, Streams: h.fills(), Problems: []dashboard.Problem{},
-	}
-	known, problem := h.fromBridge(ctx, functions)
-	if problem != nil {
-		found.Problems = append(found.Problems, dashboard.Problem{
-			Object: "Admin API", Message: problem.Error(), Remedy: "without it there are no backlogs, events and dead letters", Warning: true,
-		})
-	}
+	all.streams = h.fills()
+	found := all.snapshot()
 	found.Problems = append(found.Problems, h.missingRights(ctx)...)
-	exposed := h.conn.Exposed(ctx, h.namespace)
-	for i := range functions {
-		found.Functions = append(found.Functions, shownFunction(&functions[i], subscriptions, known, exposed))
-	}
-	for i := range subscriptions {
-		found.Subscriptions = append(found.Subscriptions, shownSubscription(&subscriptions[i], functions, known))
-	}
-	for _, each := range known.schedules {
-		found.Schedules = append(found.Schedules, admin.Schedule(each))
-	}
 	return found, nil
 }
 
 // bridgeState is what a bridge reports.
 type bridgeState struct {
+	client    *target.Client
 	work      map[types.NamespacedName]target.Work
 	wakes     map[types.NamespacedName]*activation.Wake
 	schedules []target.Schedule
 }
 
 // fromBridge asks one bridge, because all report the same.
-func (h *Home) fromBridge(ctx context.Context, functions []target.Function) (bridgeState, error) {
-	known := bridgeState{work: map[types.NamespacedName]target.Work{}, wakes: map[types.NamespacedName]*activation.Wake{}}
-	bridge, err := h.bridge(ctx, identity.ListSubscriptions(h.namespace))
+func (h *Home) fromBridge(ctx context.Context) (known bridgeState, err error) {
+	if known.client, err = h.bridge(ctx, identity.ListSubscriptions(h.namespace)); err != nil {
+		return known, err
+	}
+	work, err := known.client.Work(ctx, h.namespace)
 	if err != nil {
 		return known, err
 	}
-	work, err := bridge.Work(ctx, h.namespace)
-	if err != nil {
-		return known, err
-	}
+	known.work = make(map[types.NamespacedName]target.Work, len(work))
 	for _, each := range work {
 		known.work[types.NamespacedName{Namespace: each.Namespace, Name: each.Name}] = each
 	}
-	asked := map[string]bool{}
-	for i := range functions {
-		namespace := functions[i].Namespace
-		if asked[namespace] {
-			continue
-		}
-		asked[namespace] = true
-		wakes, err := bridge.LastWakes(ctx, namespace)
-		if err != nil {
-			return known, err
-		}
-		for name, wake := range wakes {
-			known.wakes[types.NamespacedName{Namespace: namespace, Name: name}] = wake
-		}
-	}
 	if h.may(ctx, identity.ListSchedules(h.namespace)) == nil { // else there are none to show
-		known.schedules, err = bridge.Schedules(ctx, h.namespace)
+		known.schedules, err = known.client.Schedules(ctx, h.namespace)
 	}
 	if exit.CodeOf(err) == exit.NotFound { // an installation without them
 		err = nil
 	}
 	return known, err
+}
+
+// wakesAtATime is how many namespaces a bridge is asked about at a time.
+const wakesAtATime = 4
+
+// addWakes asks the bridge for the last wakes of all Functions.
+func (h *Home) addWakes(ctx context.Context, all *answers) error {
+	all.known.wakes = map[types.NamespacedName]*activation.Wake{}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(wakesAtATime)
+	asked := map[string]bool{}
+	for i := range all.functions {
+		namespace := all.functions[i].Namespace
+		if asked[namespace] {
+			continue
+		}
+		asked[namespace] = true
+		group.Go(func() error {
+			wakes, err := all.known.client.LastWakes(ctx, namespace)
+			mu.Lock()
+			defer mu.Unlock()
+			for name, wake := range wakes {
+				all.known.wakes[types.NamespacedName{Namespace: namespace, Name: name}] = wake
+			}
+			return err
+		})
+	}
+	return group.Wait()
 }
 
 // bridge returns a client of one of the bridges, for a user with a right.
@@ -216,38 +227,6 @@ func (h *Home) bridge(ctx context.Context, right identity.Right) (*target.Client
 		return nil, err
 	}
 	return target.New(admins[0]), nil
-}
-
-func shownFunction(
-	fn *target.Function, subscriptions []target.Subscription, known bridgeState, exposed map[types.NamespacedName][]string,
-) dashboard.Function {
-	name := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}
-	shown := dashboard.Function{
-		Namespace: fn.Namespace, Name: fn.Name, Runtime: fn.Runtime, Phase: fn.Phase, Problem: fn.LastError, Older: fn.Older,
-		Desired: fn.Desired, Ready: fn.Ready, Min: fn.Min, Max: fn.Max, URL: fn.URL, Exposed: exposed[name], LastWake: known.wakes[name],
-	}
-	backlog := 0
-	for i := range subscriptions {
-		work, is := known.work[types.NamespacedName{Namespace: subscriptions[i].Namespace, Name: subscriptions[i].Name}]
-		if is && subscriptions[i].LeadsTo(fn) {
-			backlog += int(work.Backlog + work.AckPending + work.WaitingRetries)
-			shown.Backlog = &backlog
-		}
-	}
-	return shown
-}
-
-func shownSubscription(sub *target.Subscription, functions []target.Function, known bridgeState) dashboard.Subscription {
-	work := known.work[types.NamespacedName{Namespace: sub.Namespace, Name: sub.Name}]
-	shown := dashboard.Subscription{
-		Namespace: sub.Namespace, Name: sub.Name, Source: sub.Source, Types: sub.Types, TypeMatching: eventingv1alpha2.TypeMatching(sub.TypeMatching),
-		Sink: sub.Sink, State: sub.State, Message: sub.Message,
-		Backlog: work.Backlog, InFlight: work.AckPending, Retries: work.WaitingRetries, DeadLetters: work.DeadLetters,
-	}
-	if at := slices.IndexFunc(functions, func(f target.Function) bool { return sub.LeadsTo(&f) }); at >= 0 {
-		shown.Sink, shown.Function = functions[at].Namespace+"/"+functions[at].Name, true
-	}
-	return shown
 }
 
 // Function implements dashboard.State.

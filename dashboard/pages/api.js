@@ -24,7 +24,7 @@ export async function begin() {
     logIn(decodeURIComponent(location.hash.slice(1).replace(/^token=/, "")));
     history.replaceState(null, "", location.pathname + location.search);
   }
-  if (token || (await hasSessions())) return;
+  if (token || document.querySelector("meta[name=login]")) return; // with sessions there is no token that another tab may have
   await new Promise((done) => {
     const later = setTimeout(done, 300);
     const answered = new BroadcastChannel("rouse-dashboard");
@@ -37,16 +37,6 @@ export async function begin() {
     };
     answered.postMessage("token?");
   });
-}
-
-/** hasSessions reports whether the home has sessions, and not a token that another tab may have. */
-async function hasSessions() {
-  try {
-    const response = await fetch("/api/v1/about", { cache: "no-store" });
-    return response.ok || Boolean((await response.json()).login);
-  } catch {
-    return false;
-  }
 }
 
 /** @type {(failure: Failure) => void} */ let whenLoggedOut = () => {};
@@ -147,16 +137,19 @@ function seen() {
 async function read(response, handlers) {
   const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
   const decoder = new TextDecoder();
-  let rest = "";
+  let waiting = [""]; // the pieces of an event, which may be many, until its end has come
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    const parts = (rest + decoder.decode(value, { stream: true })).split("\n\n");
-    rest = parts.pop() ?? "";
-    for (const part of parts) {
-      const name = /^event: (.*)$/m.exec(part)?.[1];
-      const data = /^data: (.*)$/m.exec(part)?.[1];
-      if (name && data) handlers[name]?.(JSON.parse(data));
+    const text = decoder.decode(value, { stream: true });
+    const ends = (waiting[waiting.length - 1].slice(-1) + text).includes("\n\n");
+    waiting.push(text);
+    if (!ends) continue;
+    const events = waiting.join("").split("\n\n");
+    waiting = [events.pop() ?? ""];
+    for (const event of events) {
+      const [name, data] = event.split("\ndata: ", 2);
+      if (data) handlers[name.slice("event: ".length)]?.(JSON.parse(data));
     }
   }
 }

@@ -2,6 +2,7 @@
 import { begin, onLoggedOut } from "./api.js";
 import { dialog, dismiss } from "./dialog.js";
 import { flat, h, patch } from "./dom.js";
+import { attempt } from "./first.js";
 import { heading, loading } from "./parts.js";
 import { start, state, totals, watch } from "./store.js";
 import { deadLetters } from "./views/deadletters.js";
@@ -242,9 +243,10 @@ function drawSide() {
   ]);
 }
 
-async function connect() {
+/** connect follows the home, unless that was begun. @param {Promise<void>} [begun] */
+async function connect(begun) {
   try {
-    await start();
+    await (begun ?? start());
     [ready, broken] = [true, null];
     view.mount?.(page);
   } catch (error) {
@@ -261,7 +263,7 @@ onLoggedOut((error) => {
   render();
 });
 watch((what, flow) => {
-  if (flow) view.flow?.(flow);
+  if (flow && ready) view.flow?.(flow);
   if (what === "connection" && !state.connected && state.lost) console.info(state.lost);
   render();
 });
@@ -276,6 +278,5 @@ addEventListener("hashchange", async () => {
 });
 
 show();
-await begin();
-await connect();
+await connect(attempt);
 if (state.about) document.title = `${view.title(page)} · Rouse`;

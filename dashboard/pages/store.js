@@ -41,12 +41,14 @@ function notify(what, flow) {
   for (const call of watchers) call(what, flow);
 }
 
-/** start follows the home. */
+/** start follows the home. All that it asks for is asked at once. */
 export async function start() {
-  const [about, lately] = await Promise.all([get("/api/v1/about"), get("/api/v1/events?limit=500")]);
-  state.about = about;
-  learnFrom(lately.records);
-  stream("/api/v1/live", {
+  let newest = "";
+  const lately = get("/api/v1/events?limit=500").then(({ records }) => {
+    learnFrom(records);
+    newest = records.at(-1)?.time ?? "";
+  });
+  const end = stream("/api/v1/live", {
     open: () => {
       for (const kind of kinds) state[kind].clear(); // the first change has everything
       Object.assign(state, { connected: true, lost: "" });
@@ -57,8 +59,18 @@ export async function start() {
       notify("connection");
     },
     state: change,
-    flow: flowed,
+    flow: (/** @type {Flow} */ flow) =>
+      lately.then(
+        () => flowed({ ...flow, records: flow.records.filter((r) => r.time > newest) }),
+        () => {}, // the start has failed
+      ),
   });
+  try {
+    [state.about] = await Promise.all([get("/api/v1/about"), lately]);
+  } catch (error) {
+    end();
+    throw error;
+  }
 }
 
 const kinds = /** @type {const} */ (["functions", "subscriptions", "exposures", "schedules", "streams", "problems"]);
@@ -72,7 +84,7 @@ function change(data) {
     for (const [key, value] of set) map.set(key, value);
     for (const key of data.gone?.[kind] ?? []) map.delete(key);
     if (grew) {
-      const sorted = [...map].sort(([a], [b]) => a.localeCompare(b));
+      const sorted = [...map].sort(([a], [b]) => (a < b ? -1 : 1));
       map.clear();
       for (const [key, value] of sorted) map.set(key, value);
     }

@@ -26,6 +26,9 @@ type task struct {
 	Report    string  `json:"report"`
 }
 
+// firstViews is how often the page is opened; the first view is the median.
+const firstViews = 5
+
 // watches notes when a page has shown all Functions first, and for each event that it lists how long that took since the bridge noted it.
 const watches = `
 (() => {
@@ -72,15 +75,23 @@ func TestBenchOfTheDashboard(t *testing.T) {
 		script := "const WANTED = " + strconv.Itoa(wanted.Functions) + ";" + watches
 		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 		return err
-	}), chromedp.Navigate(wanted.URL))
-	eventually(t, "all Functions are shown", func() bool { return b.truth(t, `window.__bench.first > 0`) })
+	}))
+	var views []float64
+	for range firstViews {
+		b.do(t, chromedp.Navigate(wanted.URL))
+		eventually(t, "all Functions are shown", func() bool { return b.truth(t, `window.__bench.first > 0`) })
+		views = append(views, evaluate[float64](t, b, `window.__bench.first`))
+		require.True(t, b.truth(t, `performance.getEntriesByType("resource").every((one, i, all) => all.findIndex((other) => other.name === one.name) === i)`),
+			"the page asks for nothing twice")
+	}
+	slices.Sort(views)
 	time.Sleep(time.Duration(wanted.Seconds * float64(time.Second)))
 	latencies := evaluate[[]float64](t, b, `window.__bench.latencies`)
 	require.Greater(t, len(latencies), 20, "events come to the screen")
 	require.True(t, b.truth(t, `parseFloat(document.querySelectorAll(".stat b")[1].textContent) > 100`), "events are delivered")
 	slices.Sort(latencies)
 	report, err := json.Marshal(map[string]any{
-		"firstViewMs": evaluate[float64](t, b, `window.__bench.first`), "p95Ms": latencies[len(latencies)*95/100], "heapMiB": b.heap(t) / (1 << 20), "shown": len(latencies),
+		"firstViewMs": views[len(views)/2], "p95Ms": latencies[len(latencies)*95/100], "heapMiB": b.heap(t) / (1 << 20), "shown": len(latencies),
 	})
 	require.NoError(t, err)
 	b.clean(t)

@@ -59,6 +59,17 @@ func (r *ring) blockOf(ordinal uint64) block {
 	return r.blocks[(ordinal-r.blocks[0].first)/blockRecords]
 }
 
+// from returns the ordinal of the first block that can have a record of a number, or of one after it, that happened at a time or later.
+func (r *ring) from(number uint64, at int64) uint64 {
+	last := len(r.blocks) - 1
+	for i := range r.blocks {
+		if r.blocks[i].latest >= at && (i == last || r.blocks[i+1].number > number) {
+			return max(r.first, r.blocks[i].first)
+		}
+	}
+	return r.next
+}
+
 // block holds records one after the other: numbers as varints, times as differences, and names that most records share
 // as a number each. Written bytes and names never change, so a copy of a block is read without a lock.
 type block struct {
@@ -66,6 +77,7 @@ type block struct {
 	number uint64 // number of its first record; each further one has its distance
 	count  int
 	base   int64 // nanoseconds to which the records' times are relative
+	latest int64 // the greatest time of a record, in nanoseconds
 	data   []byte
 	names  []string
 }
@@ -93,8 +105,9 @@ const (
 func (b *block) add(r *Record, distance uint64, names *index) {
 	at := r.Time.UnixNano()
 	if b.count == 0 {
-		b.base = at
+		b.base, b.latest = at, at
 	}
+	b.latest = max(b.latest, at)
 	data := binary.AppendUvarint(b.data, distance)
 	data = binary.AppendUvarint(data, r.flags())
 	data = binary.AppendVarint(data, at-b.base)

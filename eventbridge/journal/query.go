@@ -2,6 +2,7 @@ package journal
 
 import (
 	"container/heap"
+	"math"
 	"slices"
 	"time"
 
@@ -52,17 +53,41 @@ type reading struct {
 
 // remembered starts to read the records of a query.
 func (j *Journal) remembered(q *Query) reading {
-	all := j.begin(q)
 	if q.Limit <= 0 {
-		return all
+		return j.begin(q, 0)
 	}
-	// The last ones are found by counting all, with a mark at intervals.
+	for apart := uint64(lookBack * q.Limit); ; apart *= lookBack {
+		end, kept := j.size()
+		from := end - min(end, apart)
+		last, count := j.lastFrom(q, from)
+		if count >= q.Limit || apart >= kept {
+			return last
+		}
+	}
+}
+
+// lookBack is how many times as many of the latest records are looked at as are wanted, and then as many times as many again.
+const lookBack = 4
+
+// size returns the number of the next record, and the distance from there that has all stored ones.
+func (j *Journal) size() (end, all uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	oldest := j.added
+	for _, ring := range j.rings {
+		oldest = min(oldest, ring.blocks[0].number)
+	}
+	return j.added, j.added - oldest
+}
+
+// lastFrom starts to read the last records of a query, of those with a number and after it. They are found by counting all, with a mark at
+// intervals.
+func (j *Journal) lastFrom(q *Query, from uint64) (last reading, count int) {
 	const apart = blockRecords
 	var marks []uint64
-	count := 0
-	counted := all
+	counted := j.begin(q, from)
 	j.merge(&counted, func(number uint64, r Record) bool {
-		if r.Kind != Skipped && q.matches(&r) {
+		if r.Kind != Skipped && number >= from && q.matches(&r) {
 			if count%apart == 0 {
 				marks = append(marks, number)
 			}
@@ -71,22 +96,26 @@ func (j *Journal) remembered(q *Query) reading {
 		return true
 	})
 	if count <= q.Limit {
-		return j.begin(q)
+		return j.begin(q, from), count
 	}
 	first := count - q.Limit
-	last := j.begin(q)
-	last.from, last.skip, last.end = marks[first/apart], first%apart, counted.end
-	return last
+	last = j.begin(q, marks[first/apart])
+	last.skip, last.end = first%apart, counted.end
+	return last, count
 }
 
-// begin reads all stored records.
-func (j *Journal) begin(q *Query) reading {
+// begin reads the stored records with a number and after it, except for those that are too old as a whole block.
+func (j *Journal) begin(q *Query, from uint64) reading {
+	since := int64(math.MinInt64)
+	if !q.Since.IsZero() {
+		since = q.Since.UnixNano()
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r := reading{end: j.added, next: map[*ring]uint64{}}
+	r := reading{from: from, end: j.added, next: map[*ring]uint64{}}
 	for namespace, ring := range j.rings {
 		if q.Namespace == "" || q.Namespace == namespace {
-			r.take(ring, ring.first)
+			r.take(ring, ring.from(from, since))
 		}
 	}
 	return r

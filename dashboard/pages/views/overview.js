@@ -16,7 +16,7 @@ import {
   phase,
   sparkline,
 } from "../parts.js";
-import { course, perSecond, state, subscriptionsOf, totals } from "../store.js";
+import { course, perSecond, state, totals } from "../store.js";
 
 const mostDots = 80;
 const travel = 750;
@@ -131,6 +131,7 @@ function picture() {
     drawnOf = key;
   }
   const drawn = graph;
+  const dead = deadLettersOf(subscriptions);
   const more = drawn.left
     ? h(
         "p",
@@ -164,7 +165,7 @@ function picture() {
             h("g", { id: "dots", own: true }),
           ),
           [...drawn.edges.values()].map(badge),
-          [...drawn.nodes.values()].map(node),
+          [...drawn.nodes.values()].map((n) => node(n, dead)),
         ),
       ),
     ],
@@ -213,10 +214,19 @@ function badge(edge) {
   );
 }
 
-/** @param {import("../graph.js").GraphNode} n */
-function node(n) {
+/** deadLettersOf counts the dead letters of each Function that has some. @param {import("../types.js").Subscription[]} subscriptions */
+function deadLettersOf(subscriptions) {
+  const dead = /** @type {Map<string, number>} */ (new Map());
+  for (const s of subscriptions) {
+    if (s.function && s.deadLetters) dead.set(s.sink, (dead.get(s.sink) ?? 0) + s.deadLetters);
+  }
+  return dead;
+}
+
+/** @param {import("../graph.js").GraphNode} n @param {Map<string, number>} dead */
+function node(n, dead) {
   const place = { left: `${n.x}px`, top: `${n.y}px`, width: `${n.width}px`, height: `${n.height}px` };
-  if (n.kind === "function") return functionNode(n, place);
+  if (n.kind === "function") return functionNode(n, place, dead.get(n.id.slice(2)));
   const [source, type] = n.id.slice(2).split("|");
   const href =
     n.kind === "type"
@@ -234,12 +244,11 @@ function node(n) {
   );
 }
 
-/** @param {import("../graph.js").GraphNode} n @param {Record<string, string>} place */
-function functionNode(n, place) {
+/** @param {import("../graph.js").GraphNode} n @param {Record<string, string>} place @param {number} [dead] */
+function functionNode(n, place, dead) {
   const key = n.id.slice(2);
   const fn = state.functions.get(key);
   if (!fn) return h("span", { key: n.id, class: "node function", style: place }, n.label);
-  const dead = subscriptionsOf(key).reduce((sum, s) => sum + s.deadLetters, 0);
   const wake = fn.lastWake ? `woke ${ago(fn.lastWake.began)}, in ${duration(fn.lastWake.readyMs)}` : "has not woken yet";
   return h(
     "a",

@@ -1,4 +1,4 @@
-package doctor
+package cli
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rouse-run/rouse/cli/doctor"
 	"github.com/rouse-run/rouse/dev"
 	"github.com/rouse-run/rouse/dev/instance"
 	"github.com/rouse-run/rouse/dev/manifest"
@@ -20,9 +21,9 @@ import (
 // probeTimeout bounds how long an interpreter may take to say its version.
 const probeTimeout = 10 * time.Second
 
-// ReadMachine reads the facts about this machine and a folder.
-func ReadMachine(ctx context.Context, directory string) (Machine, error) {
-	m := Machine{Directory: directory}
+// readMachine reads the facts about this machine and a folder.
+func readMachine(ctx context.Context, directory string) (doctor.Machine, error) {
+	m := doctor.Machine{Directory: directory}
 	set, problems, err := manifest.Read(directory)
 	if err != nil {
 		m.Folder.Problem = err.Error()
@@ -36,18 +37,18 @@ func ReadMachine(ctx context.Context, directory string) (Machine, error) {
 		}
 	}
 	m.Languages = readLanguages(ctx, set.Functions)
-	if err := m.readFolders(); err != nil {
-		return Machine{}, err
+	if err := readFolders(&m); err != nil {
+		return doctor.Machine{}, err
 	}
 	for _, port := range dev.UsualPorts() {
-		m.Ports = append(m.Ports, Port{Number: port.Number, Use: port.Use, Flag: port.Flag, Taken: isTaken(ctx, port.Number)})
+		m.Ports = append(m.Ports, doctor.Port{Number: port.Number, Use: port.Use, Flag: port.Flag, Taken: isTaken(ctx, port.Number)})
 	}
 	return m, ctx.Err()
 }
 
 // readLanguages probes an interpreter for each runtime that the Functions have, and one for each other language.
-func readLanguages(ctx context.Context, functions []manifest.Function) []Language {
-	var found []Language
+func readLanguages(ctx context.Context, functions []manifest.Function) []doctor.Language {
+	var found []doctor.Language
 	for _, each := range languages.All() {
 		needed := map[string][]string{}
 		for _, fn := range functions {
@@ -67,10 +68,10 @@ func readLanguages(ctx context.Context, functions []manifest.Function) []Languag
 	return found
 }
 
-func probe(ctx context.Context, name, runtime string, users []string) Language {
+func probe(ctx context.Context, name, runtime string, users []string) doctor.Language {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	l := Language{Name: name, Title: name, Functions: users}
+	l := doctor.Language{Name: name, Title: name, Functions: users}
 	program, err := toolchain.Find(ctx, runtime, "")
 	if failed, is := errors.AsType[*toolchain.Failure](err); is {
 		l.Problem = failed.Message
@@ -82,7 +83,7 @@ func probe(ctx context.Context, name, runtime string, users []string) Language {
 }
 
 // readFolders reads the folders of local mode, and which process serves the directory.
-func (m *Machine) readFolders() error {
+func readFolders(m *doctor.Machine) error {
 	state, err := instance.Root()
 	if err != nil {
 		return err
@@ -91,7 +92,7 @@ func (m *Machine) readFolders() error {
 	if err != nil {
 		return err
 	}
-	m.Disks = []Disk{readDisk("events and logs", state, "XDG_STATE_HOME"), readDisk("packages and runtimes", cache, "XDG_CACHE_HOME")}
+	m.Disks = []doctor.Disk{readDisk("events and logs", state, "XDG_STATE_HOME"), readDisk("packages and runtimes", cache, "XDG_CACHE_HOME")}
 	if running, err := instance.Serving(state, m.Directory); err == nil {
 		m.Running = running.PID
 	}
@@ -101,8 +102,8 @@ func (m *Machine) readFolders() error {
 // writable is the mode of access(2) for writing.
 const writable = 2
 
-func readDisk(use, folder, variable string) Disk {
-	d := Disk{Use: use, Folder: folder, Variable: variable}
+func readDisk(use, folder, variable string) doctor.Disk {
+	d := doctor.Disk{Use: use, Folder: folder, Variable: variable}
 	at := existing(folder)
 	if err := syscall.Access(at, writable); err != nil {
 		d.Problem = "you may not write into " + at
