@@ -47,9 +47,8 @@ export const newFunction = {
   /** @param {Page} page */
   mount: (page) =>
     open("new", page, async () => {
-      const first = [...state.functions.values()][0];
-      const runtime = first?.runtime ?? "nodejs22";
-      const namespace = state.about?.user.namespace || first?.namespace || "default";
+      const runtime = "nodejs22"; // the default of rouse init, too
+      const namespace = state.about?.user.namespace || [...state.functions.values()][0]?.namespace || "default";
       return newForm("new", true, { namespace, name: "", runtime, source: sampleOf(runtime), dependencies: "", min: 0, max: 3 }, []);
     }),
   unmount: close,
