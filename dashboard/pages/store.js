@@ -43,10 +43,10 @@ function notify(what, flow) {
 
 /** start follows the home. All that it asks for is asked at once. */
 export async function start() {
-  let newest = "";
+  /** the last records, some of which the stream has as well @type {Set<string>} */ const known = new Set();
   const lately = get("/api/v1/events?limit=500").then(({ records }) => {
     learnFrom(records);
-    newest = records.at(-1)?.time ?? "";
+    for (const record of records) known.add(recordKey(record));
   });
   const end = stream("/api/v1/live", {
     open: () => {
@@ -61,7 +61,7 @@ export async function start() {
     state: change,
     flow: (/** @type {Flow} */ flow) =>
       lately.then(
-        () => flowed({ ...flow, records: flow.records.filter((r) => r.time > newest) }),
+        () => flowed({ ...flow, records: flow.records.filter((r) => !known.has(recordKey(r))) }),
         () => {}, // the start has failed
       ),
   });
@@ -72,6 +72,9 @@ export async function start() {
     throw error;
   }
 }
+
+/** recordKey tells records apart. @param {Entry} r */
+export const recordKey = (r) => `${r.time} ${r.kind} ${r.id} ${r.subscription ?? ""}`;
 
 const kinds = /** @type {const} */ (["functions", "subscriptions", "exposures", "schedules", "streams", "problems"]);
 

@@ -16,7 +16,7 @@ import {
   phase,
   sparkline,
 } from "../parts.js";
-import { course, perSecond, state, totals } from "../store.js";
+import { course, perSecond, recordKey, state, totals } from "../store.js";
 
 const mostDots = 80;
 const travel = 750;
@@ -319,7 +319,7 @@ function latest() {
     .map((r) =>
       h(
         "li",
-        { key: `${r.time} ${r.kind} ${r.id} ${r.subscription ?? ""}` },
+        { key: recordKey(r) },
         moment(r.time),
         outcome(r.kind),
         h("a", { href: eventPath(r), class: "clip" }, r.type || r.id || "message"),
