@@ -136,6 +136,13 @@ func (b *browser) follow(t *testing.T, path string) {
 	b.do(t, click(`nav a[href="`+path+`"]`))
 }
 
+// quiet forgets what scripts and requests have reported, where that was to be expected: Chromium notes each answer that is an error.
+func (b *browser) quiet() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.problems = nil
+}
+
 // clean fails the test if scripts threw errors, or did what the policy forbids.
 func (b *browser) clean(t *testing.T) {
 	t.Helper()

@@ -163,7 +163,7 @@ function picture() {
             [...drawn.edges.values()].map(line),
             h("g", { id: "dots", own: true }),
           ),
-          [...drawn.edges.values()].map(badge),
+          badged(drawn).map(badge),
           [...drawn.nodes.values()].map(node),
         ),
       ),
@@ -192,6 +192,19 @@ function line(edge) {
 
 /** subscriptionOf is the Subscription of an edge as it is now. @param {import("../graph.js").Edge} edge */
 const subscriptionOf = (edge) => edge.subscription && state.subscriptions.get(`${edge.subscription.namespace}/${edge.subscription.name}`);
+
+/** badged are the edges that show what waits: of a Subscription's the one with the last event. @param {import("../graph.js").Graph} drawn */
+function badged(drawn) {
+  /** @type {Map<string, import("../graph.js").Edge>} */
+  const found = new Map();
+  for (const edge of drawn.edges.values()) {
+    if (!edge.subscription) continue;
+    const key = `${edge.subscription.namespace}/${edge.subscription.name}`;
+    const other = found.get(key);
+    if (!other || (lit.get(edge.id) ?? 0) > (lit.get(other.id) ?? 0)) found.set(key, edge);
+  }
+  return [...found.values()];
+}
 
 /** badge is the number of events that wait on an edge. @param {import("../graph.js").Edge} edge */
 function badge(edge) {
@@ -240,7 +253,10 @@ function functionNode(n, place) {
   const fn = state.functions.get(key);
   if (!fn) return h("span", { key: n.id, class: "node function", style: place }, n.label);
   const dead = subscriptionsOf(key).reduce((sum, s) => sum + s.deadLetters, 0);
-  const wake = fn.lastWake ? `woke ${ago(fn.lastWake.began)}, in ${duration(fn.lastWake.readyMs)}` : "has not woken yet";
+  const onLines = subscriptionsOf(key).some((s) => s.backlog + s.inFlight + s.retries > 0);
+  const wake = fn.lastWake
+    ? [h("span", null, `woke ${ago(fn.lastWake.began)}`), h("span", null, ` in ${duration(fn.lastWake.readyMs)}`)]
+    : "has not woken yet";
   return h(
     "a",
     {
@@ -260,13 +276,13 @@ function functionNode(n, place) {
       "span",
       { class: "line" },
       phase(fn),
-      fn.backlog
+      fn.backlog && !onLines
         ? h("span", { class: "waits" }, `${count(fn.backlog)} wait`)
         : dead
           ? h("span", { class: "bad", title: counted(dead, "dead letter") }, `${count(dead)} dead`)
           : null,
     ),
-    h("span", { class: "under" }, fn.phase === "failing" ? firstLine(fn.problem ?? "") : wake),
+    fn.phase === "failing" ? h("span", { class: "under" }, firstLine(fn.problem ?? "")) : h("span", { class: "under whole" }, wake),
   );
 }
 
