@@ -195,24 +195,20 @@ function drawSide() {
       ),
       "Rouse",
     ),
-    ...(loggedOut
-      ? []
-      : [
-          h(
-            "nav",
-            { "aria-label": "Views" },
-            places.map(([href, name, key]) => {
-              const current = href === "/" ? path === "/" : path.startsWith(href) || (href === "/events" && path === "/event");
-              const [n, level, what] = counts[href] ?? [0, "", ""];
-              return h(
-                "a",
-                { href, key: href, title: `${name} (g ${key})`, "aria-current": current ? "page" : undefined },
-                name,
-                n ? h("span", { class: `count ${level}`, "aria-label": `${n} ${what}` }, n) : null,
-              );
-            }),
-          ),
-        ]),
+    h(
+      "nav",
+      { "aria-label": "Views", hidden: loggedOut },
+      places.map(([href, name, key]) => {
+        const current = href === "/" ? path === "/" : path.startsWith(href) || (href === "/events" && path === "/event");
+        const [n, level, what] = counts[href] ?? [0, "", ""];
+        return h(
+          "a",
+          { href, key: href, title: `${name} (g ${key})`, "aria-current": current ? "page" : undefined },
+          name,
+          n ? h("span", { class: `count ${level}`, "aria-label": `${n} ${what}` }, n) : null,
+        );
+      }),
+    ),
     h(
       "div",
       { class: "foot" },

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -163,34 +162,5 @@ func TestTextsOfAClusterThatAreMarkupAreShownAsText(t *testing.T) {
 	b.follow(t, "/health")
 	b.shows(t, "main", "KEDA does not answer "+markup)
 	require.False(t, b.truth(t, `window.attacked === true || document.querySelector("img") !== null`))
-	b.clean(t)
-}
-
-func TestAxeFindsNoBarrierInTheViewsOfACluster(t *testing.T) {
-	c, b := startCluster(t, ""), open(t)
-	var barriers []string
-	note := func(where string, width int64, scheme string) {
-		for _, each := range b.barriers(t) {
-			barriers = append(barriers, fmt.Sprintf("%s at %d pixels, %s: %s", where, width, scheme, each))
-		}
-	}
-	for _, scheme := range []string{"light", "dark"} {
-		for _, width := range []int64{1440, 360} {
-			b.size(t, width, 900, scheme)
-			b.do(t, chromedp.Navigate(c.URL+"/functions/shop/pricing#"+strings.Repeat("token", 5)))
-			b.shows(t, "main", "Events of Kubernetes")
-			note("a Function", width, scheme)
-			require.True(t, b.truth(t, `document.documentElement.scrollWidth <= innerWidth`))
-			b.do(t, click(`[aria-label="Roll back to 02ffc81b35"]`))
-			b.shows(t, "dialog[open]", "Roll pricing back")
-			note("the dialog", width, scheme)
-			b.do(t, chromedp.KeyEvent("\u001b"))
-			b.follow(t, "/health")
-			b.shows(t, "main", "KEDA does not answer")
-			note("health", width, scheme)
-			require.True(t, b.truth(t, `document.documentElement.scrollWidth <= innerWidth`))
-		}
-	}
-	require.Empty(t, barriers)
 	b.clean(t)
 }

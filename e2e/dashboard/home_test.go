@@ -61,3 +61,24 @@ func startLogin(t *testing.T) *httptest.Server {
 	refuse("/api/v1/login", `{"error": "this token is not valid in the cluster, or has expired: make one with kubectl create token", "login": "token"}`)
 	return serve(t, api)
 }
+
+// startEmpty serves the pages of a home in which nothing has happened yet, with its Functions and Subscriptions by key.
+func startEmpty(t *testing.T, changes bool, functions, subscriptions map[string]any) *httptest.Server {
+	t.Helper()
+	api := http.NewServeMux()
+	answers(api, "/api/v1/about", map[string]any{
+		"home": "local", "name": "/shop", "version": "devel", "runtimes": []string{"nodejs22"}, "user": map[string]any{"name": "local", "changes": changes},
+	})
+	answers(api, "/api/v1/events", map[string]any{"records": []any{}})
+	answers(api, "/api/v1/event", map[string]any{"records": []any{}})
+	answers(api, "/api/v1/trace", nil)
+	answers(api, "/api/v1/deadletters", map[string]any{"deadletters": []any{}})
+	streams(api, "/api/v1/events/live", "records", map[string]any{"records": []any{}})
+	streams(api, "/api/v1/live", "state", map[string]any{"set": map[string]any{"functions": functions, "subscriptions": subscriptions}})
+	for key, fn := range functions {
+		answers(api, "/api/v1/functions/"+key, fn)
+		streams(api, "/api/v1/functions/"+key+"/log", "lines", map[string]any{"lines": []any{}})
+		streams(api, "/api/v1/functions/"+key+"/build", "lines", map[string]any{"lines": []any{}})
+	}
+	return serve(t, api)
+}

@@ -53,7 +53,7 @@ func (a album) shot(t *testing.T, name string, height int64, ready ...func()) {
 		}
 		a.size(t, width, tall, v.scheme)
 		a.do(t, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, float64(width)-2, float64(tall)-2)) // nothing is under it
-		a.truth(t, settled)
+		a.truth(t, inTypeface+settled)
 		for _, do := range ready {
 			do()
 		}
@@ -68,14 +68,8 @@ func (a album) shot(t *testing.T, name string, height int64, ready ...func()) {
 	a.clean(t)
 }
 
-// settled waits until the page is set in the pictures' font, which looks alike everywhere and near to that of most users, until it is drawn and its
-// transitions have ended.
-const settled = `(async () => {
-	document.documentElement.style.fontFamily = "Inter, system-ui, sans-serif";
-	for (let i = 0; i < 4; i++) await new Promise(requestAnimationFrame);
-	await Promise.all(document.getAnimations().filter((a) => a.effect.getTiming().iterations !== Infinity).map((a) => a.finished.catch(() => 0)));
-	return true;
-})()`
+// inTypeface sets the page in a typeface that looks alike everywhere, and like those that most users have.
+const inTypeface = `document.documentElement.style.fontFamily = "Inter, system-ui, sans-serif";`
 
 // moving waits for a moment in which events are on their way on all of the graph, and stops the page there until thaw is called.
 const moving = `new Promise((done) => {
@@ -201,8 +195,10 @@ func (a album) pages(t *testing.T, r *rouse, orders func(n int)) {
 	}
 	a.follow(t, "/deadletters")
 	a.shows(t, "main", "order.received")
-	a.do(t, click(`tbody tr:nth-child(2) button`), click(`#all`))
+	a.do(t, click(`tbody tr:nth-child(2) button`))
 	a.shows(t, ".opened", "unicorn")
+	a.do(t, click(`#all`))
+	a.shows(t, ".tools", "2 selected")
 	a.press(t, "Redrive")
 	a.shows(t, "dialog[open]", "Redrive 2 dead letters?")
 	a.shot(t, "deadletters", 760)
