@@ -30,7 +30,7 @@ func startCluster(t *testing.T, text string) *cluster {
 	t.Helper()
 	c := &cluster{text: text}
 	fn := map[string]any{
-		"namespace": "shop", "name": "pricing", "runtime": "nodejs22", "phase": "failing", "problem": text, "desired": 2, "ready": 1, "min": 0, "max": 3,
+		"namespace": "shop", "name": "pricing", "runtime": "nodejs22", "phase": "failing", "problem": "the new version does not start: Cannot find module 'lodash' " + text, "desired": 2, "ready": 1, "min": 0, "max": 3,
 		"backlog": 12, "wakes": nil, "restarts": nil, "url": "http://pricing.shop.svc.cluster.local",
 	}
 	subscription := map[string]any{
