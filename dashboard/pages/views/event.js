@@ -48,13 +48,14 @@ export const event = {
     if (!detail) return [heading(id, null, back), loading()];
     const first = detail.records.find((r) => r.kind === "stored") ?? detail.records[0] ?? {};
     const type = first.type ?? detail.event?.type;
+    const source = first.source ?? detail.event?.source;
     return [
       heading(type ?? id, first.trace ? h("a", { href: eventsPath({ trace: first.trace }) }, "All of the trace") : null, back),
       h(
         "dl",
         { class: "facts line", key: "facts" },
         fact("Id", h("code", null, id)),
-        fact("Source", first.source ?? detail.event?.source),
+        source ? fact("Source", source) : null,
         first.time ? fact("Published", moment(first.time)) : null,
         first.cause ? fact("Caused by", h("a", { href: eventPath({ id: first.cause }) }, first.cause)) : null,
         first.trace ? fact("Trace", h("code", null, first.trace)) : null,
