@@ -78,7 +78,9 @@ const moving = `new Promise((done) => {
 		const dots = [...document.querySelectorAll("#dots circle:not([visibility])")].map((c) => [+c.getAttribute("cx"), +c.getAttribute("cy")]);
 		const canvas = document.querySelector(".canvas");
 		const spread = (axis) => Math.max(...dots.map((d) => d[axis])) - Math.min(...dots.map((d) => d[axis]));
-		const found = dots.length >= 6 && !document.querySelector(".key .chip") && (spread(0) > canvas.clientWidth / 2 && canvas.clientWidth > 400 || spread(1) > canvas.clientHeight / 3);
+		const places = new Set(dots.map((d) => d.map((n) => Math.round(n / 8)).join()));
+		const across = spread(0) > canvas.clientWidth / 2 && canvas.clientWidth > 400;
+		const found = places.size >= 6 && !document.querySelector(".key .chip") && (across || spread(1) > canvas.clientHeight / 3);
 		if (!found && Date.now() < until) return setTimeout(look, 10);
 		if (!found) return done(false);
 		const [real, held] = [window.requestAnimationFrame, []];
