@@ -1,16 +1,21 @@
 package charts
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/dashboard/alerts"
 	"github.com/rouse-run/rouse/eventbridge/identity"
@@ -110,4 +115,56 @@ func TestTheDashboardIsReachedByItsServiceOrAnHTTPRoute(t *testing.T) {
 	require.True(t, slices.ContainsFunc(callers, func(p networkingv1.NetworkPolicyPeer) bool {
 		return p.PodSelector != nil && selects(t, p.PodSelector, dashboard)
 	}), "users call Functions through gateways")
+}
+
+func TestTheNotesSayHowUsersReachTheDashboard(t *testing.T) {
+	env := cluster.Environment(t)
+	restrictedNamespace(t, env)
+	installHTTPRoutes(t, env.Client)
+	try := tryHelmOn(t, env.Config)
+	notes := func(set ...string) string {
+		args := []string{"install", "rouse", chart, "--take-ownership", "--dry-run=server"}
+		for _, each := range set {
+			args = append(args, "--set", each)
+		}
+		out, text, found := "", "", false
+		require.Eventually(t, func() bool { // the API server announces the new kind soon
+			out, _ = try(args...)
+			_, text, found = strings.Cut(out, "\nNOTES:\n")
+			return found
+		}, time.Minute, time.Second, "helm printed %s", &out)
+		return text
+	}
+	const token = "kubectl -n NAMESPACE create token SERVICEACCOUNT"
+	public := notes("dashboard.enabled=true", "dashboard.host=rouse.example.com", "dashboard.gateway=infra/public")
+	require.Contains(t, public, "https://rouse.example.com")
+	require.Contains(t, public, token)
+	require.NotContains(t, public, "svc/rouse-dashboard")
+	plain := notes("dashboard.enabled=true")
+	require.Contains(t, plain, "kubectl -n "+namespace+" port-forward svc/rouse-dashboard 8081:80     # http://localhost:8081")
+	require.Contains(t, plain, token)
+	require.Contains(t, plain, "dashboard.allowChanges=true")
+	encrypted := notes("dashboard.enabled=true", "dashboard.tls.secret=mine", "dashboard.allowChanges=true")
+	require.Contains(t, encrypted, "port-forward svc/rouse-dashboard 8443:443     # https://localhost:8443")
+	require.NotContains(t, encrypted, "It changes nothing")
+	require.NotContains(t, notes(), "dashboard")
+}
+
+// installHTTPRoutes has the cluster take HTTPRoutes of any form until the test ends.
+func installHTTPRoutes(t *testing.T, api client.Client) {
+	t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "httproutes.gateway.networking.k8s.io", Annotations: map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, for a test"},
+		},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "gateway.networking.k8s.io", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "httproutes", Kind: "HTTPRoute"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)},
+			}}},
+		},
+	}
+	require.NoError(t, api.Create(t.Context(), crd))
+	t.Cleanup(func() { require.NoError(t, api.Delete(context.WithoutCancel(t.Context()), crd)) })
 }

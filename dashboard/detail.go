@@ -27,7 +27,7 @@ type FunctionDetail struct {
 	// Conditions lists the conditions of its status, and Pods its replicas.
 	Conditions []Condition `json:"conditions,omitempty"`
 	Pods       []Pod       `json:"pods"`
-	// Versions are those that a rollback can choose, the newest first; RollbackTo is the one that is served instead of the newest.
+	// Versions are those that the cluster keeps, the newest first; RollbackTo is the one that is served instead of the newest.
 	Versions   []Version `json:"versions,omitempty"`
 	RollbackTo string    `json:"rollbackTo,omitempty"`
 	// Happenings are the Events of Kubernetes about it, the newest first.
@@ -93,7 +93,15 @@ type Version struct {
 	Since time.Time `json:"since"`
 	Pods  int       `json:"pods"`
 	Runs  bool      `json:"runs,omitempty"`
+	// State is VersionServing or VersionRollingOut, and empty for a version that a rollback can choose.
+	State string `json:"state,omitempty"`
 }
+
+// The states of a version.
+const (
+	VersionServing    = "serving"
+	VersionRollingOut = "rollingOut"
+)
 
 // Happening is what Kubernetes has recorded as an Event.
 type Happening struct {

@@ -18,6 +18,7 @@ var (
 	codeSpan   = regexp.MustCompile("`[^`\n]*`")
 	heading    = regexp.MustCompile(`(?m)^#+ +(.+)$`)
 	notInASlug = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	picture    = regexp.MustCompile(`(?:\]\(|src="|srcset=")([^")]+\.(?:png|svg))[")]`)
 	nodeNeeded = regexp.MustCompile(`Node\.js (\d+(?:\.\d+)?) or newer`)
 )
 
@@ -109,4 +110,30 @@ func TestThePagesNameTheOldestNodeThatRuns(t *testing.T) {
 		}
 	}
 	require.Greater(t, mentions, 3)
+}
+
+// A clone has all pictures of the past, so they are few and small.
+func TestEveryPictureIsThereAndShownByAPage(t *testing.T) {
+	t.Parallel()
+	shown := map[string]bool{}
+	for page, text := range pages(t) {
+		for _, found := range picture.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(found[1], "://") {
+				shown[filepath.Join("..", filepath.Dir(page), found[1])] = true
+			}
+		}
+	}
+	files, err := filepath.Glob("images/*")
+	require.NoError(t, err)
+	bytes := int64(0)
+	for _, file := range files {
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		bytes += info.Size()
+		require.True(t, shown[filepath.Join("../docs", file)], "no page shows %s", file)
+	}
+	require.Less(t, bytes, int64(5<<20)/2)
+	for file := range shown {
+		require.FileExists(t, file)
+	}
 }

@@ -31,11 +31,7 @@ func (h *Home) addStatus(ctx context.Context, detail *dashboard.FunctionDetail, 
 		}
 	}
 	if versions, err := h.objects.Versions(ctx, fn.Namespace, fn.Name); unless(err) {
-		for _, version := range versions {
-			detail.Versions = append(detail.Versions, dashboard.Version{
-				Name: version.Name, Since: version.Since, Pods: int(version.Pods), Runs: version.Name == fn.Status.Version,
-			})
-		}
+		detail.Versions = statesOf(versions, fn.Status.Version, detail.RollbackTo)
 	}
 	if happenings, err := h.objects.Happenings(ctx, fn.Namespace, fn.Name); unless(err) {
 		for _, each := range happenings {

@@ -98,7 +98,12 @@ function show() {
   document.title = `${view.title(page)} · Rouse`;
   if (ready) view.mount?.(page);
   render();
-  requestAnimationFrame(() => side.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }));
+  requestAnimationFrame(reveal);
+}
+
+/** reveal scrolls the navigation of a phone to what is shown. */
+function reveal() {
+  side.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 /** @param {string} path @returns {[View, string[]]} */
@@ -139,6 +144,7 @@ document.addEventListener("click", (click) => {
   go(link.pathname + link.search + link.hash);
 });
 addEventListener("popstate", show);
+addEventListener("resize", reveal);
 
 let afterG = 0;
 /** keys of single letters can be turned off: speech and tremor press them */
@@ -177,6 +183,7 @@ function drawSide() {
     "/health": [t.problems, "bad", "problems"],
   });
   const path = location.pathname;
+  const loggedOut = !ready && Boolean(/** @type {any} */ (broken)?.login);
   patch(side, [
     h(
       "a",
@@ -191,7 +198,7 @@ function drawSide() {
     ),
     h(
       "nav",
-      { "aria-label": "Views" },
+      { "aria-label": "Views", hidden: loggedOut },
       places.map(([href, name, key]) => {
         const current = href === "/" ? path === "/" : path.startsWith(href) || (href === "/events" && path === "/event");
         const [n, level, what] = counts[href] ?? [0, "", ""];
@@ -208,9 +215,9 @@ function drawSide() {
       { class: "foot" },
       h(
         "p",
-        { class: `link ${state.connected ? "live" : "lost"}`, role: "status" },
+        { class: `link ${state.connected ? "live" : loggedOut ? "" : "lost"}`, role: "status" },
         h("i", { class: "mark", "aria-hidden": "true" }),
-        state.connected ? "live" : ready ? "reconnecting" : "offline",
+        state.connected ? "live" : loggedOut ? "logged out" : ready ? "reconnecting" : "offline",
       ),
       ready ? account() : null,
       state.about ? h("p", { class: "faint clip", title: state.about.name }, state.about.name.split("/").pop()) : null,

@@ -11,9 +11,9 @@
  */
 
 /** widths: what a node takes at least and at most, and its height */
-const sizes = { source: [84, 150, 40], type: [104, 210, 40], function: [158, 200, 72], sink: [110, 200, 40] };
+const sizes = { source: [76, 150, 40], type: [96, 210, 40], function: [132, 200, 72], sink: [104, 200, 40] };
 const columnGap = 64;
-const leastGap = 26;
+const leastGap = 20;
 const rowGap = 22;
 const margin = 16;
 

@@ -2,6 +2,7 @@
 import { query } from "./api.js";
 import { h } from "./dom.js";
 import { ago, clock, count, duration, full } from "./format.js";
+import { state } from "./store.js";
 
 /** @typedef {import("./dom.js").Node} Node */
 
@@ -10,6 +11,12 @@ export const time = (at) => (at ? h("time", { datetime: at, title: full(at) }, a
 
 /** moment is a time of day with the exact one on hover. @param {string} at */
 export const moment = (at) => h("time", { datetime: at, title: full(at), class: "clock" }, clock(at));
+
+/** place is a line of a file, named from the folder that the home has read. @param {string} [at] */
+export function place(at = "") {
+  const folder = `${state.about?.name}/`;
+  return h("code", { title: at }, at.startsWith(folder) ? at.slice(folder.length) : at);
+}
 
 /** @param {string} text @param {any} [attrs] */
 export const chip = (text, attrs) => h("span", { ...attrs, class: `chip ${attrs?.class ?? ""}` }, text);

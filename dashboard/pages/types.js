@@ -10,7 +10,7 @@
  *   happenings?: Happening[], unknown?: string[]}} FnDetail
  * @typedef {{type: string, status: string, level: string, reason: string, message: string, since: string}} Condition
  * @typedef {{name: string, ready: boolean, state: string, problem?: string, restarts: number, since: string}} Pod
- * @typedef {{name: string, since: string, pods: number, runs?: boolean}} Version
+ * @typedef {{name: string, since: string, pods: number, runs?: boolean, state?: "serving" | "rollingOut"}} Version
  * @typedef {{last: string, count: number, warning?: boolean, reason: string, message: string}} Happening
  * @typedef {{check: string, level: string, message: string, remedy?: string}} Finding
  * @typedef {{name: string, severity: string, namespace?: string, summary: string, remedy: string, since: string}} Alert

@@ -113,9 +113,7 @@ func (b *browser) logIn(t *testing.T, token string) {
 	t.Helper()
 	b.do(t, chromedp.SendKeys(chromedp.CSS(`input[name=token]`), token), click(".login button"))
 	eventually(t, "the user is logged in", func() bool { return b.truth(t, `document.querySelector(".account") !== null`) })
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.problems = nil
+	b.quiet()
 }
 
 // heap returns the bytes of the page's scripts.

@@ -86,6 +86,13 @@ func (b *browser) size(t *testing.T, width, height int64, scheme string) {
 		}))
 }
 
+// settled waits until the page is drawn and its transitions have ended.
+const settled = `(async () => {
+	for (let i = 0; i < 4; i++) await new Promise(requestAnimationFrame);
+	await Promise.all(document.getAnimations().filter((a) => a.effect.getTiming().iterations !== Infinity).map((a) => a.finished.catch(() => 0)));
+	return true;
+})()`
+
 // text returns what is shown in an element, as people read it.
 func (b *browser) text(t *testing.T, selector string) string {
 	t.Helper()
@@ -134,6 +141,13 @@ func (b *browser) press(t *testing.T, text string) {
 func (b *browser) follow(t *testing.T, path string) {
 	t.Helper()
 	b.do(t, click(`nav a[href="`+path+`"]`))
+}
+
+// quiet forgets what scripts and requests have reported, where that was to be expected: Chromium notes each answer that is an error.
+func (b *browser) quiet() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.problems = nil
 }
 
 // clean fails the test if scripts threw errors, or did what the policy forbids.

@@ -29,7 +29,7 @@ func TestAUserCreatesAFunctionCallsItAndEditsIt(t *testing.T) {
 		return b.truth(t, `document.querySelector("#subscription-name").value === "greeter"`)
 	})
 	b.press(t, "Review")
-	b.shows(t, ".review", "This is written")
+	b.shows(t, ".review", "This will be written")
 	b.shows(t, ".review", "greeter.yaml")
 	require.NoFileExists(t, filepath.Join(r.folder, "greeter.yaml"))
 	b.press(t, "Apply")

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -26,19 +25,13 @@ func crowd(t *testing.T, functions int) *httptest.Server {
 			"state": "ready", "backlog": 0, "inFlight": 0, "retries": 0, "deadLetters": 0,
 		}
 	}
-	mux := http.NewServeMux()
-	answer := func(w http.ResponseWriter, value any) { _ = json.NewEncoder(w).Encode(value) } // the page may be gone
-	mux.HandleFunc("/api/v1/about", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, map[string]any{"home": "local", "name": "/load", "version": "devel", "user": map[string]any{"name": "local", "changes": true}})
+	api := http.NewServeMux()
+	answers(api, "/api/v1/about", map[string]any{
+		"home": "local", "name": "/load", "version": "devel", "user": map[string]any{"name": "local", "changes": true},
 	})
-	mux.HandleFunc("/api/v1/events", func(w http.ResponseWriter, _ *http.Request) { answer(w, map[string]any{"records": []any{}}) })
-	mux.HandleFunc("/api/v1/live", func(w http.ResponseWriter, r *http.Request) {
-		send := func(name string, value any) {
-			text, _ := json.Marshal(value) // it is made of maps
-			_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, text)
-			w.(http.Flusher).Flush()
-		}
-		send("state", map[string]any{"set": map[string]any{"functions": all, "subscriptions": subscriptions}})
+	answers(api, "/api/v1/events", map[string]any{"records": []any{}})
+	api.HandleFunc("/api/v1/live", func(w http.ResponseWriter, r *http.Request) {
+		send(w, "state", map[string]any{"set": map[string]any{"functions": all, "subscriptions": subscriptions}})
 		for turn := 0; r.Context().Err() == nil; turn++ {
 			var records, paths []any
 			for i := range 125 {
@@ -54,26 +47,15 @@ func crowd(t *testing.T, functions int) *httptest.Server {
 				woken[key] = value
 			}
 			woken["phase"], woken["ready"] = "ready", 1
-			send("state", map[string]any{"set": map[string]any{"functions": map[string]any{name: woken}}})
-			send("flow", map[string]any{"records": records, "skipped": 85, "paths": paths})
+			send(w, "state", map[string]any{"set": map[string]any{"functions": map[string]any{name: woken}}})
+			send(w, "flow", map[string]any{"records": records, "skipped": 85, "paths": paths})
 			select {
 			case <-r.Context().Done():
 			case <-time.After(250 * time.Millisecond):
 			}
 		}
 	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if !strings.Contains(r.URL.Path, ".") {
-			r.URL.Path = "/"
-		}
-		http.FileServer(http.Dir("../../dashboard/pages")).ServeHTTP(w, r)
-	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	return server
+	return serve(t, api)
 }
 
 func TestTwoThousandFunctionsAnd500EventsASecondAreSampledAndItSaysSo(t *testing.T) {

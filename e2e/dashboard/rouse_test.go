@@ -39,7 +39,7 @@ func start(t *testing.T) *rouse {
 	program, err := filepath.Abs("../../bin/rouse")
 	require.NoError(t, err)
 	require.FileExists(t, program, "make test-dashboard builds it")
-	folder, state := t.TempDir(), t.TempDir()
+	folder, state := filepath.Join(t.TempDir(), "shop"), t.TempDir()
 	require.NoError(t, os.CopyFS(folder, os.DirFS("testdata/shop")))
 	command := exec.Command(program, "dev", folder, "--plain", "--state", state, "--cooldown", "6s")
 	var out bytes.Buffer

@@ -6,6 +6,9 @@ if ! command -v chromium chromium-browser chromium-headless-shell google-chrome 
   echo "installing Chromium ..."
   apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null
 fi
+if [ -n "${ROUSE_SCREENSHOTS-}" ] && [ -z "$(fc-list Inter)" ]; then
+  apt-get update -qq && apt-get install -y -qq --no-install-recommends fonts-inter >/dev/null # pictures look alike wherever they are made
+fi
 npm ci --ignore-scripts --no-audit --no-fund --silent # axe-core, by the hash in package-lock.json
 go vet .
 exec go test -count=1 -timeout 30m "$@" .

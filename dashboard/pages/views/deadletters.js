@@ -74,7 +74,7 @@ export const deadLetters = {
               { title: "Subscription", class: "wide" },
               { title: "Reason" },
               { title: "Attempts", class: "right wide" },
-              { title: "When" },
+              { title: "When", class: "wide" },
             ],
             [selectAll(page, all), ...all.flatMap((l) => row(page, l))],
             "picks",
@@ -194,6 +194,7 @@ function row(page, l) {
       null,
       h("button", { class: "plain strong", "aria-expanded": String(Boolean(open)), onclick: () => toggle(page, l) }, l.type ?? "message"),
       h("div", { class: "faint id", title: l.id }, short(l.id ?? "", 36)),
+      h("div", { class: "faint narrow" }, time(l.time)),
     ),
     h("td", { class: "wide" }, qualified(l.namespace, l.subscription)),
     h(
@@ -204,7 +205,7 @@ function row(page, l) {
       h("div", { class: "faint clip" }, l.message),
     ),
     h("td", { class: "right wide" }, l.attempts),
-    h("td", null, time(l.time)),
+    h("td", { class: "wide" }, time(l.time)),
   );
   return open ? [line, h("tr", { key: `open ${l.sequence}`, class: "opened" }, h("td", { colspan: "6" }, details(open)))] : [line];
 }

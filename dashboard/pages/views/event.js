@@ -48,18 +48,17 @@ export const event = {
     if (!detail) return [heading(id, null, back), loading()];
     const first = detail.records.find((r) => r.kind === "stored") ?? detail.records[0] ?? {};
     const type = first.type ?? detail.event?.type;
+    const source = first.source ?? detail.event?.source;
     return [
       heading(type ?? id, first.trace ? h("a", { href: eventsPath({ trace: first.trace }) }, "All of the trace") : null, back),
       h(
         "dl",
         { class: "facts line", key: "facts" },
-        h("dt", null, "Id"),
-        h("dd", null, h("code", null, id)),
-        h("dt", null, "Source"),
-        h("dd", null, first.source ?? detail.event?.source),
-        first.time ? [h("dt", null, "Published"), h("dd", null, moment(first.time))] : [],
-        first.cause ? [h("dt", null, "Caused by"), h("dd", null, h("a", { href: eventPath({ id: first.cause }) }, first.cause))] : [],
-        first.trace ? [h("dt", null, "Trace"), h("dd", null, h("code", null, first.trace))] : [],
+        fact("Id", h("code", null, id)),
+        source ? fact("Source", source) : null,
+        first.time ? fact("Published", moment(first.time)) : null,
+        first.cause ? fact("Caused by", h("a", { href: eventPath({ id: first.cause }) }, first.cause)) : null,
+        first.trace ? fact("Trace", h("code", null, first.trace)) : null,
       ),
       chain ? waterfall(chain) : null,
       h("div", { class: "pair", key: "pair" }, attempts(detail.records), data(detail.event)),
@@ -67,8 +66,12 @@ export const event = {
   },
 };
 
+/** @param {string} name @param {any} value */
+const fact = (name, value) => h("div", null, h("dt", null, name), h("dd", null, value));
+
 /** @param {Entry[]} records */
 function attempts(records) {
+  const repeated = records.some((r) => (r.attempt ?? 0) > 1);
   const rows = records
     .filter((r) => r.kind !== "stored")
     .map((r, i) =>
@@ -85,8 +88,8 @@ function attempts(records) {
           r.message || r.reason ? h("div", { class: "reason" }, r.message ?? r.reason) : null,
           r.due ? h("div", { class: "faint" }, "next at ", clock(r.due)) : null,
         ),
-        h("td", { class: "right wide" }, r.attempt || ""),
-        h("td", { class: "right" }, r.status || ""),
+        repeated ? h("td", { class: "right wide" }, r.attempt || "") : null,
+        h("td", { class: "right wide" }, r.status || ""),
         h("td", { class: "right" }, r.took ? duration(r.took * 1000) : ""),
       ),
     );
@@ -100,11 +103,12 @@ function attempts(records) {
             { title: "When" },
             { title: "Subscription" },
             { title: "Result" },
-            { title: "Attempt", class: "right wide" },
-            { title: "Status", class: "right" },
+            ...(repeated ? [{ title: "Attempt", class: "right wide" }] : []),
+            { title: "Status", class: "right wide" },
             { title: "Took", class: "right" },
           ],
           rows,
+          "stack attempts",
         )
       : empty(
           unwanted ? "Nobody takes it." : "It was not delivered yet.",

@@ -87,7 +87,7 @@ export const events = {
       rows.length
         ? table(
             "Events, the newest first",
-            [{ title: "Time" }, { title: "Event" }, { title: "From", class: "wide" }, { title: "Became of it" }],
+            [{ title: "Time" }, { title: "Event" }, { title: "From", class: "wide" }, { title: "Result" }],
             rows.map(row),
             "stack",
           )
@@ -218,7 +218,7 @@ const pick = (page) =>
         apply(page);
       },
     },
-    h("option", { value: "" }, "Every Subscription"),
+    h("option", { value: "" }, "Any Subscription"),
     [...state.subscriptions.keys()].map((key) => h("option", { value: key }, key)),
   );
 

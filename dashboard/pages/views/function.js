@@ -13,6 +13,7 @@ import {
   panel,
   pauseButton,
   phase,
+  place,
   search,
   wakeBar,
 } from "../parts.js";
@@ -234,7 +235,7 @@ const facts = (d) =>
         h("dt", null, "APIRule"),
         h("dd", null, h("a", { href: url, target: "_blank", rel: "noreferrer" }, url)),
       ]),
-      d.at ? [h("dt", null, "Manifest"), h("dd", null, h("code", null, d.at))] : [],
+      d.at ? [h("dt", null, "Manifest"), h("dd", null, place(d.at))] : [],
       d.repository ? [h("dt", null, "Repository"), h("dd", null, d.repository)] : [],
       h("dt", null, "Variables"),
       h(

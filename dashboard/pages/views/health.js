@@ -2,7 +2,7 @@
 import { get } from "../api.js";
 import { h } from "../dom.js";
 import { counted, percent } from "../format.js";
-import { empty, failure, fill, heading, loading, panel, time } from "../parts.js";
+import { empty, failure, fill, heading, loading, panel, place, time } from "../parts.js";
 import { state } from "../store.js";
 import { level } from "./inside.js";
 
@@ -126,7 +126,7 @@ function problems() {
             h(
               "li",
               { key, class: p.warning ? "warn" : "bad" },
-              h("div", null, h("b", null, p.object || "File"), " ", h("code", null, p.at)),
+              h("div", null, h("b", null, p.object || "File"), " ", place(p.at)),
               h("p", null, p.message),
               p.remedy ? h("p", { class: "faint" }, p.remedy) : null,
             ),

@@ -119,7 +119,9 @@ export function happenings(d) {
 export const unknown = (d) =>
   (d.unknown ?? []).map((text) => h("div", { class: "notice", key: `unknown ${text}` }, "Not everything is shown: ", text));
 
-/** versions lists what a rollback can choose. @param {Page} page @param {FnDetail} d @param {() => void} load */
+const versionStates = { serving: "serving", rollingOut: "rolling out" };
+
+/** versions lists what is kept; a rollback can choose those that neither serve nor are rolled out. @param {Page} page @param {FnDetail} d @param {() => void} load */
 export function versions(page, d, load) {
   if (!d.versions?.length) return null;
   const may = state.about?.user.changes;
@@ -144,13 +146,14 @@ export function versions(page, d, load) {
             null,
             h("code", null, v.name),
             " ",
-            v.runs ? chip("runs", { class: "warn" }) : null,
+            v.state ? chip(versionStates[v.state], { class: "warn" }) : null,
             h("div", { class: "faint" }, time(v.since), v.pods ? `, ${counted(v.pods, "pod")}` : ""),
           ),
-          may && !v.runs
+          may && !v.state
             ? h(
                 "button",
                 {
+                  class: "small",
                   "aria-label": `Roll back to ${v.name}`,
                   onclick: () =>
                     ask(page, {
@@ -170,6 +173,7 @@ export function versions(page, d, load) {
       ? h(
           "button",
           {
+            class: "small",
             onclick: () =>
               ask(page, {
                 title: `Return ${d.name} to its newest version?`,

@@ -131,7 +131,7 @@ function picture() {
     drawnOf = key;
   }
   const drawn = graph;
-  const dead = deadLettersOf(subscriptions);
+  const sums = sumsOf(subscriptions);
   const more = drawn.left
     ? h(
         "p",
@@ -164,8 +164,8 @@ function picture() {
             [...drawn.edges.values()].map(line),
             h("g", { id: "dots", own: true }),
           ),
-          [...drawn.edges.values()].map(badge),
-          [...drawn.nodes.values()].map((n) => node(n, dead)),
+          badged(drawn).map(badge),
+          [...drawn.nodes.values()].map((n) => node(n, sums)),
         ),
       ),
     ],
@@ -194,6 +194,19 @@ function line(edge) {
 /** subscriptionOf is the Subscription of an edge as it is now. @param {import("../graph.js").Edge} edge */
 const subscriptionOf = (edge) => edge.subscription && state.subscriptions.get(`${edge.subscription.namespace}/${edge.subscription.name}`);
 
+/** badged are the edges that show what waits: of a Subscription's the one with the last event. @param {import("../graph.js").Graph} drawn */
+function badged(drawn) {
+  /** @type {Map<string, import("../graph.js").Edge>} */
+  const found = new Map();
+  for (const edge of drawn.edges.values()) {
+    if (!edge.subscription) continue;
+    const key = `${edge.subscription.namespace}/${edge.subscription.name}`;
+    const other = found.get(key);
+    if (!other || (lit.get(edge.id) ?? 0) > (lit.get(other.id) ?? 0)) found.set(key, edge);
+  }
+  return [...found.values()];
+}
+
 /** badge is the number of events that wait on an edge. @param {import("../graph.js").Edge} edge */
 function badge(edge) {
   const s = subscriptionOf(edge);
@@ -214,19 +227,26 @@ function badge(edge) {
   );
 }
 
-/** deadLettersOf counts the dead letters of each Function that has some. @param {import("../types.js").Subscription[]} subscriptions */
-function deadLettersOf(subscriptions) {
-  const dead = /** @type {Map<string, number>} */ (new Map());
+/** @typedef {{dead: number, busy: boolean}} Sums of the Subscriptions of a Function: dead letters, and whether a line has a number */
+
+/** sumsOf adds up for all Functions at once, because there may be thousands of Subscriptions. @param {import("../types.js").Subscription[]} subscriptions */
+function sumsOf(subscriptions) {
+  const sums = /** @type {Map<string, Sums>} */ (new Map());
   for (const s of subscriptions) {
-    if (s.function && s.deadLetters) dead.set(s.sink, (dead.get(s.sink) ?? 0) + s.deadLetters);
+    if (!s.function) continue;
+    const before = sums.get(s.sink);
+    sums.set(s.sink, {
+      dead: (before?.dead ?? 0) + s.deadLetters,
+      busy: before?.busy || s.backlog + s.inFlight + s.retries > 0,
+    });
   }
-  return dead;
+  return sums;
 }
 
-/** @param {import("../graph.js").GraphNode} n @param {Map<string, number>} dead */
-function node(n, dead) {
+/** @param {import("../graph.js").GraphNode} n @param {Map<string, Sums>} sums */
+function node(n, sums) {
   const place = { left: `${n.x}px`, top: `${n.y}px`, width: `${n.width}px`, height: `${n.height}px` };
-  if (n.kind === "function") return functionNode(n, place, dead.get(n.id.slice(2)));
+  if (n.kind === "function") return functionNode(n, place, sums.get(n.id.slice(2)));
   const [source, type] = n.id.slice(2).split("|");
   const href =
     n.kind === "type"
@@ -244,12 +264,14 @@ function node(n, dead) {
   );
 }
 
-/** @param {import("../graph.js").GraphNode} n @param {Record<string, string>} place @param {number} [dead] */
-function functionNode(n, place, dead) {
+/** @param {import("../graph.js").GraphNode} n @param {Record<string, string>} place @param {Sums} [sums] */
+function functionNode(n, place, sums) {
   const key = n.id.slice(2);
   const fn = state.functions.get(key);
   if (!fn) return h("span", { key: n.id, class: "node function", style: place }, n.label);
-  const wake = fn.lastWake ? `woke ${ago(fn.lastWake.began)}, in ${duration(fn.lastWake.readyMs)}` : "has not woken yet";
+  const wake = fn.lastWake
+    ? [h("span", null, `woke ${ago(fn.lastWake.began)}`), h("span", null, ` in ${duration(fn.lastWake.readyMs)}`)]
+    : "has not woken yet";
   return h(
     "a",
     {
@@ -269,13 +291,13 @@ function functionNode(n, place, dead) {
       "span",
       { class: "line" },
       phase(fn),
-      fn.backlog
+      fn.backlog && !sums?.busy
         ? h("span", { class: "waits" }, `${count(fn.backlog)} wait`)
-        : dead
-          ? h("span", { class: "bad", title: counted(dead, "dead letter") }, `${count(dead)} dead`)
+        : sums?.dead
+          ? h("span", { class: "bad", title: counted(sums.dead, "dead letter") }, `${count(sums.dead)} dead`)
           : null,
     ),
-    h("span", { class: "under" }, fn.phase === "failing" ? firstLine(fn.problem ?? "") : wake),
+    fn.phase === "failing" ? h("span", { class: "under" }, firstLine(fn.problem ?? "")) : h("span", { class: "under whole" }, wake),
   );
 }
 

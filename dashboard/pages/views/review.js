@@ -18,7 +18,7 @@ export function review(_page, f, do_) {
   return h(
     "div",
     { class: "review", key: "review" },
-    h("h2", { tabindex: "-1" }, changes ? "This is written" : "Nothing changes"),
+    h("h2", { tabindex: "-1" }, changes ? "This will be written" : "Nothing changes"),
     all.map(object),
     h(
       "div",

@@ -75,9 +75,7 @@ function row([key, s]) {
     h(
       "td",
       null,
-      chip(s.state, { class: levels[s.state] }),
-      " ",
-      pause("subscriptions", key, s.state === "paused"),
+      h("span", { class: "state" }, chip(s.state, { class: levels[s.state] }), pause("subscriptions", key, s.state === "paused")),
       s.message ? h("div", { class: "reason" }, s.message) : null,
     ),
     h("td", { class: "right" }, number(s.backlog, "warn")),

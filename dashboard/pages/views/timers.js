@@ -1,6 +1,6 @@
 // Schedules and Doors: where events come from by themselves, and from outside.
 import { h } from "../dom.js";
-import { empty, eventsPath, heading, number, panel, qualified, table, time } from "../parts.js";
+import { empty, eventsPath, heading, number, panel, place, qualified, table, time } from "../parts.js";
 import { state } from "../store.js";
 
 export const timers = {
@@ -13,11 +13,17 @@ function schedules() {
     h(
       "tr",
       { key },
-      h("td", null, qualified(s.namespace, s.name), s.problem ? h("div", { class: "reason bad" }, s.problem) : null),
-      h("td", null, h("code", { class: "cron" }, s.when)),
       h(
         "td",
         null,
+        qualified(s.namespace, s.name),
+        h("div", { class: "faint narrow" }, s.type),
+        s.problem ? h("div", { class: "reason bad" }, s.problem) : null,
+      ),
+      h("td", null, h("code", { class: "cron" }, s.when)),
+      h(
+        "td",
+        { class: "wide" },
         h("a", { href: eventsPath({ type: s.type, source: s.source }) }, s.type),
         h("div", { class: "faint" }, "from ", s.source),
       ),
@@ -35,7 +41,7 @@ function schedules() {
           [
             { title: "Schedule" },
             { title: "When" },
-            { title: "Event" },
+            { title: "Event", class: "wide" },
             { title: "Next" },
             { title: "Last", class: "wide" },
             { title: "Published", class: "right wide" },
@@ -56,12 +62,12 @@ function doors() {
       h("td", null, e.kind),
       h(
         "td",
-        null,
+        { class: "wrap" },
         e.url
           ? h("a", { href: e.url, target: "_blank", rel: "noreferrer" }, e.url)
           : h("span", { class: "warn" }, "not served: see Health"),
       ),
-      h("td", { class: "wide" }, h("code", null, e.at)),
+      h("td", { class: "wide" }, place(e.at)),
     ),
   );
   return panel(
