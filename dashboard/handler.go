@@ -198,7 +198,11 @@ func (h *Handler) explain(w http.ResponseWriter, r *http.Request, err error) {
 	known, isKnown := errors.AsType[Error](err)
 	switch {
 	case isKnown && known.Status == http.StatusUnauthorized && h.deps.Sessions != nil:
-		answer(w, known.Status, loggedOut{known.Text, "token"})
+		out := loggedOut{Error: known.Text, Login: "token"}
+		if at := h.deps.Sessions.options.Issuer; at != nil {
+			out.Issuer = at.Name()
+		}
+		answer(w, known.Status, out)
 	case isKnown:
 		fail(w, known.Status, known.Text)
 	case errors.Is(err, ErrUnauthenticated):
@@ -219,10 +223,11 @@ func (h *Handler) explain(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// loggedOut is the answer to somebody who has to log in: Login says with what.
+// loggedOut is the answer to somebody who has to log in: Login says with what, and Issuer is the name of where else.
 type loggedOut struct {
-	Error string `json:"error"`
-	Login string `json:"login"`
+	Error  string `json:"error"`
+	Login  string `json:"login"`
+	Issuer string `json:"issuer,omitempty"`
 }
 
 func fail(w http.ResponseWriter, status int, text string) {

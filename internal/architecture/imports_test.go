@@ -35,6 +35,8 @@ var outside = map[string][]string{
 	"github.com/kedacore/keda/":               {"scaler", "controller", "dev/autoscale", "internal/testing", "e2e"},
 	"github.com/charmbracelet/":               {"dev/view", "cli"},
 	"github.com/go-jose/":                     {"gateway/jwt"},
+	"github.com/coreos/go-oidc/":              {"dashboard/issuer", "internal/testing"},
+	"golang.org/x/oauth2":                     {"dashboard/issuer", "cli/target"},
 	"github.com/cloudevents/":                 {"cli/event"}, // everything else reads and writes events on the hot path
 }
 
