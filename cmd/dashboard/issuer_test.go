@@ -130,7 +130,7 @@ func TestAUserOfTheIssuerSeesWhatTheirRolesAllow(t *testing.T) { //nolint:parall
 }
 
 func TestASessionGoesOnWithARenewedToken(t *testing.T) { //nolint:paralleltest // others change the user of the issuer
-	issued.Change(func(b *oidctest.Behaviour) { b.Lifetime = 20 * time.Second })
+	issued.Change(func(b *oidctest.Behaviour) { b.Lifetime = 12 * time.Second })
 	t.Cleanup(func() { issued.Change(func(b *oidctest.Behaviour) { b.Lifetime = time.Hour }) })
 	r := newRig(t, atIssuer(t, issued))
 	own := r.grant(t, "jane")
