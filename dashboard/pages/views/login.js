@@ -49,7 +49,9 @@ const tokenForm = (error) =>
     { key: "token", class: "login panel", onsubmit: submitToken },
     h("h1", null, "Log in"),
     refused ? failure(refused) : error.message.startsWith("log in") ? null : failure(error),
-    error.issuer ? h("button", { class: "main", type: "button", onclick: logInAtIssuer }, `Log in with ${error.issuer}`) : null,
+    error.issuer
+      ? [wantedNamespace(), h("button", { class: "main", type: "button", onclick: logInAtIssuer }, `Log in with ${error.issuer}`)]
+      : null,
     h(
       "p",
       null,
@@ -59,9 +61,12 @@ const tokenForm = (error) =>
       ".",
     ),
     h("label", null, "Token", h("input", { name: "token", type: "password", autocomplete: "off", required: true })),
-    h("label", null, "Namespace, if you may not see all", namespaceInput(localStorage.getItem(namespaceKey) ?? "")),
+    error.issuer ? null : wantedNamespace(),
     h("button", { class: error.issuer ? "" : "main" }, "Log in"),
   );
+
+const wantedNamespace = () =>
+  h("label", null, "Namespace, if you may not see all", namespaceInput(localStorage.getItem(namespaceKey) ?? ""));
 
 /** logInAtIssuer goes to the issuer, which leads back to this page. @param {MouseEvent} click */
 async function logInAtIssuer(click) {
