@@ -16,7 +16,7 @@ func (s *Sessions) renew(ctx context.Context, one *session) {
 	s.mu.Lock()
 	grant, member := one.grant, one.member
 	s.mu.Unlock()
-	if grant.Refresh == "" || time.Now().Before(grant.RenewAt) {
+	if grant.Refresh == "" || time.Now().Before(grant.RenewAt) || ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout) // the issuer has replaced the refresh token, whoever still asks

@@ -283,6 +283,24 @@ func TestALoginBeginsAtAnIssuerThatAnswersAsItShould(t *testing.T) {
 	}
 }
 
+func TestAnIssuerThatStallsInItsAnswerIsNotAskedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	at := startIssuer(t)
+	at.Change(func(b *oidctest.Behaviour) {
+		b.All = func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+	})
+	b := newRig(t, atIssuer(t, at)).browser(t)
+	for range 3 {
+		status, text := b.ask(t, http.MethodPost, "/api/v1/login/issuer", `{"path":"/"}`)
+		require.Equal(t, http.StatusServiceUnavailable, status, text)
+	}
+	require.Less(t, at.Asked(), 3)
+}
+
 func TestAPublicClientLogsInByPKCEAlone(t *testing.T) {
 	t.Parallel()
 	at := startIssuer(t)

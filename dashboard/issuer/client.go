@@ -60,17 +60,33 @@ func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := b.next.RoundTrip(r)
 	if err != nil {
-		if !errors.Is(r.Context().Err(), context.Canceled) {
-			b.away.Store(time.Now().Add(awayFor).UnixNano())
-		}
+		b.failed(r.Context())
 		return nil, err
 	}
-	response.Body = limited{io.LimitReader(response.Body, maxAnswer), response.Body}
+	response.Body = &body{io.LimitReader(response.Body, maxAnswer), response.Body, func() { b.failed(r.Context()) }}
 	return response, nil
 }
 
-// limited is a body of bounded length.
-type limited struct {
+// failed notes that there was no answer, unless the one who asked has left.
+func (b *bounded) failed(ctx context.Context) {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		b.away.Store(time.Now().Add(awayFor).UnixNano())
+	}
+}
+
+// body is a body of bounded length, which tells when it does not come.
+type body struct {
 	io.Reader
 	io.Closer
+
+	failed func()
+}
+
+// Read implements io.Reader.
+func (b *body) Read(into []byte) (int, error) {
+	n, err := b.Reader.Read(into)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.failed()
+	}
+	return n, err
 }
