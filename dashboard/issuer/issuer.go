@@ -64,12 +64,12 @@ const (
 func New(options Options, log logr.Logger) (*Issuer, error) {
 	at, err := url.Parse(options.URL)
 	if err != nil || at.Scheme != "https" || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
-		return nil, fmt.Errorf("issuer %q: write it as its tokens do, https://issuer.example.com", options.URL)
+		return nil, errors.New("the URL of the issuer has to be written as its tokens do, as https://issuer.example.com")
 	}
 	home, err := url.Parse(options.Home)
 	if err != nil || home.Host == "" || home.User != nil || home.Path != "" || home.RawQuery != "" || home.Fragment != "" ||
 		home.Scheme != "https" && (home.Scheme != "http" || !isLoopback(home.Hostname())) {
-		return nil, fmt.Errorf("address of the dashboard %q: write the origin in browsers, as https://rouse.example.com, without a path", options.Home)
+		return nil, errors.New("the address of the dashboard has to be its origin in browsers, as https://rouse.example.com, without a path")
 	}
 	if options.ClientID == "" {
 		return nil, errors.New("the issuer needs a client ID")
