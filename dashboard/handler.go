@@ -198,11 +198,7 @@ func (h *Handler) explain(w http.ResponseWriter, r *http.Request, err error) {
 	known, isKnown := errors.AsType[Error](err)
 	switch {
 	case isKnown && known.Status == http.StatusUnauthorized && h.deps.Sessions != nil:
-		out := loggedOut{Error: known.Text, Login: "token"}
-		if at := h.deps.Sessions.options.Issuer; at != nil {
-			out.Issuer = at.Name()
-		}
-		answer(w, known.Status, out)
+		answer(w, known.Status, h.deps.Sessions.loggedOut(known.Text))
 	case isKnown:
 		fail(w, known.Status, known.Text)
 	case errors.Is(err, ErrUnauthenticated):

@@ -59,7 +59,16 @@ const (
 	whyOtherTab  = "the issuer has answered to another login than the last one of this browser: log in again, in one tab"
 )
 
-// begin begins a login at the issuer. It is asked for by a page of this origin, whose cookie the answer of the issuer needs.
+// loggedOut returns the answer to somebody who has to log in.
+func (s *Sessions) loggedOut(why string) loggedOut {
+	out := loggedOut{Error: why, Login: "token"}
+	if s.options.Issuer != nil {
+		out.Issuer = s.options.Issuer.Name()
+	}
+	return out
+}
+
+// beginAtIssuer begins a login at the issuer. It is asked for by a page of this origin, whose cookie the answer of the issuer needs.
 func (s *Sessions) beginAtIssuer(w http.ResponseWriter, r *http.Request) error {
 	var wanted struct {
 		Namespace string `json:"namespace"`
@@ -125,9 +134,12 @@ func cookieOf(r *http.Request, name string) string {
 // returnPath returns the path and parameters of a page, as browsers cannot read them in another way; empty when they are none.
 func returnPath(text string) string {
 	parsed, err := url.Parse(text)
-	if err != nil || len(text) > maxReturnPath || parsed.Scheme != "" || parsed.Host != "" || parsed.User != nil || parsed.Opaque != "" ||
-		!strings.HasPrefix(parsed.Path, "/") || strings.HasPrefix(parsed.Path, "//") || strings.HasPrefix(parsed.Path, "/login/") ||
-		strings.ContainsFunc(parsed.Path+text, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }) {
+	if err != nil || len(text) > maxReturnPath || parsed.Scheme+parsed.Host+parsed.Opaque != "" || parsed.User != nil {
+		return ""
+	}
+	ambiguous := func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }
+	if !strings.HasPrefix(parsed.Path, "/") || strings.HasPrefix(parsed.Path, "//") || strings.ContainsFunc(parsed.Path+text, ambiguous) ||
+		strings.HasPrefix(parsed.Path, "/login/") {
 		return ""
 	}
 	return (&url.URL{Path: parsed.Path, RawQuery: parsed.RawQuery}).String()

@@ -63,12 +63,10 @@ const (
 // New returns an Issuer. It sends no request.
 func New(options Options, log logr.Logger) (*Issuer, error) {
 	at, err := url.Parse(options.URL)
-	if err != nil || at.Scheme != "https" || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
+	if err != nil || !isSecure(options.URL) || at.RawQuery != "" || at.Fragment != "" {
 		return nil, errors.New("the URL of the issuer has to be written as its tokens do, as https://issuer.example.com")
 	}
-	home, err := url.Parse(options.Home)
-	if err != nil || home.Host == "" || home.User != nil || home.Path != "" || home.RawQuery != "" || home.Fragment != "" ||
-		home.Scheme != "https" && (home.Scheme != "http" || !isLoopback(home.Hostname())) {
+	if !isOrigin(options.Home) {
 		return nil, errors.New("the address of the dashboard has to be its origin in browsers, as https://rouse.example.com, without a path")
 	}
 	if options.ClientID == "" {
@@ -80,6 +78,12 @@ func New(options Options, log logr.Logger) (*Issuer, error) {
 	}
 	options.Name = cmp.Or(options.Name, at.Host)
 	return &Issuer{options: options, client: client, log: log}, nil
+}
+
+// isOrigin reports whether a text is an origin at which browsers keep Secure cookies.
+func isOrigin(text string) bool {
+	at, err := url.Parse(text)
+	return err == nil && text == at.Scheme+"://"+at.Host && at.Host != "" && (at.Scheme == "https" || at.Scheme == "http" && isLoopback(at.Hostname()))
 }
 
 // isLoopback reports whether browsers take a host for their own machine, and keep Secure cookies of it without TLS.
