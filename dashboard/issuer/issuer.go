@@ -83,7 +83,7 @@ func New(options Options, log logr.Logger) (*Issuer, error) {
 // isOrigin reports whether a text is an origin at which browsers keep Secure cookies.
 func isOrigin(text string) bool {
 	at, err := url.Parse(text)
-	return err == nil && text == at.Scheme+"://"+at.Host && at.Host != "" && (at.Scheme == "https" || at.Scheme == "http" && isLoopback(at.Hostname()))
+	return err == nil && text == strings.ToLower(at.Scheme+"://"+at.Host) && at.Host != "" && (at.Scheme == "https" || at.Scheme == "http" && isLoopback(at.Hostname()))
 }
 
 // isLoopback reports whether browsers take a host for their own machine, and keep Secure cookies of it without TLS.
