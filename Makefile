@@ -180,8 +180,8 @@ check-pages: ## Check the types and the form of the dashboard's pages, by TypeSc
 
 # Needs Chromium and its driver, which nothing else does, so make test leaves this module out, of lint too.
 .PHONY: test-dashboard
-test-dashboard: check-pages bin/rouse ## The dashboard of a real rouse dev in Chromium without a window; installs Chromium where it is missing
-	@e2e/dashboard/run.sh $(if $(RUN),-run '$(RUN)')
+test-dashboard: check-pages bin/rouse ## The dashboard of a real rouse dev, and of an API server with an issuer, in Chromium without a window; installs Chromium where it is missing
+	@$(ASSETS) && e2e/dashboard/run.sh $(if $(RUN),-run '$(RUN)')
 
 .PHONY: e2e-dashboard
 e2e-dashboard: bin/rouse cluster ## Users with their own rights in the dashboard of the local cluster, in Chromium: see, change, create, roll back

@@ -168,3 +168,40 @@ func installHTTPRoutes(t *testing.T, api client.Client) {
 	require.NoError(t, api.Create(t.Context(), crd))
 	t.Cleanup(func() { require.NoError(t, api.Delete(context.WithoutCancel(t.Context()), crd)) })
 }
+
+func TestUsersLogInAtTheIssuerThatIsNamedAndTheSecretIsAFile(t *testing.T) {
+	t.Parallel()
+	all := render(t, installations[withDashboardAndIssuer])
+	pod := named[*appsv1.Deployment](t, all, "rouse-dashboard").Spec.Template.Spec
+	args := argsOf(t, all, "rouse-dashboard")
+	for _, want := range []string{
+		"--oidc-issuer=https://login.example.com:8443/realms/one", "--oidc-client-id=rouse", "--oidc-home=http://localhost:8080", "--oidc-name=Example, Inc.",
+		"--oidc-scopes=email,offline_access", "--oidc-client-secret-file=/etc/rouse/issuer/client-secret", "--oidc-ca-file=/etc/rouse/issuer-ca/ca.crt",
+	} {
+		require.Contains(t, args, want)
+	}
+	mounted := map[string]string{}
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		mounted[mount.Name] = mount.MountPath
+	}
+	require.Equal(t, "/etc/rouse/issuer", mounted["issuer"])
+	require.Equal(t, "/etc/rouse/issuer-ca", mounted["issuer-ca"])
+	at := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "issuer" })
+	require.Equal(t, "issuer", pod.Volumes[at].Secret.SecretName)
+	require.Equal(t, []corev1.KeyToPath{{Key: "client-secret", Path: "client-secret"}}, pod.Volumes[at].Secret.Items)
+	require.Equal(t, certificate, named[*corev1.ConfigMap](t, all, "rouse-dashboard").Data["ca.crt"])
+	allowed := false
+	for _, rule := range named[*networkingv1.NetworkPolicy](t, all, "rouse-dashboard").Spec.Egress {
+		allowed = allowed || len(rule.To) == 0 && slices.ContainsFunc(rule.Ports, func(p networkingv1.NetworkPolicyPort) bool { return p.Port.IntValue() == 8443 })
+	}
+	require.True(t, allowed, "the issuer is reached at its port")
+
+	args = argsOf(t, render(t, slices.Concat(installations[withDashboardThatChanges], values{
+		"dashboard.oidc.issuer=https://login.example.com", "dashboard.oidc.clientID=public",
+	})), "rouse-dashboard")
+	require.Contains(t, args, "--oidc-home=https://rouse.example.com", "that is where the HTTPRoute leads from")
+	require.Contains(t, args, "--oidc-scopes=email")
+	for _, arg := range args {
+		require.NotContains(t, arg, "--oidc-client-secret-file", "the client is public")
+	}
+}

@@ -63,7 +63,7 @@ func TestEveryDeploymentSurvivesANodeDrainAndIsProbed(t *testing.T) {
 		if slices.Contains([]string{operated, operatedAnywhere, fromKyma}, name) {
 			want["rouse-operator"] = true
 		}
-		if slices.Contains([]string{withDashboard, withDashboardThatChanges}, name) {
+		if slices.Contains([]string{withDashboard, withDashboardAndIssuer, withDashboardThatChanges}, name) {
 			want["rouse-dashboard"] = true
 		}
 		require.Equal(t, want, drained, name)

@@ -58,6 +58,7 @@ const (
 	operated                 = "a Function controller that a Serverless brings"
 	operatedAnywhere         = "a Function controller that a Serverless of any namespace brings"
 	withDashboard            = "with a dashboard"
+	withDashboardAndIssuer   = "with a dashboard whose users log in at an issuer"
 	withDashboardThatChanges = "with a dashboard that changes what its users may"
 )
 
@@ -115,6 +116,11 @@ var installations = map[string]values{
 	},
 	"with APIRules": {"apiRules.enabled=true"},
 	withDashboard:   {"dashboard.enabled=true", "logLevel=debug", "metrics.podMonitor.enabled=true"},
+	withDashboardAndIssuer: {
+		"dashboard.enabled=true", "dashboard.oidc.issuer=https://login.example.com:8443/realms/one", "dashboard.oidc.clientID=rouse",
+		"dashboard.oidc.secret=issuer", `dashboard.oidc.name=Example\, Inc.`, "dashboard.oidc.url=http://localhost:8080",
+		"dashboard.oidc.scopes={email,offline_access}", "dashboard.oidc.caBundle=" + certificate,
+	},
 	withDashboardThatChanges: {
 		"dashboard.enabled=true", "dashboard.allowChanges=true", "dashboard.name=the one in Berlin", "dashboard.host=rouse.example.com",
 		"dashboard.gateway=infra/public", "dashboard.tls.secret=dashboard", "dashboard.trustedProxies={10.0.0.0/8}", "functions.networkPolicies.enabled=true",

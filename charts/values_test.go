@@ -97,6 +97,20 @@ func TestInvalidValuesAreRejectedWithTheReason(t *testing.T) {
 			values{"nats.enabled=false", "nats.external.url=tls://nats", "nats.external.tls.certKey=tls.crt", "nats.external.tls.keyKey=tls.key"},
 			[]string{"set nats.external.tls.secret to the Secret"},
 		},
+		"an issuer without TLS": {values{"dashboard.oidc.issuer=http://login.example.com"}, []string{"/dashboard/oidc/issuer", "does not match pattern"}},
+		"an issuer without a client": {
+			values{"dashboard.enabled=true", "dashboard.oidc.issuer=https://login.example.com"}, []string{"without dashboard.oidc.clientID"},
+		},
+		"an issuer that sends users nowhere": {
+			values{"dashboard.enabled=true", "dashboard.oidc.issuer=https://login.example.com", "dashboard.oidc.clientID=a"},
+			[]string{"without dashboard.oidc.url or dashboard.host"},
+		},
+		"a dashboard at an address without TLS": {values{"dashboard.oidc.url=http://rouse.example.com"}, []string{"/dashboard/oidc/url", "does not match pattern"}},
+		"scopes in one text":                    {values{"dashboard.oidc.scopes[0]=email groups"}, []string{"/dashboard/oidc/scopes/0", "does not match pattern"}},
+		"an issuer's CA that is a path": {
+			values{"dashboard.enabled=true", "dashboard.oidc.issuer=https://login.example.com", "dashboard.oidc.clientID=a", "dashboard.oidc.url=https://a.example.com", "dashboard.oidc.caBundle=/ca.crt"},
+			[]string{"dashboard.oidc.caBundle has no certificate"},
+		},
 		"a priority of Kubernetes' own":        {values{"priorityClass.value=2000000000"}, []string{"/priorityClass/value", "maximum: got 2×10⁰⁹, want 1×10⁰⁹"}},
 		"a priority in words":                  {values{"priorityClass.name=Very High"}, []string{"/priorityClass/name", "does not match pattern"}},
 		"DNS at a port that there is not":      {values{"networkPolicies.dnsPorts={65536}"}, []string{"/networkPolicies/dnsPorts/0", "maximum: got 65,536, want 65,535"}},

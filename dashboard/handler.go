@@ -201,7 +201,7 @@ func (h *Handler) explain(w http.ResponseWriter, r *http.Request, err error) {
 	known, isKnown := errors.AsType[Error](err)
 	switch {
 	case isKnown && known.Status == http.StatusUnauthorized && h.deps.Sessions != nil:
-		answer(w, known.Status, loggedOut{known.Text, "token"})
+		answer(w, known.Status, h.deps.Sessions.loggedOut(known.Text))
 	case isKnown:
 		fail(w, known.Status, known.Text)
 	case errors.Is(err, ErrUnauthenticated):
@@ -222,10 +222,11 @@ func (h *Handler) explain(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// loggedOut is the answer to somebody who has to log in: Login says with what.
+// loggedOut is the answer to somebody who has to log in: Login says with what, and Issuer is the name of where else.
 type loggedOut struct {
-	Error string `json:"error"`
-	Login string `json:"login"`
+	Error  string `json:"error"`
+	Login  string `json:"login"`
+	Issuer string `json:"issuer,omitempty"`
 }
 
 func fail(w http.ResponseWriter, status int, text string) {

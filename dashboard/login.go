@@ -22,11 +22,17 @@ const cookieName = "__Host-rouse-session"
 // maxLogin bounds the body of a login. A token has up to 8 KiB.
 const maxLogin = 16 << 10
 
+var errTooManyAttempts = Error{http.StatusTooManyRequests, "there were too many attempts to log in from your address: wait a minute"}
+
 // mount adds the routes of users who log in.
 func (s *Sessions) mount(h *Handler) {
 	h.api.HandleFunc("POST /api/v1/login", h.open(s.logIn))
 	h.api.HandleFunc("POST /api/v1/logout", h.open(s.logOut))
 	h.api.HandleFunc("POST /api/v1/namespace", h.open(s.choose))
+	if s.options.Issuer != nil {
+		h.api.HandleFunc("POST /api/v1/login/issuer", h.open(s.beginAtIssuer))
+		h.api.HandleFunc("GET "+CallbackPath, s.comeBack)
+	}
 }
 
 // open serves a request of anybody, from pages of this origin.
@@ -63,7 +69,7 @@ func (s *Sessions) logIn(w http.ResponseWriter, r *http.Request) error {
 	credentials.Address = s.options.Proxies.ClientOf(r)
 	if !s.attempts.allow(credentials.Address) {
 		s.logins.refused.Inc()
-		return Error{http.StatusTooManyRequests, "there were too many attempts to log in from your address: wait a minute"}
+		return errTooManyAttempts
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
@@ -78,12 +84,16 @@ func (s *Sessions) logIn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	id, err := s.add(member)
+	id, err := s.add(member, Grant{})
 	if err != nil {
 		member.Close()
 		return err
 	}
 	s.logOutQuietly(r)
+	if begun := cookieOf(r, loginCookie); begun != "" { // at the issuer, whose answer is of no interest any more
+		s.pending.forget(begun)
+		http.SetCookie(w, pendingCookie("", -1))
+	}
 	s.logins.accepted.Inc()
 	s.log.Info("logged in", "user", member.User().Name, "address", credentials.Address, "namespace", member.User().Namespace)
 	http.SetCookie(w, sessionCookie(id, 0))
@@ -98,20 +108,29 @@ func sessionCookie(id string, age int) *http.Cookie {
 	}
 }
 
-// logOut ends the session of a request.
+// logOut ends the session of a request. Who has logged in at the issuer is told where to log out there.
 func (s *Sessions) logOut(w http.ResponseWriter, r *http.Request) error {
-	s.logOutQuietly(r)
+	var next struct {
+		Location string `json:"location,omitempty"`
+	}
+	if s.logOutQuietly(r) && s.options.Issuer != nil {
+		next.Location = s.options.Issuer.LogOut()
+	}
 	http.SetCookie(w, sessionCookie("", -1))
-	answer(w, http.StatusOK, struct{}{})
+	answer(w, http.StatusOK, next)
 	return nil
 }
 
-func (s *Sessions) logOutQuietly(r *http.Request) {
-	if one, err := s.find(r); err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.drop(one, whyLoggedOut)
+// logOutQuietly ends the session of a request, and reports whether it began at the issuer.
+func (s *Sessions) logOutQuietly(r *http.Request) (atIssuer bool) {
+	one, err := s.find(r)
+	if err != nil {
+		return false
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(one, whyLoggedOut)
+	return one.grant.Token != ""
 }
 
 // choose shows another namespace in the session of a request. Streams of the one before end.

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -34,6 +35,8 @@ type Member interface {
 	User() User
 	// Review fails with ErrUnauthenticated when the user's token is not valid any more. Another error means that this is unknown.
 	Review(ctx context.Context) error
+	// Renew has everything read with another token of the same user. It fails with ErrUnauthenticated for one of another user.
+	Renew(ctx context.Context, token string) error
 	// In returns the user in another namespace.
 	In(ctx context.Context, namespace string) (Member, error)
 	// Close releases what is held for the user.
@@ -48,6 +51,8 @@ type SessionOptions struct {
 	Review, Unknown time.Duration
 	// Proxies report whether an address is that of a proxy, which names its client.
 	Proxies Proxies
+	// Issuer is where users log in besides; nil: nowhere.
+	Issuer Issuer
 }
 
 // DefaultSessionOptions returns the options for a cluster.
@@ -64,6 +69,7 @@ type Sessions struct {
 	log       logr.Logger
 	logins    logins
 	attempts  *attempts
+	pending   *pendings
 	places    *fair.Pool
 	ended     *cache.LRUExpireCache // why sessions ended, by key
 
@@ -83,9 +89,12 @@ type session struct {
 	used    time.Time
 	checked time.Time // when the token was last known to be valid
 	open    int       // requests in progress
+	grant   Grant     // of a login at the issuer
 	// live ends with the session, or when its user goes to another namespace.
 	live context.Context //nolint:containedctx // it bounds the requests of the session
 	end  context.CancelFunc
+
+	renewing sync.Mutex // is held while the token is renewed
 }
 
 const (
@@ -108,7 +117,8 @@ const (
 // NewSessions returns Sessions, which Run keeps.
 func NewSessions(directory Directory, options SessionOptions, log logr.Logger) *Sessions {
 	return &Sessions{
-		options: options, directory: directory, log: log, logins: newLogins(), attempts: newAttempts(), all: map[sessionKey]*session{},
+		options: options, directory: directory, log: log, logins: newLogins(), attempts: newAttempts(),
+		pending: newPendings(), all: map[sessionKey]*session{},
 		places: fair.NewPool(fair.Limits{Total: int64(options.Total)}), ended: cache.NewLRUExpireCache(rememberedEnds),
 	}
 }
@@ -177,6 +187,7 @@ func (s *Sessions) reviewDue(ctx context.Context, now time.Time) {
 
 // review ends a session whose token is not valid any more.
 func (s *Sessions) review(ctx context.Context, one *session) error {
+	s.renew(ctx, one)
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	s.mu.Lock()
@@ -196,10 +207,10 @@ func (s *Sessions) review(ctx context.Context, one *session) error {
 }
 
 // add begins a session. One of the user's is ended when there are as many as one user may have.
-func (s *Sessions) add(member Member) (id string, err error) {
+func (s *Sessions) add(member Member, grant Grant) (id string, err error) {
 	id = rand.Text()
 	now, user := time.Now(), member.User()
-	one := &session{key: sha256.Sum256([]byte(id)), owner: user.share(), member: member, began: now, used: now, checked: now}
+	one := &session{key: sha256.Sum256([]byte(id)), owner: user.share(), member: member, began: now, used: now, checked: now, grant: grant}
 	one.live, one.end = context.WithCancel(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,21 +250,14 @@ func (s *Sessions) drop(one *session, why string) {
 
 // find returns the session of a request, or an error that says why there is none.
 func (s *Sessions) find(r *http.Request) (*session, error) {
-	id, err := r.Cookie(cookieName)
-	if err != nil {
-		return nil, Error{http.StatusUnauthorized, whyNotLoggedIn}
-	}
-	key := sha256.Sum256([]byte(id.Value))
+	key := sha256.Sum256([]byte(cookieOf(r, cookieName)))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one, found := s.all[key]
 	if !found {
-		if why, known := s.ended.Get(key); known {
-			if text, is := why.(string); is {
-				return nil, Error{http.StatusUnauthorized, text}
-			}
-		}
-		return nil, Error{http.StatusUnauthorized, whyNotLoggedIn}
+		ended, _ := s.ended.Get(key)
+		text, _ := ended.(string)
+		return nil, Error{http.StatusUnauthorized, cmp.Or(s.pending.why(cookieOf(r, loginCookie)), text, whyNotLoggedIn)}
 	}
 	if why := s.over(one, time.Now()); why == whyOld || why == whyIdle {
 		s.drop(one, why)

@@ -24,6 +24,7 @@ type directory struct {
 	away     bool
 	reviewed int
 	closed   int
+	renewed  []string
 }
 
 func (d *directory) LogIn(_ context.Context, c Credentials) (Member, error) {
@@ -55,6 +56,16 @@ func (p *person) Review(context.Context) error {
 	case p.d.away:
 		return errors.New("no answer")
 	}
+	return nil
+}
+
+func (p *person) Renew(_ context.Context, token string) error {
+	p.d.mu.Lock()
+	defer p.d.mu.Unlock()
+	if name, _, _ := strings.Cut(token, "#"); name != p.name {
+		return ErrUnauthenticated
+	}
+	p.d.renewed = append(p.d.renewed, token)
 	return nil
 }
 

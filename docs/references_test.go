@@ -47,7 +47,7 @@ var shared = []string{
 	"gateway: connections", "gateway: requests under way", "gateway: waiting requests", "gateway: HTTP/2 streams", "gateway: wakes", "gateway: headers of answers",
 	"gateway: JWT verifications", "gateway: JWKS places", "gateway: large JWKS answers", "gateway: streams of the load", "publishing: connections", "publishing: memory", "publishing: token reviews",
 	"publishing: events that wait to be stored", "publishing: events that are stored together", "publishing: replies that are being stored",
-	"dashboard: streams", "dashboard: sessions", "dashboard: logins", "admin API: slots", "admin API: token reviews", "filters: CPU", "filters: memory", "deliveries: memory", "retries", "dead letters", "stream of events",
+	"dashboard: streams", "dashboard: sessions", "dashboard: logins", "dashboard: logins that have begun at the issuer", "admin API: slots", "admin API: token reviews", "filters: CPU", "filters: memory", "deliveries: memory", "retries", "dead letters", "stream of events",
 	"events that one event causes", "Schedules", "delayed events", "work on what is due", "Doors", "Doors: requests that are read", "Doors: memory", "Doors: places to compute", "Doors: keys", "Doors: known deliveries", "journal", "last wakes", "Events", "logs of debugging", "metrics", "scaler: questions to pods", "scaler: triggers that it follows",
 }
 

@@ -5,8 +5,10 @@ import (
 	"net"
 	"strconv"
 
+	"golang.org/x/oauth2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 
 	"github.com/rouse-run/rouse/cli/exit"
 )
@@ -34,15 +36,15 @@ func OpenInCluster(config *rest.Config, rouseNamespace string) (*Connection, err
 	return &Connection{Target: c, Name: c.name}, nil
 }
 
-// As returns a connection of a process in the cluster for a user, who is known by a token. Everything is read and changed with it; only
-// pods of Rouse are found with the rights of the process.
-func (c *Connection) As(token, namespace string) (*Connection, error) {
+// As returns a connection of a process in the cluster for a user, who is known by a token, which may be another one at each request.
+// Everything is read and changed with it; only pods of Rouse are found with the rights of the process.
+func (c *Connection) As(token func() string, namespace string) (*Connection, error) {
 	of, ok := c.Target.(*cluster)
 	if !ok {
 		return nil, exit.Errorf(exit.Usage, "users have connections to clusters alone")
 	}
 	config := rest.AnonymousClientConfig(of.config)
-	config.BearerToken = token
+	config.Wrap(transport.TokenSourceWrapTransport(tokens(token)))
 	user, err := newCluster(of.options, of.name, config)
 	if err != nil {
 		return nil, err
@@ -50,6 +52,12 @@ func (c *Connection) As(token, namespace string) (*Connection, error) {
 	user.forward, user.system = of.forward, of
 	return &Connection{Target: user, Name: c.Name, Namespace: namespace}, nil
 }
+
+// tokens is a function as what a transport takes tokens from.
+type tokens func() string
+
+// Token implements oauth2.TokenSource.
+func (t tokens) Token() (*oauth2.Token, error) { return &oauth2.Token{AccessToken: t()}, nil }
 
 // BridgeURLs returns the addresses of the admin APIs of all bridges that are ready, at least one.
 func (c *Connection) BridgeURLs(ctx context.Context) ([]string, error) {

@@ -23,6 +23,7 @@ import (
 	"github.com/rouse-run/rouse/dashboard"
 	"github.com/rouse-run/rouse/dashboard/alerts"
 	"github.com/rouse-run/rouse/dashboard/clusterhome"
+	"github.com/rouse-run/rouse/dashboard/issuer"
 	"github.com/rouse-run/rouse/eventbridge/identity"
 	"github.com/rouse-run/rouse/internal/daemon"
 	"github.com/rouse-run/rouse/internal/flags"
@@ -125,6 +126,11 @@ func newServer(config *rest.Config, reviews identity.Reviews, o *options, regist
 	}
 	process := clusterhome.NewProcess(deps)
 	o.sessions.Proxies = o.proxies
+	if o.issuer.URL != "" {
+		if o.sessions.Issuer, err = newIssuer(o, log.WithName("issuer")); err != nil {
+			return nil, err
+		}
+	}
 	s.sessions = dashboard.NewSessions(process, o.sessions, log)
 	s.ground = append(s.ground, process.Run, process.Watch, s.sessions.Run)
 	provided := dashboard.Deps{
@@ -140,6 +146,18 @@ func newServer(config *rest.Config, reviews identity.Reviews, o *options, regist
 	return s, errors.Join(s.sessions.Register(registry), s.handler.Register(registry))
 }
 
+// newIssuer returns the issuer at which users may log in.
+func newIssuer(o *options, log logr.Logger) (*issuer.Issuer, error) {
+	if o.issuerCAFile != "" {
+		ca, err := os.ReadFile(o.issuerCAFile)
+		if err != nil {
+			return nil, fmt.Errorf("--oidc-ca-file: %w", err)
+		}
+		o.issuer.CA = ca
+	}
+	return issuer.New(o.issuer, log)
+}
+
 type options struct {
 	address, metricsAddress         string
 	certFile, keyFile               string
@@ -152,6 +170,8 @@ type options struct {
 	sessions                        dashboard.SessionOptions
 	alertLimits                     string
 	alerts                          alerts.Limits
+	issuer                          issuer.Options
+	issuerCAFile                    string
 }
 
 func defaultOptions() *options {
@@ -180,6 +200,19 @@ func (o *options) Flags(fs *flags.Set) {
 	fs.Check(o.parseProxies)
 	fs.String(&o.alertLimits, "alert-limits", "thresholds of alerts, in JSON")
 	fs.Check(o.parseAlerts)
+	o.issuerFlags(fs)
+}
+
+func (o *options) issuerFlags(fs *flags.Set) {
+	at := &o.issuer
+	fs.String(&at.URL, "oidc-issuer", "issuer of OpenID Connect at which users may log in, whose ID tokens the API server takes; none when empty")
+	fs.String(&at.ClientID, "oidc-client-id", "client ID of the dashboard there")
+	fs.String(&at.SecretFile, "oidc-client-secret-file", "file with the secret of that client; a public client when empty")
+	fs.String(&at.Name, "oidc-name", "name of the issuer on the login page; its host when empty")
+	fs.Strings(&at.Scopes, "oidc-scopes", "scopes besides openid; with offline_access tokens are renewed")
+	fs.String(&o.issuerCAFile, "oidc-ca-file", "certificates (PEM) that are trusted for the issuer besides the public ones")
+	fs.String(&at.Home, "oidc-home", "origin at which browsers reach the pages, as https://rouse.example.com; the issuer sends users back there")
+	fs.Require(at.URL == "" || at.ClientID != "" && at.Home != "", "--oidc-issuer needs --oidc-client-id and --oidc-home")
 }
 
 func (o *options) parseAlerts() (err error) {

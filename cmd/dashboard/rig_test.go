@@ -33,6 +33,7 @@ import (
 	"github.com/rouse-run/rouse/internal/failure"
 	"github.com/rouse-run/rouse/internal/kube"
 	"github.com/rouse-run/rouse/internal/testing/envtest"
+	"github.com/rouse-run/rouse/internal/testing/oidctest"
 )
 
 const (
@@ -40,9 +41,38 @@ const (
 	timeout     = 2 * time.Minute
 )
 
-var cluster = envtest.New()
+// cluster takes ID tokens of issued as well as its own.
+var (
+	cluster *envtest.Cluster
+	issued  *oidctest.Issuer
+)
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testAll(m)) }
+
+func testAll(m *testing.M) int {
+	started, err := oidctest.Start(oidctest.Behaviour{User: "jane", Lifetime: time.Hour})
+	if err != nil {
+		panic(err)
+	}
+	issued = started
+	defer issued.Close()
+	dir, err := os.MkdirTemp("", "issuer-")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	ca := filepath.Join(dir, "ca.crt")
+	if err := os.WriteFile(ca, issued.CA(), 0o600); err != nil {
+		panic(err)
+	}
+	cluster = envtest.New(envtest.WithFlags(map[string]string{
+		"oidc-issuer-url": issued.URL, "oidc-client-id": oidctest.ClientID, "oidc-ca-file": ca, "oidc-username-prefix": userPrefix,
+	}, nil))
+	return cluster.Main(m)
+}
+
+// userPrefix begins the names of the issuer's users in the cluster.
+const userPrefix = "oidc:"
 
 // rig is a dashboard of a real API server, and a bridge with its admin API.
 type rig struct {
@@ -93,6 +123,8 @@ func newRigWith(t *testing.T, change func(*options), exist func(r *rig, rouse st
 	o.bridgeTokenFile = filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(o.bridgeTokenFile, []byte(bridgeToken), 0o600))
 	o.sessions.Review = time.Second
+	serving := httptest.NewUnstartedServer(nil)
+	o.issuer.Home = "https://" + serving.Listener.Addr().String()
 	if change != nil {
 		change(o)
 	}
@@ -109,7 +141,8 @@ func newRigWith(t *testing.T, change func(*options), exist func(r *rig, rouse st
 	for _, part := range s.ground {
 		running.Go(func() { _ = part(ctx) })
 	}
-	serving := httptest.NewTLSServer(daemon.CancelHandler(ctx, s.handler))
+	serving.Config.Handler = daemon.CancelHandler(ctx, s.handler)
+	serving.StartTLS()
 	t.Cleanup(func() {
 		cancel()
 		serving.Close()

@@ -90,7 +90,8 @@ func (p *Process) LogIn(ctx context.Context, c dashboard.Credentials) (dashboard
 	if err != nil {
 		return nil, err
 	}
-	return p.open(ctx, who, c, true)
+	known := &login{token: c.Token, who: who, address: c.Address}
+	return p.open(ctx, known, c.Namespace, true)
 }
 
 // identify returns whose a token is.
@@ -109,19 +110,20 @@ func (p *Process) identify(ctx context.Context, token, address string) (identity
 }
 
 // open returns a user in a namespace, or in all if the user may see all. A ServiceAccount has its own namespace else.
-func (p *Process) open(ctx context.Context, who identity.User, c dashboard.Credentials, guess bool) (*member, error) {
-	conn, err := p.deps.Own.As(c.Token, c.Namespace)
+func (p *Process) open(ctx context.Context, of *login, namespace string, guess bool) (*member, error) {
+	conn, err := p.deps.Own.As(of.tokenNow, namespace)
 	if err != nil {
 		return nil, err
 	}
-	shown, err := mayShow(ctx, conn, c.Namespace)
-	own := ownNamespace(who.Name)
-	if err == nil && !shown && c.Namespace == "" && guess && own != "" {
-		c.Namespace, conn.Namespace = own, own
+	who := of.user().Name
+	shown, err := mayShow(ctx, conn, namespace)
+	own := ownNamespace(who)
+	if err == nil && !shown && namespace == "" && guess && own != "" {
+		namespace, conn.Namespace = own, own
 		shown, err = mayShow(ctx, conn, own)
 	}
 	if err == nil && !shown {
-		err = dashboard.Error{Status: http.StatusForbidden, Text: refusal(who.Name, c.Namespace)}
+		err = dashboard.Error{Status: http.StatusForbidden, Text: refusal(who, namespace)}
 	}
 	if err != nil {
 		_ = conn.Close() // nothing was asked that could fail now
@@ -131,9 +133,9 @@ func (p *Process) open(ctx context.Context, who identity.User, c dashboard.Crede
 	if err != nil {
 		return nil, err
 	}
-	home := New(conn, objects, c.Namespace)
-	home.served = &served{process: p, who: who}
-	return &member{process: p, who: who, credentials: c, home: home}, nil
+	home := New(conn, objects, namespace)
+	home.served = &served{process: p, login: of}
+	return &member{process: p, login: of, namespace: namespace, home: home}, nil
 }
 
 // mayShow reports whether the user of a connection may list Functions.
@@ -160,32 +162,67 @@ func ownNamespace(user string) string {
 	return namespace
 }
 
+// login is the token of a user, and whose it is. Namespaces of one session share it.
+type login struct {
+	address string
+
+	mu    sync.Mutex
+	token string
+	who   identity.User
+}
+
+func (l *login) tokenNow() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.token
+}
+
+func (l *login) user() identity.User {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.who
+}
+
 // member is a user who has logged in. It implements dashboard.Member.
 type member struct {
-	process     *Process
-	who         identity.User
-	credentials dashboard.Credentials
-	home        *Home
+	process   *Process
+	login     *login
+	namespace string
+	home      *Home
 }
 
 // User implements dashboard.Member.
 func (m *member) User() dashboard.User {
+	who := m.login.user()
 	return dashboard.User{
-		Name: m.who.Name, Changes: m.process.deps.Changes, Namespace: m.credentials.Namespace, Session: true, Share: m.who.Owner(), Held: m,
+		Name: who.Name, Changes: m.process.deps.Changes, Namespace: m.namespace, Session: true, Share: who.Owner(), Held: m,
 	}
 }
 
 // Review implements dashboard.Member.
 func (m *member) Review(ctx context.Context) error {
-	_, err := m.process.identify(ctx, m.credentials.Token, m.credentials.Address)
+	_, err := m.process.identify(ctx, m.login.tokenNow(), m.login.address)
 	return err
+}
+
+// Renew implements dashboard.Member.
+func (m *member) Renew(ctx context.Context, token string) error {
+	who, err := m.process.identify(ctx, token, m.login.address)
+	if err != nil {
+		return err
+	}
+	m.login.mu.Lock()
+	defer m.login.mu.Unlock()
+	if who.Name != m.login.who.Name {
+		return dashboard.ErrUnauthenticated
+	}
+	m.login.token, m.login.who = token, who
+	return nil
 }
 
 // In implements dashboard.Member.
 func (m *member) In(ctx context.Context, namespace string) (dashboard.Member, error) {
-	next := m.credentials
-	next.Namespace = namespace
-	return m.process.open(ctx, m.who, next, false)
+	return m.process.open(ctx, m.login, namespace, false)
 }
 
 // Close implements dashboard.Member.

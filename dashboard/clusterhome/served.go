@@ -19,7 +19,7 @@ import (
 // served is what a process with several users does for one of them. It asks bridges with its own login, so each right is judged here.
 type served struct {
 	process *Process
-	who     identity.User
+	login   *login
 }
 
 // may returns nil when the user has a right. Where the bridges know the user, they decide.
@@ -31,7 +31,7 @@ func (h *Home) may(ctx context.Context, right identity.Right) error {
 }
 
 func (s *served) may(ctx context.Context, right identity.Right) error {
-	err := s.process.deps.Access.Authorize(ctx, s.who, right)
+	err := s.process.deps.Access.Authorize(ctx, s.login.user(), right)
 	if err == nil {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (s *served) follow(ctx context.Context, query journal.Query, yield func(jou
 				return
 			case <-ticker.C:
 			}
-			err := s.process.deps.Access.Authorize(ctx, s.who, right)
+			err := s.process.deps.Access.Authorize(ctx, s.login.user(), right)
 			if _, forbidden := errors.AsType[identity.ForbiddenError](err); forbidden {
 				return
 			}
@@ -133,5 +133,5 @@ func (h *Home) note(ctx context.Context, kind string, name types.NamespacedName,
 	if err != nil || found == nil {
 		return
 	}
-	h.served.process.deps.Note(found, reason, what+" by "+h.served.who.Name)
+	h.served.process.deps.Note(found, reason, what+" by "+h.served.login.user().Name)
 }

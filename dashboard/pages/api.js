@@ -48,11 +48,12 @@ export const onLoggedOut = (call) => {
 
 /** Failure is an answer that is an error: its message says what to do. */
 class Failure extends Error {
-  /** @param {number} status @param {string} message @param {string} [login] what a user has to log in with */
-  constructor(status, message, login) {
+  /** @param {number} status @param {string} message @param {string} [login] what a user has to log in with @param {string} [issuer] or where */
+  constructor(status, message, login, issuer) {
     super(message);
     this.status = status;
     this.login = login;
+    this.issuer = issuer;
   }
 }
 
@@ -69,7 +70,7 @@ async function ask(path, init = {}) {
   }
   if (response.ok) return response;
   const body = await response.json().catch(() => ({}));
-  const failure = new Failure(response.status, body.error ?? `The answer was ${response.status}.`, body.login);
+  const failure = new Failure(response.status, body.error ?? `The answer was ${response.status}.`, body.login, body.issuer);
   if (failure.login && path !== "/api/v1/login") whenLoggedOut(failure);
   throw failure;
 }

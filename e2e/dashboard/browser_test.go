@@ -4,14 +4,19 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
+
+// slowTimeout bounds what waits for pods and builds.
+const slowTimeout = 4 * time.Minute
 
 // browser is a tab of Chromium.
 type browser struct {
@@ -123,6 +128,22 @@ func (b *browser) shows(t *testing.T, selector, text string) {
 	})
 }
 
+// showsAtLast is shows for what takes a pod or a build.
+func (b *browser) showsAtLast(t *testing.T, selector, text string) {
+	t.Helper()
+	within(t, slowTimeout, selector+" shows "+text, func() bool { return strings.Contains(b.text(t, selector), text) })
+}
+
+// throwsNothing fails the test for errors of scripts. Answers of bridges that other tests stop are none.
+func (b *browser) throwsNothing(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, problem := range b.problems {
+		require.Contains(t, problem, "Failed to load resource")
+	}
+}
+
 // fill types a text into a field, in place of what it has.
 func (b *browser) fill(t *testing.T, selector, text string) {
 	t.Helper()
@@ -169,3 +190,13 @@ func clickPath(path string) chromedp.Action[chromedp.Void] {
 }
 
 func quoted(text string) string { return "`" + text + "`" }
+
+// picture writes what is shown where ROUSE_SCREENSHOTS asks for it, to look at.
+func picture(t *testing.T, b *browser, name string) {
+	t.Helper()
+	if folder := os.Getenv("ROUSE_SCREENSHOTS"); folder != "" {
+		text, err := chromedp.Run(b, chromedp.CaptureScreenshot())
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name+".png"), text, 0o600))
+	}
+}

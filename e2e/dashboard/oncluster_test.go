@@ -21,8 +21,6 @@ import (
 const (
 	shop     = "dashboard-shop"
 	stranger = "dashboard-stranger"
-	// slowTimeout bounds what waits for pods and builds.
-	slowTimeout = 4 * time.Minute
 )
 
 // run runs a command and returns what it prints.
@@ -65,16 +63,6 @@ func reach(t *testing.T) onCluster {
 	return onCluster{url: "http://localhost:" + found[1]}
 }
 
-// throwsNothing fails the test for errors of scripts. Answers of bridges that other tests stop are none.
-func (b *browser) throwsNothing(t *testing.T) {
-	t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, problem := range b.problems {
-		require.Contains(t, problem, "Failed to load resource")
-	}
-}
-
 // allDeadLetters redrives or purges all dead letters that are shown.
 func allDeadLetters(t *testing.T, b *browser, verb string) {
 	t.Helper()
@@ -99,12 +87,6 @@ func user(t *testing.T, namespace, role string) string {
 	run(t, "", "kubectl", "-n", namespace, "create", "serviceaccount", role)
 	run(t, "", "kubectl", "-n", namespace, "create", "rolebinding", role, "--clusterrole="+role, "--serviceaccount="+namespace+":"+role)
 	return run(t, "", "kubectl", "-n", namespace, "create", "token", role)
-}
-
-// showsAtLast is shows for what takes a pod or a build.
-func (b *browser) showsAtLast(t *testing.T, selector, text string) {
-	t.Helper()
-	within(t, slowTimeout, selector+" shows "+text, func() bool { return strings.Contains(b.text(t, selector), text) })
 }
 
 func TestUsersOfAClusterLogInAndSeeAndDoWhatTheyMay(t *testing.T) {
@@ -226,14 +208,4 @@ func create(t *testing.T, b *browser, at onCluster) {
 	b.do(t, clickPath(`//dialog//button[text()="Roll back"]`))
 	answers("hello one")
 	picture(t, b, "cluster-function")
-}
-
-// picture writes what is shown where ROUSE_SCREENSHOTS asks for it, to look at.
-func picture(t *testing.T, b *browser, name string) {
-	t.Helper()
-	if folder := os.Getenv("ROUSE_SCREENSHOTS"); folder != "" {
-		text, err := chromedp.Run(b, chromedp.CaptureScreenshot())
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(folder, name+".png"), text, 0o600))
-	}
 }

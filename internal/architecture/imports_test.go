@@ -36,6 +36,8 @@ var outside = map[string][]string{
 	"github.com/prometheus/common/":          {"dashboard/alerts"},
 	"github.com/charmbracelet/":               {"dev/view", "cli"},
 	"github.com/go-jose/":                     {"gateway/jwt"},
+	"github.com/coreos/go-oidc/":              {"dashboard/issuer", "internal/testing"},
+	"golang.org/x/oauth2":                     {"dashboard/issuer", "cli/target"},
 	"github.com/cloudevents/":                 {"cli/event"}, // everything else reads and writes events on the hot path
 }
 

@@ -8,7 +8,7 @@ const namespaceKey = "rouse-namespace";
 
 /**
  * logInForm asks for what the home takes: the token of a command on this machine, or one of Kubernetes.
- * @param {Error & {login?: string}} error @param {() => void} connect
+ * @param {Error & {login?: string, issuer?: string}} error @param {() => void} connect
  */
 export const logInForm = (error, connect) => (error.login === "token" ? tokenForm(error) : localForm(error, connect));
 
@@ -42,24 +42,45 @@ const localForm = (error, connect) =>
 
 /** @type {Error | null} */ let refused = null;
 
-/** @param {Error} error */
+/** @param {Error & {issuer?: string}} error */
 const tokenForm = (error) =>
   h(
     "form",
     { key: "token", class: "login panel", onsubmit: submitToken },
     h("h1", null, "Log in"),
     refused ? failure(refused) : error.message.startsWith("log in") ? null : failure(error),
+    error.issuer
+      ? [wantedNamespace(), h("button", { class: "main", type: "button", onclick: logInAtIssuer }, `Log in with ${error.issuer}`)]
+      : null,
     h(
       "p",
       null,
-      "With a token of Kubernetes. One of a ServiceAccount is made by ",
+      error.issuer ? "Or with" : "With",
+      " a token of Kubernetes. One of a ServiceAccount is made by ",
       h("code", null, "kubectl create token NAME -n NAMESPACE"),
       ".",
     ),
     h("label", null, "Token", h("input", { name: "token", type: "password", autocomplete: "off", required: true })),
-    h("label", null, "Namespace, if you may not see all", namespaceInput(localStorage.getItem(namespaceKey) ?? "")),
-    h("button", { class: "main" }, "Log in"),
+    error.issuer ? null : wantedNamespace(),
+    h("button", { class: error.issuer ? "" : "main" }, "Log in"),
   );
+
+const wantedNamespace = () =>
+  h("label", null, "Namespace, if you may not see all", namespaceInput(localStorage.getItem(namespaceKey) ?? ""));
+
+/** logInAtIssuer goes to the issuer, which leads back to this page. @param {MouseEvent} click */
+async function logInAtIssuer(click) {
+  const form = /** @type {HTMLButtonElement} */ (click.currentTarget).form;
+  const namespace = String(new FormData(/** @type {HTMLFormElement} */ (form)).get("namespace")).trim();
+  try {
+    const next = await post("/api/v1/login/issuer", { namespace, path: location.pathname + location.search });
+    localStorage.setItem(namespaceKey, namespace);
+    location.assign(next.location);
+  } catch (error) {
+    refused = /** @type {Error} */ (error);
+    addressed();
+  }
+}
 
 /** @param {string} value */
 const namespaceInput = (value) =>
@@ -117,8 +138,9 @@ let changed = "";
 /** leave asks for another view of the cluster, or for none, and begins anew. @param {string} path @param {any} body */
 async function leave(path, body) {
   try {
-    await post(path, body);
-    location.reload();
+    const next = await post(path, body);
+    if (next.location) location.assign(next.location);
+    else location.reload();
   } catch (error) {
     changed = /** @type {Error} */ (error).message;
     addressed();
