@@ -18,6 +18,8 @@ export const state = {
   /** @type {Map<string, import("./types.js").Stream>} */ streams: new Map(),
   /** @type {Map<string, import("./types.js").Problem>} */ problems: new Map(),
   loaded: false,
+  /** the last events are among the recent ones */
+  recalled: false,
   connected: false,
   lost: "",
   /** records that were not shown in the last turn, and when that was */
@@ -41,13 +43,10 @@ function notify(what, flow) {
   for (const call of watchers) call(what, flow);
 }
 
-/** start follows the home. All that it asks for is asked at once. */
+/** start follows the home. The state is asked for first, and the last events when it has come, since they are not what users wait for. */
 export async function start() {
   /** the last records, some of which the stream has as well @type {Set<string>} */ const known = new Set();
-  const lately = get("/api/v1/events?limit=500").then(({ records }) => {
-    learnFrom(records);
-    for (const record of records) known.add(recordKey(record));
-  });
+  /** @type {Promise<void> | undefined} */ let lately;
   const end = stream("/api/v1/live", {
     open: () => {
       for (const kind of kinds) state[kind].clear(); // the first change has everything
@@ -58,19 +57,28 @@ export async function start() {
       Object.assign(state, { connected: false, lost: error?.message ?? "The connection was lost. Trying again." });
       notify("connection");
     },
-    state: change,
+    state: (data) => {
+      change(data);
+      lately ??= recall(known);
+    },
     flow: (/** @type {Flow} */ flow) =>
-      lately.then(
-        () => flowed({ ...flow, records: flow.records.filter((r) => !known.has(recordKey(r))) }),
-        () => {}, // the start has failed
-      ),
+      Promise.resolve(lately).then(() => flowed({ ...flow, records: flow.records.filter((r) => !known.has(recordKey(r))) })),
   });
   try {
-    [state.about] = await Promise.all([get("/api/v1/about"), lately]);
+    state.about = await get("/api/v1/about");
   } catch (error) {
     end();
     throw error;
   }
+}
+
+/** recall learns what has happened before. @param {Set<string>} known  gets the keys of the records */
+async function recall(known) {
+  const { records } = await get("/api/v1/events?limit=500").catch(() => ({ records: [] })); // what happens now comes by the stream
+  learnFrom(records);
+  for (const record of records) known.add(recordKey(record));
+  state.recalled = true;
+  notify("state");
 }
 
 /** recordKey tells records apart. @param {Entry} r */

@@ -348,9 +348,14 @@ function latest() {
         h("span", { class: "faint clip" }, r.subscription ? `to ${r.subscription}` : `from ${r.source}`),
       ),
     );
-  return panel("Lately", rows.length ? h("ol", { class: "lately" }, rows) : noEvents(), h("a", { href: "/events" }, "All events"), {
-    key: "latest",
-  });
+  return panel(
+    "Lately",
+    rows.length ? h("ol", { class: "lately" }, rows) : state.recalled ? noEvents() : loading(),
+    h("a", { href: "/events" }, "All events"),
+    {
+      key: "latest",
+    },
+  );
 }
 
 function attention() {
