@@ -30,7 +30,8 @@ func startCluster(t *testing.T, text string) *cluster {
 	t.Helper()
 	c := &cluster{text: text}
 	fn := map[string]any{
-		"namespace": "shop", "name": "pricing", "runtime": "nodejs22", "phase": "failing", "problem": "the new version does not start: Cannot find module 'lodash' " + text, "desired": 2, "ready": 1, "min": 0, "max": 3,
+		"namespace": "shop", "name": "pricing", "runtime": "nodejs22", "desired": 2, "ready": 1, "min": 0, "max": 3,
+		"phase": "failing", "problem": "the new version does not start: Cannot find module 'lodash' " + text,
 		"backlog": 12, "wakes": nil, "restarts": nil, "url": "http://pricing.shop.svc.cluster.local",
 	}
 	subscription := map[string]any{
@@ -54,7 +55,8 @@ func startCluster(t *testing.T, text string) *cluster {
 		}
 		return map[string]any{"lines": all}
 	}
-	streams(api, "/api/v1/functions/shop/pricing/log", "lines", lines("pricing-7d9c6b5f4-x2x8q", "stdout", "pricing order order-1041 ", "pricing order order-1042 "))
+	printed := lines("pricing-7d9c6b5f4-x2x8q", "stdout", "pricing order order-1041 ", "pricing order order-1042 ")
+	streams(api, "/api/v1/functions/shop/pricing/log", "lines", printed)
 	streams(api, "/api/v1/functions/shop/pricing/build", "lines", lines("install", "build", "npm installs lodash "))
 	api.HandleFunc("/api/v1/functions/shop/pricing/rollback", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // of our own page
@@ -137,7 +139,8 @@ func TestAFunctionOfAClusterIsExplainedAndRolledBack(t *testing.T) {
 	b.shows(t, ".log", "npm installs lodash")
 	b.shows(t, "main", "rolling out")
 	b.shows(t, "main", "serving")
-	require.Equal(t, []string{"Roll back to 02ffc81b35"}, evaluate[[]string](t, b, `[...document.querySelectorAll("[aria-label^='Roll back to']")].map((e) => e.ariaLabel)`))
+	offered := evaluate[[]string](t, b, `[...document.querySelectorAll("[aria-label^='Roll back to']")].map((e) => e.ariaLabel)`)
+	require.Equal(t, []string{"Roll back to 02ffc81b35"}, offered)
 
 	b.do(t, click(`[aria-label="Roll back to 02ffc81b35"]`))
 	b.shows(t, "dialog[open]", "Roll pricing back to 02ffc81b35?")

@@ -1,15 +1,9 @@
 package dashboard
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
-	"image"
-	"image/color"
-	"image/png"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -94,64 +88,6 @@ const moving = `new Promise((done) => {
 	};
 	look();
 })`
-
-// colours is the number of colours of a picture: the pages have few, and the shades of letters and of what glows.
-const colours = 96
-
-// small writes a picture with the colours that most of it has, which takes a third of the bytes.
-func small(t *testing.T, picture []byte) []byte {
-	t.Helper()
-	full, err := png.Decode(bytes.NewReader(picture))
-	require.NoError(t, err)
-	bounds := full.Bounds()
-	counts := map[color.RGBA]int{}
-	at := func(x, y int) color.RGBA {
-		r, g, b, _ := full.At(x, y).RGBA()
-		return color.RGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 255}
-	}
-	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
-		for x := bounds.Min.X; x < bounds.Max.X; x++ {
-			counts[at(x, y)]++
-		}
-	}
-	most := make([]color.RGBA, 0, len(counts))
-	for c := range counts {
-		most = append(most, c)
-	}
-	key := func(c color.RGBA) int { return int(c.R)<<16 | int(c.G)<<8 | int(c.B) }
-	slices.SortFunc(most, func(a, b color.RGBA) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(key(a), key(b)))
-	})
-	palette := color.Palette{}
-	for _, apart := range []int{24, 0} { // colours that differ first: shades of one are near each other
-		for _, c := range most {
-			if len(palette) < colours && !slices.ContainsFunc(palette, func(p color.Color) bool { return distance(p, c) <= apart }) {
-				palette = append(palette, c)
-			}
-		}
-	}
-	nearest := map[color.RGBA]uint8{}
-	for _, c := range most {
-		nearest[c] = uint8(palette.Index(c))
-	}
-	paletted := image.NewPaletted(bounds, palette)
-	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
-		for x := bounds.Min.X; x < bounds.Max.X; x++ {
-			paletted.SetColorIndex(x, y, nearest[at(x, y)])
-		}
-	}
-	var out bytes.Buffer
-	require.NoError(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, paletted))
-	return out.Bytes()
-}
-
-// distance is how much two colours differ, in all channels together.
-func distance(a, b color.Color) int {
-	r1, g1, b1, _ := a.RGBA()
-	r2, g2, b2, _ := b.RGBA()
-	apart := func(a, b uint32) int { return max(int(a>>8)-int(b>>8), int(b>>8)-int(a>>8)) }
-	return apart(r1, r2) + apart(g1, g2) + apart(b1, b2)
-}
 
 func TestScreenshots(t *testing.T) {
 	a := openAlbum(t)
