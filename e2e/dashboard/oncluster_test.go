@@ -206,6 +206,7 @@ func create(t *testing.T, b *browser, at onCluster) {
 	within(t, slowTimeout, "the first version is offered", func() bool { return b.truth(t, "document.querySelector('"+back+"') !== null") })
 	b.do(t, click(back))
 	b.do(t, clickPath(`//dialog//button[text()="Roll back"]`))
+	within(t, slowTimeout, "the version serves", func() bool { return b.truth(t, `document.querySelector("dialog[open]") === null`) })
 	answers("hello one")
 	picture(t, b, "cluster-function")
 }
