@@ -173,7 +173,7 @@ func TestTextsOfAClusterThatAreMarkupAreShownAsText(t *testing.T) {
 	b.press(t, "Build")
 	b.shows(t, ".log", "npm installs lodash "+markup)
 	b.follow(t, "/health")
-	b.shows(t, "main", "KEDA does not answer "+markup)
+	b.shows(t, "main", "so that no Function wakes or sleeps "+markup)
 	b.shows(t, "main", "within 15 minutes: Rejected. "+markup)
 	require.False(t, b.truth(t, `window.attacked === true || document.querySelector("img") !== null`))
 	b.clean(t)
