@@ -240,7 +240,7 @@ func answer(w http.ResponseWriter, status int, content any) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may be gone
+	_, _ = w.Write(body) //nolint:gosec // it is JSON, which no browser takes for a page; the client may be gone
 }
 
 // answerMuch is answer for what may be large.

@@ -30,11 +30,18 @@ func TestTheLastRecordsAreThoseOfAllThatMatch(t *testing.T) {
 		return true
 	})
 	require.Len(t, all, capacity)
+	queries := []journal.Query{
+		{},
+		{Type: "rare"},
+		{Type: "absent"},
+		{Namespace: "team-3"},
+		{Namespace: "team-4", Type: "rare"},
+		{Since: noon.Add(4000 * time.Second)},
+		{Since: noon.Add(added * time.Second)},
+		{Since: noon.Add(4990 * time.Second), Namespace: "team-0"},
+	}
 	for _, limit := range []int{0, 1, 2, 3, 129, 1000, 2999, 3000, 9000} {
-		for _, q := range []journal.Query{
-			{}, {Type: "rare"}, {Type: "absent"}, {Namespace: "team-3"}, {Namespace: "team-4", Type: "rare"}, {Since: noon.Add(4000 * time.Second)},
-			{Since: noon.Add(added * time.Second)}, {Since: noon.Add(4990 * time.Second), Namespace: "team-0"},
-		} {
+		for _, q := range queries {
 			want := []string{}
 			for _, r := range all {
 				if q.Matches(r) {
