@@ -33,7 +33,7 @@ var outside = map[string][]string{
 	"github.com/evanw/esbuild/":               {"internal/bundle"},
 	"github.com/santhosh-tekuri/jsonschema/":  {"internal/eventschema"},
 	"github.com/kedacore/keda/":               {"scaler", "controller", "dev/autoscale", "internal/testing", "e2e"},
-	"github.com/prometheus/common/":          {"dashboard/alerts"},
+	"github.com/prometheus/common/":           {"dashboard/alerts"},
 	"github.com/charmbracelet/":               {"dev/view", "cli"},
 	"github.com/go-jose/":                     {"gateway/jwt"},
 	"github.com/coreos/go-oidc/":              {"dashboard/issuer", "internal/testing"},
