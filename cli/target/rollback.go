@@ -14,13 +14,13 @@ import (
 	"github.com/rouse-run/rouse/cli/exit"
 )
 
-// ChooseVersion returns the version to roll back to: the named one, or the newest that does not run.
+// ChooseVersion returns the version to roll back to: the named one, or the one before the newest.
 func ChooseVersion(now Details, versions []Version, named string) (string, error) {
 	names := make([]string, len(versions))
 	for i, version := range versions {
 		names[i] = version.Name
 	}
-	earlier := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == now.Version })
+	earlier := names[min(1, len(names)):] // the newest serves, or is being rolled out, perhaps in vain
 	switch {
 	case named != "" && slices.Contains(names, named):
 		return named, nil
