@@ -225,6 +225,18 @@ export function course(key) {
 /** subscriptionsOf returns those of a Function. @param {string} name namespace/name */
 export const subscriptionsOf = (name) => [...state.subscriptions.values()].filter((s) => s.function && s.sink === name);
 
+/** subscriptionsByFunction has those of all Functions, for views that show many. */
+export function subscriptionsByFunction() {
+  /** @type {Map<string, import("./types.js").Subscription[]>} */ const found = new Map();
+  for (const s of state.subscriptions.values()) {
+    if (!s.function) continue;
+    const before = found.get(s.sink);
+    if (before) before.push(s);
+    else found.set(s.sink, [s]);
+  }
+  return found;
+}
+
 /** totals are the numbers that the pages have in common. */
 export function totals() {
   const functions = [...state.functions.values()];

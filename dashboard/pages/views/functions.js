@@ -2,7 +2,7 @@
 import { h } from "../dom.js";
 import { ago, count, counted, duration, firstLine, full, rate } from "../format.js";
 import { deadLettersPath, empty, functionLink, heading, number, phase, search, table } from "../parts.js";
-import { perSecond, state, subscriptionsOf } from "../store.js";
+import { perSecond, state, subscriptionsByFunction } from "../store.js";
 
 const page = 200;
 let filter = "";
@@ -28,6 +28,7 @@ export const functions = {
   /** @param {import("../app.js").Page} page */
   render({ render }) {
     const all = [...state.functions];
+    const subscriptions = subscriptionsByFunction();
     const found = all.filter(([key, f]) => key.includes(filter) && (kinds[only] ?? kinds.all)(f));
     const change = () => {
       history.replaceState(null, "", `/functions${filter || only !== "all" ? `?${new URLSearchParams({ filter, only })}` : ""}`);
@@ -82,7 +83,7 @@ export const functions = {
                 { title: "Wakes", class: "right wide" },
                 { title: "Runtime", class: "wide" },
               ],
-              found.slice(0, most).map(row),
+              found.slice(0, most).map(([key, f]) => row(key, f, subscriptions.get(key) ?? [])),
             ),
       found.length > most
         ? h(
@@ -104,9 +105,8 @@ export const functions = {
   },
 };
 
-/** @param {[string, import("../types.js").Fn]} entry */
-function row([key, f]) {
-  const subscriptions = subscriptionsOf(key);
+/** @param {string} key @param {import("../types.js").Fn} f @param {import("../types.js").Subscription[]} subscriptions */
+function row(key, f, subscriptions) {
   const perSec = subscriptions.reduce((sum, s) => sum + perSecond(`delivered ${s.namespace}/${s.name}`), 0);
   const dead = subscriptions.reduce((sum, s) => sum + s.deadLetters, 0);
   return h(

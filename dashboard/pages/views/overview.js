@@ -16,7 +16,7 @@ import {
   phase,
   sparkline,
 } from "../parts.js";
-import { course, perSecond, recordKey, state, totals } from "../store.js";
+import { course, perSecond, recordKey, state, subscriptionsByFunction, totals } from "../store.js";
 
 const mostDots = 80;
 const travel = 750;
@@ -131,7 +131,7 @@ function picture() {
     drawnOf = key;
   }
   const drawn = graph;
-  const sums = sumsOf(subscriptions);
+  const leading = subscriptionsByFunction();
   const more = drawn.left
     ? h(
         "p",
@@ -165,7 +165,7 @@ function picture() {
             h("g", { id: "dots", own: true }),
           ),
           badged(drawn).map(badge),
-          [...drawn.nodes.values()].map((n) => node(n, sums)),
+          [...drawn.nodes.values()].map((n) => node(n, leading)),
         ),
       ),
     ],
@@ -227,26 +227,10 @@ function badge(edge) {
   );
 }
 
-/** @typedef {{dead: number, busy: boolean}} Sums of the Subscriptions of a Function: dead letters, and whether a line has a number */
-
-/** sumsOf adds up for all Functions at once, because there may be thousands of Subscriptions. @param {import("../types.js").Subscription[]} subscriptions */
-function sumsOf(subscriptions) {
-  const sums = /** @type {Map<string, Sums>} */ (new Map());
-  for (const s of subscriptions) {
-    if (!s.function) continue;
-    const before = sums.get(s.sink);
-    sums.set(s.sink, {
-      dead: (before?.dead ?? 0) + s.deadLetters,
-      busy: before?.busy || s.backlog + s.inFlight + s.retries > 0,
-    });
-  }
-  return sums;
-}
-
-/** @param {import("../graph.js").GraphNode} n @param {Map<string, Sums>} sums */
-function node(n, sums) {
+/** @param {import("../graph.js").GraphNode} n @param {ReturnType<typeof subscriptionsByFunction>} leading */
+function node(n, leading) {
   const place = { left: `${n.x}px`, top: `${n.y}px`, width: `${n.width}px`, height: `${n.height}px` };
-  if (n.kind === "function") return functionNode(n, place, sums.get(n.id.slice(2)));
+  if (n.kind === "function") return functionNode(n, place, leading.get(n.id.slice(2)) ?? []);
   const [source, type] = n.id.slice(2).split("|");
   const href =
     n.kind === "type"
@@ -264,11 +248,13 @@ function node(n, sums) {
   );
 }
 
-/** @param {import("../graph.js").GraphNode} n @param {Record<string, string>} place @param {Sums} [sums] */
-function functionNode(n, place, sums) {
+/** @param {import("../graph.js").GraphNode} n @param {Record<string, string>} place @param {import("../types.js").Subscription[]} leading */
+function functionNode(n, place, leading) {
   const key = n.id.slice(2);
   const fn = state.functions.get(key);
   if (!fn) return h("span", { key: n.id, class: "node function", style: place }, n.label);
+  const dead = leading.reduce((sum, s) => sum + s.deadLetters, 0);
+  const onLines = leading.some((s) => s.backlog + s.inFlight + s.retries > 0);
   const wake = fn.lastWake
     ? [h("span", null, `woke ${ago(fn.lastWake.began)}`), h("span", null, ` in ${duration(fn.lastWake.readyMs)}`)]
     : "has not woken yet";
@@ -291,10 +277,10 @@ function functionNode(n, place, sums) {
       "span",
       { class: "line" },
       phase(fn),
-      fn.backlog && !sums?.busy
+      fn.backlog && !onLines
         ? h("span", { class: "waits" }, `${count(fn.backlog)} wait`)
-        : sums?.dead
-          ? h("span", { class: "bad", title: counted(sums.dead, "dead letter") }, `${count(sums.dead)} dead`)
+        : dead
+          ? h("span", { class: "bad", title: counted(dead, "dead letter") }, `${count(dead)} dead`)
           : null,
     ),
     fn.phase === "failing" ? h("span", { class: "under" }, firstLine(fn.problem ?? "")) : h("span", { class: "under whole" }, wake),
