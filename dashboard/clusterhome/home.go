@@ -1,6 +1,7 @@
 package clusterhome
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -128,25 +129,17 @@ func (h *Home) keep(found dashboard.Snapshot, took time.Duration, err error) {
 
 // read asks the API server and a bridge. Without a bridge there are no numbers, and a problem that says so.
 func (h *Home) read(ctx context.Context) (dashboard.Snapshot, error) {
-	var all answers
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		all.functions, err = h.conn.Functions(groupCtx, h.namespace)
-		return err
-	})
-	group.Go(func() (err error) {
-		all.subscriptions, err = h.conn.Subscriptions(groupCtx, h.namespace)
-		return err
-	})
-	group.Go(func() error {
-		all.exposed = h.conn.Exposed(groupCtx, h.namespace)
-		return nil
-	})
-	group.Go(func() error {
-		all.known, all.problem = h.fromBridge(groupCtx)
-		return nil
-	})
-	if err := group.Wait(); err != nil {
+	var (
+		all                                    answers
+		reading                                sync.WaitGroup
+		functionsRefused, subscriptionsRefused error
+	)
+	reading.Go(func() { all.functions, functionsRefused = h.conn.Functions(ctx, h.namespace) })
+	reading.Go(func() { all.subscriptions, subscriptionsRefused = h.conn.Subscriptions(ctx, h.namespace) })
+	reading.Go(func() { all.exposed = h.conn.Exposed(ctx, h.namespace) })
+	reading.Go(func() { all.known, all.problem = h.fromBridge(ctx) })
+	reading.Wait()
+	if err := cmp.Or(functionsRefused, subscriptionsRefused); err != nil { // the same one whichever came first
 		return dashboard.Snapshot{}, err
 	}
 	if all.problem == nil {
