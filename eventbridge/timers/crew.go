@@ -3,12 +3,16 @@ package timers
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/rouse-run/rouse/internal/fair"
 )
 
 // workers act on what is due at a time. Most of the time they wait for the store.
 const workers = 256
+
+// finishing is how long work in progress may go on after the end of the process has begun, so that an event is stored and its cursor, too.
+const finishing = 2 * time.Second
 
 // crew does the work on what is due, in turn by namespace.
 type crew struct {
@@ -40,6 +44,9 @@ func (c *crew) run(ctx context.Context) {
 		c.ended = true
 		c.changed.Broadcast()
 	})()
+	finished, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(finishing, cancel) })()
 	var working sync.WaitGroup
 	for range workers {
 		working.Go(func() {
@@ -48,7 +55,7 @@ func (c *crew) run(ctx context.Context) {
 				if !ok {
 					return
 				}
-				work(ctx)
+				work(finished)
 			}
 		})
 	}

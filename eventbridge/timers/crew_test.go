@@ -3,6 +3,8 @@ package timers
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -33,6 +35,22 @@ func TestACrewEndsWithItsContext(t *testing.T) {
 	c.do("shop", func(context.Context) { t.Error("work was done after the end") })
 	_, ok := c.next()
 	require.False(t, ok)
+}
+
+func TestWorkInProgressHasAMomentToFinishAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrew()
+		ctx, cancel := context.WithCancel(t.Context())
+		var ended time.Time
+		c.do("shop", func(working context.Context) {
+			ended = time.Now()
+			cancel()
+			<-working.Done()
+		})
+		c.run(ctx)
+		require.Equal(t, finishing, time.Since(ended))
+	})
 }
 
 func TestBridgesRankThemselvesAlikeAndDifferentlyForEachKey(t *testing.T) {

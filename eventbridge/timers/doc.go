@@ -17,7 +17,7 @@
 //     published is tried again until it is.
 //   - A due time of a Schedule has one event, with the same id whoever publishes it. The stream of events recognises a
 //     repeat for two minutes; only when all bridges die between the event and its cursor, and none comes back for as long,
-//     it is stored twice.
+//     it is stored twice. A bridge that is stopped has two seconds to finish what it has begun.
 //   - A delayed event is deleted after it is stored as an event, and so published at least once.
 //   - A namespace takes no more of what delayed events may take than it leaves free, and the work on what is due takes turns
 //     by namespace.
