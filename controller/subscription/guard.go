@@ -28,7 +28,7 @@ type Neighbours interface {
 // Why a stream is not used.
 var (
 	errEventingManager = errors.New("the stream is shared with Kyma's eventing-manager")
-	errHandedBack      = errors.New("the consumers were handed back to Kyma by rouse migrate back: " +
+	errHandedBack      = errors.New("rouse migrate back hands the consumers back to Kyma: " +
 		"start Kyma's eventing, or have Rouse go on with rouse migrate apply")
 )
 

@@ -80,9 +80,10 @@ func TestSubscriptionsMoveToRouseAndBackOnRequest(t *testing.T) {
 	w.awaitStatus(sub, "it says where it is", func(status eventingv1alpha2.SubscriptionStatus) bool {
 		return slices.ContainsFunc(status.Conditions, func(c eventingv1alpha2.Condition) bool { return c.Message == errHandedBack.Error() })
 	})
-	require.True(t, w.atKyma("orders"))
-	_, ours := w.consumer(sub)
-	require.False(t, ours)
+	require.Eventually(t, func() bool {
+		_, ours := w.consumer(sub)
+		return w.atKyma("orders") && !ours
+	}, timeout, tick, "the next sweep has handed them back")
 	back := w.nats.OpenPushConsumer(t, broker.DefaultStream, routing.TypeConsumerName(w.namespace+"/orders/"+movedSubject))
 	require.Equal(t, []string{"1"}, back.Settle(t, 1))
 
