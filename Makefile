@@ -178,9 +178,10 @@ cluster-programs: ## Compile and fetch the local cluster's programs, which make 
 check-pages: ## Check the types and the form of the dashboard's pages, by TypeScript and Biome of npm (FIX=1 formats them)
 	@e2e/dashboard/types.sh $(if $(FIX),--write)
 
-# Needs Chromium and its driver, which nothing else does, so make test leaves this module out, of lint too.
+# Needs Chromium and its driver, which nothing else does, so make test leaves this module out, of lint too, which is done here.
 .PHONY: test-dashboard
 test-dashboard: check-pages bin/rouse ## The dashboard of a real rouse dev, and of an API server with an issuer, in Chromium without a window; installs Chromium where it is missing
+	@cd e2e/dashboard && $(GOLANGCI_LINT) run --allow-parallel-runners --config "$(CURDIR)/.golangci.yml" ./...
 	@$(ASSETS) && e2e/dashboard/run.sh $(if $(RUN),-run '$(RUN)')
 
 .PHONY: e2e-dashboard

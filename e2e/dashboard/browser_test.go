@@ -20,7 +20,7 @@ const slowTimeout = 4 * time.Minute
 
 // browser is a tab of Chromium.
 type browser struct {
-	context.Context
+	context.Context //nolint:containedctx // chromedp knows a tab by its context
 
 	mu       sync.Mutex
 	problems []string // errors of scripts and of the policy

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -120,9 +121,7 @@ func (c *cluster) detail(fn map[string]any) map[string]any {
 		},
 		"unknown": []string{"you may not list secrets " + c.text},
 	}
-	for name, value := range fn {
-		detail[name] = value
-	}
+	maps.Copy(detail, fn)
 	return detail
 }
 

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -42,10 +43,7 @@ func crowd(t *testing.T, functions int) *httptest.Server {
 				}
 			}
 			name := fmt.Sprintf("load/function-%04d", turn%functions)
-			woken := map[string]any{}
-			for key, value := range all[name].(map[string]any) {
-				woken[key] = value
-			}
+			woken := maps.Clone(all[name].(map[string]any))
 			woken["phase"], woken["ready"] = "ready", 1
 			send(w, "state", map[string]any{"set": map[string]any{"functions": map[string]any{name: woken}}})
 			send(w, "flow", map[string]any{"records": records, "skipped": 85, "paths": paths})

@@ -2,15 +2,11 @@ package dashboard
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -45,8 +41,11 @@ func start(t *testing.T) *rouse {
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
 	require.NoError(t, command.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = command.Wait() // it ends by a signal
+	}()
 	t.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		select {
@@ -104,23 +103,4 @@ func (r *rouse) publish(t *testing.T, kind, source, id string, data any) {
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	require.Equal(t, http.StatusNoContent, response.StatusCode)
-}
-
-// get reads an answer of the dashboard's API.
-func (r *rouse) get(ctx context.Context, path string, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Dashboard+path, http.NoBody)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Authorization", "Bearer "+r.Token)
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(response.Body)
-		return fmt.Errorf("GET %s answered %s: %s", path, response.Status, strings.TrimSpace(string(text)))
-	}
-	return json.NewDecoder(response.Body).Decode(into)
 }
