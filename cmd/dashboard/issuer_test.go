@@ -92,7 +92,7 @@ func (r *rig) grant(t *testing.T, user string) (namespace string) {
 	return namespace
 }
 
-// requireNoSecrets fails the test if the log has what only the issuer, the dashboard and the user may see.
+// requireNoSecrets fails the test if the log contains a token, a code, or a secret of the client.
 func (r *rig) requireNoSecrets(t *testing.T, at *oidctest.Issuer) {
 	t.Helper()
 	for _, secret := range at.Given() {

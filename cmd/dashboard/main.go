@@ -179,7 +179,6 @@ func defaultOptions() *options {
 	return &options{
 		address: ":8080", metricsAddress: ":9090", rouseNamespace: target.DefaultRouseNamespace, name: "the cluster",
 		records: records, maxConnections: connections, sessions: dashboard.DefaultSessionOptions(),
-		alertLimits: alerts.DefaultLimits,
 	}
 }
 
@@ -198,7 +197,7 @@ func (o *options) Flags(fs *flags.Set) {
 	fs.Int(&o.maxConnections, "max-connections", "maximum connections of browsers; a further one closes the slowest").AtLeast(1)
 	fs.Strings(&o.trustedProxies, "trusted-proxies", "networks, as 10.0.0.0/8, of proxies whose X-Forwarded-For names the client")
 	fs.Check(o.parseProxies)
-	fs.String(&o.alertLimits, "alert-limits", "thresholds of alerts, in JSON")
+	fs.String(&o.alertLimits, "alert-limits", "thresholds of alerts, in JSON; the chart's defaults for those that are missing")
 	fs.Check(o.parseAlerts)
 	o.issuerFlags(fs)
 }

@@ -3,7 +3,6 @@ package clusterhome
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -93,27 +92,13 @@ func readMetrics(ctx context.Context, pod, address string) (alerts.Reading, erro
 	if response.StatusCode != http.StatusOK {
 		return alerts.Reading{}, fmt.Errorf("metrics of pod %s: it answers with %s", pod, response.Status)
 	}
-	return alerts.Decode(pod, &bounded{response.Body, mostMetrics})
+	return alerts.Decode(pod, http.MaxBytesReader(nil, response.Body, mostMetrics))
 }
 
 // metricsClient asks pods, which send nobody elsewhere.
 var metricsClient = &http.Client{
 	Transport:     &http.Transport{DisableKeepAlives: true},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-}
-
-// bounded is a reader that fails where more is sent than may be.
-type bounded struct {
-	from io.Reader
-	left int
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	n, err := b.from.Read(p)
-	if b.left -= n; b.left < 0 {
-		return 0, fmt.Errorf("more than %d MiB are sent", mostMetrics>>20)
-	}
-	return n, err
 }
 
 // mostAlerts bounds what a user is shown.

@@ -98,7 +98,7 @@ func (i *Issuer) Name() string { return i.options.Name }
 // Home implements dashboard.Issuer.
 func (i *Issuer) Home() string { return i.options.Home }
 
-// metadata is what an issuer says about itself.
+// metadata is the discovery document of an issuer.
 type metadata struct {
 	provider *oidc.Provider
 

@@ -19,7 +19,7 @@ export const state = {
   /** @type {Map<string, import("./types.js").Problem>} */ problems: new Map(),
   loaded: false,
   /** the last events are among the recent ones */
-  recalled: false,
+  recentLoaded: false,
   connected: false,
   lost: "",
   /** records that were not shown in the last turn, and when that was */
@@ -59,7 +59,7 @@ export async function start() {
     },
     state: (data) => {
       change(data);
-      lately ??= recall(known);
+      lately ??= loadRecent(known);
     },
     flow: (/** @type {Flow} */ flow) =>
       Promise.resolve(lately).then(() => flowed({ ...flow, records: flow.records.filter((r) => !known.has(recordKey(r))) })),
@@ -72,12 +72,12 @@ export async function start() {
   }
 }
 
-/** recall learns what has happened before. @param {Set<string>} known  gets the keys of the records */
-async function recall(known) {
+/** loadRecent loads the last records. @param {Set<string>} known  gets the keys of the records */
+async function loadRecent(known) {
   const { records } = await get("/api/v1/events?limit=500").catch(() => ({ records: [] })); // what happens now comes by the stream
   learnFrom(records);
   for (const record of records) known.add(recordKey(record));
-  state.recalled = true;
+  state.recentLoaded = true;
   notify("state");
 }
 

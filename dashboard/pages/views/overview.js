@@ -336,7 +336,7 @@ function latest() {
     );
   return panel(
     "Lately",
-    rows.length ? h("ol", { class: "lately" }, rows) : state.recalled ? noEvents() : loading(),
+    rows.length ? h("ol", { class: "lately" }, rows) : state.recentLoaded ? noEvents() : loading(),
     h("a", { href: "/events" }, "All events"),
     {
       key: "latest",
