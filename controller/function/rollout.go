@@ -53,21 +53,29 @@ func (r *Reconciler) mayFollow(s *scope, wanted *appsv1ac.DeploymentApplyConfigu
 		return true
 	case !s.settled:
 		return false
-	case ptr.Deref(s.deployment.Spec.Replicas, 1) == 0 && s.deployment.Status.Replicas == 0:
+	case hasNoPods(s.deployment):
 		return true
 	default:
 		return r.rollouts.enter(key)
 	}
 }
 
-// followed releases the slot once the pods of the current settings run, or there are none to wait for.
-func (r *Reconciler) followed(s *scope) {
-	if s.err != nil || s.postponed || s.deployment == nil || s.change != unchanged {
-		return
+// hasFollowed reports whether the pods of the current settings run, or there are none to wait for. The cache may still
+// hold the Deployment from before the last write, whose pods are those of earlier settings.
+func hasFollowed(s *scope) bool {
+	switch {
+	case s.err != nil || s.postponed || s.deployment == nil || s.change != unchanged:
+		return false
+	case hasNoPods(s.deployment):
+		return true
+	default:
+		return !isStale(s) && rolledOut(s.deployment) && s.deployment.Status.ReadyReplicas >= ptr.Deref(s.deployment.Spec.Replicas, 1)
 	}
-	if rolledOut(s.deployment) && s.deployment.Status.ReadyReplicas >= ptr.Deref(s.deployment.Spec.Replicas, 1) {
-		r.rollouts.leave(client.ObjectKeyFromObject(s.fn))
-	}
+}
+
+// hasNoPods reports whether a Deployment is asleep.
+func hasNoPods(deployment *appsv1.Deployment) bool {
+	return ptr.Deref(deployment.Spec.Replicas, 1) == 0 && deployment.Status.Replicas == 0
 }
 
 // rolledOut reports whether all pods have the Deployment's template.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rouse-run/rouse/api/serverless/v1alpha2"
+	"github.com/rouse-run/rouse/controller/function/resources"
 	"github.com/rouse-run/rouse/internal/settings"
 )
 
@@ -195,6 +196,44 @@ func inNamespace(namespace string, numbers ...int) []types.NamespacedName {
 		all[i] = types.NamespacedName{Namespace: namespace, Name: strconv.Itoa(number)}
 	}
 	return all
+}
+
+func TestARolloutSlotIsHeldUntilThePodsOfTheNewSettingsRun(t *testing.T) {
+	t.Parallel()
+	scopeOf := func(template string, replicas int32, status appsv1.DeploymentStatus) *scope {
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: status}
+		deployment.Spec.Replicas = new(replicas)
+		deployment.Spec.Template.Annotations = map[string]string{resources.AnnotationTemplate: template}
+		fn := newFunction()
+		fn.Spec.Replicas = new(replicas)
+		return &scope{fn: fn, code: resources.Code{Image: "i"}, template: "new", deployment: deployment}
+	}
+	ready := appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+	starting := appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 1, ReadyReplicas: 1, UnavailableReplicas: 1}
+	unseen := ready
+	unseen.ObservedGeneration = 1
+	postponed := scopeOf("new", 1, ready)
+	postponed.postponed = true
+	written := scopeOf("new", 1, ready)
+	written.change = updated
+	for name, tc := range map[string]struct {
+		scope *scope
+		want  bool
+	}{
+		"its pods run":   {scopeOf("new", 1, ready), true},
+		"its pods start": {scopeOf("new", 1, starting), false},
+		"the Deployment controller has not seen it":       {scopeOf("new", 1, unseen), false},
+		"the cache holds the Deployment before it":        {scopeOf("old", 1, ready), false},
+		"it was written just now":                         {written, false},
+		"it waits for its turn":                           {postponed, false},
+		"it fell asleep after the slot was given to it":   {scopeOf("new", 0, appsv1.DeploymentStatus{}), true},
+		"it falls asleep and its last pod is still there": {scopeOf("new", 0, starting), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, hasFollowed(tc.scope))
+		})
+	}
 }
 
 func TestRolloutSlotsAreBounded(t *testing.T) {
