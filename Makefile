@@ -81,8 +81,8 @@ test: preflight packages bin/suite ## Run everything: lint, unit, integration, r
 	  'test-unit test-release test-samples test-run | test-runtimes cluster-programs' test-e2e
 
 .PHONY: flakes
-flakes: packages bin/suite ## Run the unit tests many times on busy cores, and list what ever failed with its seed (N=10, PACKAGES)
-	@$(ASSETS) && exec $(SUITE) -runs $(or $(N),10) flakes $(PACKAGES)
+flakes: packages bin/suite ## Run the unit tests many times on busy cores, and list what ever failed with its seed (N=10, PACKAGES; LAG=1s: with late watches)
+	@$(ASSETS) && ROUSE_WATCH_LAG=$(LAG) exec $(SUITE) -runs $(or $(N),10) flakes $(PACKAGES)
 
 .PHONY: bin/suite
 bin/suite:

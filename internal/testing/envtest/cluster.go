@@ -186,6 +186,9 @@ func (c *Cluster) run() (*Environment, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
+	if err := lag(config); err != nil {
+		return nil, errors.Join(err, c.stop())
+	}
 	kube, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("create a client: %w", err)

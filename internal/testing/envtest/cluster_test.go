@@ -2,14 +2,18 @@ package envtest
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -75,4 +79,37 @@ func TestAScriptRunsAtOnceWhileOtherProcessesStart(t *testing.T) {
 func TestWriteReturnsItsError(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, Script(filepath.Join(t.TempDir(), "nowhere", "script"), ""), "nowhere")
+}
+
+func TestOnlyWatchesLag(t *testing.T) {
+	const longest = time.Hour
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	lags := func(config *rest.Config, query string) bool {
+		transport, err := rest.TransportFor(config)
+		require.NoError(t, err)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/"+query, nil)
+		require.NoError(t, err)
+		response, err := transport.RoundTrip(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		body, wrapped := response.Body.(*laggingBody)
+		return wrapped && body.longest == longest
+	}
+
+	t.Setenv(lagVariable, longest.String())
+	config := &rest.Config{}
+	require.NoError(t, lag(config))
+	require.True(t, lags(config, "?watch=true"))
+	require.False(t, lags(config, "?limit=500"))
+
+	t.Setenv(lagVariable, "")
+	config = &rest.Config{}
+	require.NoError(t, lag(config))
+	require.False(t, lags(config, "?watch=true"))
+
+	for _, invalid := range []string{"soon", "-1s", "0"} {
+		t.Setenv(lagVariable, invalid)
+		require.EqualError(t, lag(config), `ROUSE_WATCH_LAG="`+invalid+`": must be a positive duration, such as 1s`)
+	}
 }

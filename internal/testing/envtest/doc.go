@@ -14,6 +14,9 @@
 //		err := env.Client.Create(t.Context(), ...)
 //	}
 //
+// With ROUSE_WATCH_LAG=1s the events of watches come up to a second late, at random: caches are then stale as on a busy cluster, and
+// what takes them for the truth fails soon instead of once in fifty runs.
+//
 // It also writes executables that a test runs at once. A process that another test starts while such a file is open for writing inherits
 // the file until it runs its own program, and until then the kernel refuses to run it: "text file busy". Files written by this
 // package are open in no other process (https://go.dev/issue/22315).
