@@ -299,10 +299,13 @@ const (
 )
 
 // caller queries gateways over HTTP.
-type caller struct{ client *http.Client }
+type caller struct {
+	client  *http.Client
+	timeout time.Duration // of one query
+}
 
 func newCaller(dial activator.Dial) *caller {
-	return &caller{client: &http.Client{
+	return &caller{timeout: queryTimeout, client: &http.Client{
 		Transport:     &http.Transport{DialContext: dial, MaxResponseHeaderBytes: maxHeader, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 1},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -310,7 +313,7 @@ func newCaller(dial activator.Dial) *caller {
 
 // Loaded returns what a gateway has loaded.
 func (c *caller) Loaded(ctx context.Context, address string) (apirule.Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	report, err := c.get(ctx, net.JoinHostPort(address, strconv.Itoa(activator.GatewayPort)))
 	if err != nil {

@@ -3,6 +3,7 @@ package apirules
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -254,8 +255,11 @@ func askAt(t *testing.T, answer http.HandlerFunc) (apirule.Report, error) {
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
 	asks := newCaller(func(ctx context.Context, network, address string) (net.Conn, error) {
-		require.Equal(t, "10.0.0.1:9091", address)
+		if address != "10.0.0.1:9091" {
+			return nil, fmt.Errorf("dialed %s", address)
+		}
 		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
 	})
+	asks.timeout = timeout // its bound is read in full on a busy machine
 	return asks.Loaded(t.Context(), "10.0.0.1")
 }

@@ -191,7 +191,6 @@ func TestReadySaysWhyRequestsBecomeNoEvents(t *testing.T) {
 	require.Contains(t, message, "may have 2")
 	require.NoError(t, f.Delete(t.Context(), slow))
 	require.NoError(t, f.Delete(t.Context(), taken))
-	f.changed <- event.GenericEvent{Object: third}
 	f.awaitReady(t, third, v1alpha1.ReasonOpen)
 	same := f.create(t, "same", func(s *v1alpha1.DoorSpec) { s.Path = "/c" })
 	message, _ = f.awaitReady(t, same, v1alpha1.ReasonNotExposed)

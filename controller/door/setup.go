@@ -65,11 +65,12 @@ func Setup(mgr ctrl.Manager, parts Parts, o Options) error {
 }
 
 func (r *Reconciler) start(mgr ctrl.Manager, parts Parts) error {
+	ofNamespace := handler.EnqueueRequestsFromMapFunc(r.doorsOfNamespace)
 	err := kube.NewController(mgr, controller.Options{MaxConcurrentReconciles: 1}). // they share a Secret
 											Named("door").
-											For(&v1alpha1.Door{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+											Watches(&v1alpha1.Door{}, ofNamespace, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 											WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.doorsOfSecret)).
-											WatchesRawSource(source.Channel(parts.Changed, handler.EnqueueRequestsFromMapFunc(r.doorsOfNamespace))).
+											WatchesRawSource(source.Channel(parts.Changed, ofNamespace)).
 											Complete(r)
 	if err == nil {
 		err = mgr.Add(kube.Repeat(mgr.GetLogger(), "hear of requests to Doors", hearInterval, func(ctx context.Context) error {

@@ -155,9 +155,12 @@ func (r *Reconciler) holdDeployment(ctx context.Context, s *scope) error {
 	return r.applyReplicas(ctx, s, replicas)
 }
 
+// applyReplicas sets the number of pods unless the Deployment has changed since it was read: an autoscaler may have set
+// another number.
 func (r *Reconciler) applyReplicas(ctx context.Context, s *scope, replicas int32) error {
 	config := appsv1ac.Deployment(s.fn.Name, s.fn.Namespace).
 		WithUID(s.deployment.UID).
+		WithResourceVersion(s.deployment.ResourceVersion).
 		WithSpec(appsv1ac.DeploymentSpec().WithReplicas(replicas))
 	if err := r.client.Apply(ctx, config, replicasOwner, client.ForceOwnership); err != nil {
 		return fmt.Errorf("set the replicas of Deployment %q: %w", s.fn.Name, err)

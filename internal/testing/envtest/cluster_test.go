@@ -2,11 +2,13 @@ package envtest
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -81,35 +83,45 @@ func TestWriteReturnsItsError(t *testing.T) {
 	require.ErrorContains(t, Script(filepath.Join(t.TempDir(), "nowhere", "script"), ""), "nowhere")
 }
 
-func TestOnlyWatchesLag(t *testing.T) {
-	const longest = time.Hour
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+func TestWatchesLagAndNothingElseDoes(t *testing.T) {
+	const longest, pieces = 2 * time.Second, 100
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for n := range pieces {
+			_, _ = fmt.Fprintln(w, n)
+			_ = http.NewResponseController(w).Flush()
+		}
+	}))
 	t.Cleanup(server.Close)
-	lags := func(config *rest.Config, query string) bool {
+	get := func(query string) (text string, lagged bool) {
+		config := &rest.Config{}
+		require.NoError(t, lag(config))
 		transport, err := rest.TransportFor(config)
 		require.NoError(t, err)
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/"+query, nil)
 		require.NoError(t, err)
 		response, err := transport.RoundTrip(request)
 		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		body, wrapped := response.Body.(*laggingBody)
-		return wrapped && body.longest == longest
+		defer response.Body.Close() //nolint:errcheck // read only
+		read, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		_, lagged = response.Body.(*laggingBody)
+		return string(read), lagged
 	}
-
-	t.Setenv(lagVariable, longest.String())
-	config := &rest.Config{}
-	require.NoError(t, lag(config))
-	require.True(t, lags(config, "?watch=true"))
-	require.False(t, lags(config, "?limit=500"))
-
-	t.Setenv(lagVariable, "")
-	config = &rest.Config{}
-	require.NoError(t, lag(config))
-	require.False(t, lags(config, "?watch=true"))
-
+	var want strings.Builder
+	for n := range pieces {
+		fmt.Fprintln(&want, n)
+	}
+	for _, tc := range []struct {
+		lag, query string
+		lags       bool
+	}{{longest.String(), "?watch=true", true}, {longest.String(), "?limit=500", false}, {"", "?watch=true", false}} {
+		t.Setenv(lagVariable, tc.lag)
+		text, lagged := get(tc.query)
+		require.Equal(t, want.String(), text, "all comes, in its order")
+		require.Equal(t, tc.lags, lagged)
+	}
 	for _, invalid := range []string{"soon", "-1s", "0"} {
 		t.Setenv(lagVariable, invalid)
-		require.EqualError(t, lag(config), `ROUSE_WATCH_LAG="`+invalid+`": must be a positive duration, such as 1s`)
+		require.EqualError(t, lag(&rest.Config{}), `ROUSE_WATCH_LAG="`+invalid+`": must be a positive duration, such as 1s`)
 	}
 }

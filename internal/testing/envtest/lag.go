@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -40,17 +41,69 @@ func (l *lagging) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil || request.URL.Query().Get("watch") == "" {
 		return response, err
 	}
-	response.Body = &laggingBody{ReadCloser: response.Body, longest: l.longest}
+	response.Body = newLaggingBody(response.Body, l.longest)
 	return response, nil
 }
 
+// laggingBody is a body whose pieces come late, as far behind as they were read: none waits for the delay of another.
 type laggingBody struct {
 	io.ReadCloser
-	longest time.Duration
+	pieces chan piece
+	closed chan struct{}
+	close  sync.Once
+	rest   piece
 }
 
+type piece struct {
+	data []byte
+	err  error
+	due  time.Time
+}
+
+func newLaggingBody(inner io.ReadCloser, longest time.Duration) *laggingBody {
+	const waiting = 10_000 // pieces, which is beyond what a test writes within the delay
+	l := &laggingBody{ReadCloser: inner, pieces: make(chan piece, waiting), closed: make(chan struct{})}
+	go l.pump(longest)
+	return l
+}
+
+func (l *laggingBody) pump(longest time.Duration) {
+	for last := (piece{}); last.err == nil; {
+		data := make([]byte, 64<<10)
+		n, err := l.ReadCloser.Read(data)
+		due := time.Now().Add(rand.N(longest)) //nolint:gosec // need not be secret
+		if due.Before(last.due) {
+			due = last.due // the order stays
+		}
+		last = piece{data: data[:n], err: err, due: due}
+		select {
+		case l.pieces <- last:
+		case <-l.closed:
+			return
+		}
+	}
+}
+
+// Read implements io.Reader.
 func (l *laggingBody) Read(into []byte) (int, error) {
-	n, err := l.ReadCloser.Read(into)
-	time.Sleep(rand.N(l.longest)) //nolint:gosec // need not be secret
-	return n, err
+	if len(l.rest.data) == 0 && l.rest.err == nil {
+		select {
+		case l.rest = <-l.pieces:
+			time.Sleep(time.Until(l.rest.due))
+		case <-l.closed:
+			return 0, http.ErrBodyReadAfterClose
+		}
+	}
+	n := copy(into, l.rest.data)
+	l.rest.data = l.rest.data[n:]
+	if len(l.rest.data) > 0 {
+		return n, nil
+	}
+	return n, l.rest.err
+}
+
+// Close implements io.Closer.
+func (l *laggingBody) Close() error {
+	l.close.Do(func() { close(l.closed) })
+	return l.ReadCloser.Close()
 }
