@@ -183,7 +183,7 @@ func (w *fixture) awaitCondition(fn *v1alpha2.Function, kind string, status meta
 			found = *condition
 		}
 		return found.Status == status && found.Reason == reason
-	}, timeout, tick, "condition %s never became %s %s", kind, status, reason)
+	}, timeout, tick, "condition %s never became %s %s; last seen: %+v", kind, status, reason, &found)
 	return found
 }
 

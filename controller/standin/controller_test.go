@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -261,13 +262,25 @@ func (f *fixture) wake(fn *v1alpha2.Function) *corev1.Pod {
 	f.ask("nodejs22=1")
 	pod := f.await(v1alpha2.StandInWaits, 1)[0]
 	f.ready(&pod)
-	require.Eventually(f.t, func() bool { // the controller has seen both
+	f.awaitSeen(fn)
+	f.awaitSeen(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: fn.Namespace, Name: fn.Name}})
+	require.Eventually(f.t, func() bool {
 		seen := &corev1.Pod{}
 		err := f.controller.client.Get(f.t.Context(), client.ObjectKeyFromObject(&pod), seen)
-		return err == nil && isReady(seen) && f.controller.client.Get(f.t.Context(), client.ObjectKeyFromObject(fn), &v1alpha2.Function{}) == nil
+		return err == nil && isReady(seen)
 	}, timeout, tick)
 	f.announcements.made <- client.ObjectKeyFromObject(fn)
 	return &pod
+}
+
+// awaitSeen waits until the controller's cache has an object.
+func (f *fixture) awaitSeen(object client.Object) {
+	f.t.Helper()
+	seen, is := object.DeepCopyObject().(client.Object)
+	require.True(f.t, is)
+	require.Eventually(f.t, func() bool {
+		return f.controller.client.Get(f.t.Context(), client.ObjectKeyFromObject(object), seen) == nil
+	}, timeout, tick)
 }
 
 func (f *fixture) handovers(result string) int {
@@ -302,9 +315,10 @@ func TestANamespaceHasTheStandInsThatItsAnnotationLists(t *testing.T) {
 
 	f.ask("nodejs22=3,python312=9")
 	f.requireEvent("StandInsLimited", "annotation rouse.run/stand-ins: the installation allows 3 stand-ins in a namespace")
-	for _, pod := range f.await(v1alpha2.StandInWaits, 3) {
-		require.Equal(t, "nodejs22", pod.Labels[v1alpha2.LabelStandInRuntime])
-	}
+	require.Eventually(t, func() bool {
+		waiting := f.standIns(v1alpha2.StandInWaits)
+		return len(waiting) == 3 && !slices.ContainsFunc(waiting, func(pod corev1.Pod) bool { return pod.Labels[v1alpha2.LabelStandInRuntime] != "nodejs22" })
+	}, timeout, tick)
 	f.ask("nodejs99=1")
 	f.await(v1alpha2.StandInWaits, 0)
 	f.requireEvent("InvalidStandIns", "annotation rouse.run/stand-ins: the installation has no image of nodejs99; it has nodejs22, python312")
@@ -412,6 +426,7 @@ func TestAFunctionThatStandInsCannotServeIsToldWhy(t *testing.T) {
 		Spec:       networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{v1alpha2.LabelFunctionName: "tax"}}},
 	}
 	require.NoError(t, f.Create(t.Context(), policy))
+	f.awaitSeen(policy)
 	f.wake(f.function("tax"))
 	f.requireEvent("NoStandIn", "No stand-in serves while the Function starts: NetworkPolicy bounds does not select both its pods and stand-ins")
 	require.Empty(t, f.loads)
