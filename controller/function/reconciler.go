@@ -138,9 +138,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := kube.PatchStatus(ctx, r.client, before, fn); err != nil {
 		return kube.Result(err) // comes first, so that it is tried again even when the rest is stalled
 	}
-	if hasFollowed(s) {
-		r.rollouts.leave(request.NamespacedName)
-	}
+	r.releaseSlot(s)
 	r.progress.end(fn, r.clock.Now())
 	r.announce(fn, before.Status.Conditions)
 	if log := ctrl.LoggerFrom(ctx).V(1); log.Enabled() {

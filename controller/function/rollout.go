@@ -60,6 +60,13 @@ func (r *Reconciler) mayFollow(s *scope, wanted *appsv1ac.DeploymentApplyConfigu
 	}
 }
 
+// releaseSlot releases the slot of a Function that has followed.
+func (r *Reconciler) releaseSlot(s *scope) {
+	if hasFollowed(s) {
+		r.rollouts.leave(client.ObjectKeyFromObject(s.fn))
+	}
+}
+
 // hasFollowed reports whether the pods of the current settings run, or there are none to wait for. The cache may still
 // hold the Deployment from before the last write, whose pods are those of earlier settings.
 func hasFollowed(s *scope) bool {

@@ -122,6 +122,9 @@ func (c *Controller) fill(ctx context.Context, namespace string, wanted map[v1al
 		c.pool.remove(client.ObjectKeyFromObject(pod))
 		failed = append(failed, c.delete(ctx, pod, 0))
 	}
+	if len(missing) > 0 {
+		failed = append(failed, c.warm(ctx))
+	}
 	if len(missing) > 0 && c.settings().Network != nil {
 		if err := c.applyPolicy(ctx, namespace); err != nil {
 			return errors.Join(append(failed, err)...)

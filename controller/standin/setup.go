@@ -10,11 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -73,6 +75,7 @@ const maxHandovers = 32
 type Controller struct {
 	options       Options
 	client        client.Client // reads the cache
+	cache         cache.Cache
 	live          client.Reader
 	recorder      events.EventRecorder
 	announcements Announcements
@@ -94,7 +97,7 @@ func Setup(mgr ctrl.Manager, parts Parts, options Options) error {
 
 func setup(mgr ctrl.Manager, parts Parts, options Options) (*Controller, error) {
 	c := &Controller{
-		options: options, client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder("stand-ins"),
+		options: options, client: mgr.GetClient(), cache: mgr.GetCache(), live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder("stand-ins"),
 		announcements: parts.Announcements, settings: parts.Settings, clock: clock.RealClock{}, metrics: newMetrics(parts.Registerer),
 		pool: newPool(), prepared: newEnvironments(), places: fair.NewPool(fair.Limits{Total: maxHandovers}), http: newHTTPClient(),
 	}
@@ -113,6 +116,16 @@ func setup(mgr ctrl.Manager, parts Parts, options Options) (*Controller, error) 
 		return nil, fmt.Errorf("set up the controller of stand-ins: %w", err)
 	}
 	return c, nil
+}
+
+// warm has the cache read what a hand-over needs, which is otherwise read when the first Function wakes.
+func (c *Controller) warm(ctx context.Context) error {
+	for _, kind := range []client.Object{&v1alpha2.Function{}, &networkingv1.NetworkPolicy{}, kube.ScaledObjectDefinition()} {
+		if _, err := c.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("read what the hand-over to a stand-in needs: %w", err)
+		}
+	}
+	return nil
 }
 
 // namespaceOf requests the namespace of a stand-in, and of the Deployment and the pods of a Function in a namespace with stand-ins.

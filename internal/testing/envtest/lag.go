@@ -71,7 +71,7 @@ func (l *laggingBody) pump(longest time.Duration) {
 	for last := (piece{}); last.err == nil; {
 		data := make([]byte, 64<<10)
 		n, err := l.ReadCloser.Read(data)
-		due := time.Now().Add(rand.N(longest)) //nolint:gosec // need not be secret
+		due := time.Now().Add(rand.N(longest))
 		if due.Before(last.due) {
 			due = last.due // the order stays
 		}
