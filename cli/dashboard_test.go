@@ -28,7 +28,7 @@ func startDashboard(t *testing.T, args ...string) served {
 	var errs strings.Builder
 	ended := make(chan int, 1)
 	go func() {
-		code := Main(ctx, append([]string{"dashboard"}, args...), Streams{In: strings.NewReader(""), Out: writer, Err: &errs})
+		code := Main(ctx, append([]string{"dashboard"}, args...), Streams{In: strings.NewReader(""), Out: writer, Err: &errs, ProgressAfter: unhurried})
 		_ = writer.Close()
 		ended <- code
 	}()

@@ -274,7 +274,7 @@ func TestADeployThatWasCutOffIsMendedByTheNextOne(t *testing.T) {
 		return readyStatus(object)
 	})
 	var out, errs strings.Builder
-	code := Main(ctx, []string{"deploy", folder, "--kubeconfig", c.kubeconfig}, Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+	code := Main(ctx, []string{"deploy", folder, "--kubeconfig", c.kubeconfig}, Streams{In: strings.NewReader(""), Out: &out, Err: &errs, ProgressAfter: unhurried})
 	require.Equal(t, 1, code, errs.String())
 
 	got := c.run(t, "deploy", folder)

@@ -116,7 +116,7 @@ func TestKubectlsPluginAsksTheClusterOfTheCurrentContext(t *testing.T) {
 	c.apply(t, pricingYAML)
 	plugin := func(args ...string) ran {
 		var out, errs strings.Builder
-		code := Plugin(t.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+		code := Plugin(t.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &errs, ProgressAfter: unhurried})
 		return ran{code, out.String(), errs.String()}
 	}
 	got := plugin("get", "functions", "-o", "name")

@@ -41,7 +41,7 @@ func tryDoor(t *testing.T, doors, request string, args ...string) (code exit.Cod
 	require.NoError(t, os.WriteFile(door, []byte(doors), 0o600))
 	require.NoError(t, os.WriteFile(sent, []byte(request), 0o600))
 	var stdout, stderr bytes.Buffer
-	code = exit.Code(Main(t.Context(), append([]string{"doors", "test", door, "--request", sent}, args...), Streams{In: &bytes.Buffer{}, Out: &stdout, Err: &stderr}))
+	code = exit.Code(Main(t.Context(), append([]string{"doors", "test", door, "--request", sent}, args...), Streams{In: &bytes.Buffer{}, Out: &stdout, Err: &stderr, ProgressAfter: unhurried}))
 	return code, stdout.String(), stderr.String()
 }
 

@@ -37,7 +37,7 @@ func filesFolder(t *testing.T, files map[string]string) string {
 func runFiles(t *testing.T, dir string) (code int, out, notes string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = Main(t.Context(), []string{"files", dir}, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+	code = Main(t.Context(), []string{"files", dir}, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, ProgressAfter: unhurried})
 	return code, stdout.String(), stderr.String()
 }
 

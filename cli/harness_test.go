@@ -42,6 +42,8 @@ const (
 	token       = "correct-horse"
 	testTimeout = time.Minute
 	tick        = 10 * time.Millisecond
+	// unhurried keeps what a slow command waits for out of its output on a busy machine.
+	unhurried = time.Hour
 )
 
 // controlPlane starts for the first test that needs it.
@@ -69,7 +71,7 @@ type ran struct {
 func run(t *testing.T, stdin string, args ...string) ran {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := Main(t.Context(), args, Streams{In: strings.NewReader(stdin), Out: &out, Err: &errs})
+	code := Main(t.Context(), args, Streams{In: strings.NewReader(stdin), Out: &out, Err: &errs, ProgressAfter: unhurried})
 	return ran{code, out.String(), errs.String()}
 }
 
@@ -197,7 +199,7 @@ func (w *fixture) live(t *testing.T, args ...string) *live {
 	var errs bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- Main(ctx, append(args, "--dir", w.directory), Streams{In: strings.NewReader(""), Out: writer, Err: &errs})
+		ended <- Main(ctx, append(args, "--dir", w.directory), Streams{In: strings.NewReader(""), Out: writer, Err: &errs, ProgressAfter: unhurried})
 		_ = writer.Close()
 	}()
 	l := &live{lines: make(chan string, 1000)}

@@ -26,6 +26,8 @@ type Streams struct {
 	In  io.Reader
 	Out io.Writer
 	Err io.Writer
+	// ProgressAfter is the time until the command writes to Err what it waits for; 0: the usual second.
+	ProgressAfter time.Duration
 }
 
 // Main runs a command line and returns the exit code.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -96,7 +97,7 @@ func (s *session) reportProgress(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.progress == nil {
-		s.progress = output.NewProgress(s.Err, text)
+		s.progress = output.NewProgress(s.Err, text, cmp.Or(s.ProgressAfter, output.ProgressPause))
 		return
 	}
 	s.progress.SetText(text)

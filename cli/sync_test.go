@@ -87,7 +87,7 @@ func TestSyncAppliesEachSaveAndSaysWhenItAnswers(t *testing.T) {
 	problems, noted := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- Main(ctx, []string{"sync", "--watch", folder, "--kubeconfig", c.kubeconfig}, Streams{In: strings.NewReader(""), Out: printed, Err: noted})
+		ended <- Main(ctx, []string{"sync", "--watch", folder, "--kubeconfig", c.kubeconfig}, Streams{In: strings.NewReader(""), Out: printed, Err: noted, ProgressAfter: unhurried})
 		_, _ = printed.Close(), noted.Close()
 	}()
 	lines, notes := linesOf(out), linesOf(problems)

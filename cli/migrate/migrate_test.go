@@ -60,7 +60,7 @@ func (l *layout) run(verb string, more ...string) (code int, out, errs string) {
 		args = append(args[:len(args)-len(more)-2], more...)
 	}
 	var stdout, stderr bytes.Buffer
-	code = cli.Main(l.t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+	code = cli.Main(l.t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, ProgressAfter: time.Hour})
 	return code, stdout.String(), stderr.String()
 }
 
@@ -280,7 +280,7 @@ func TestTheCommandsOfThePageMoveAClusterAndBack(t *testing.T) {
 			}
 			var stdout, stderr bytes.Buffer
 			args := slices.Concat(words[1:], []string{"--kubeconfig", l.kubeconfig, "--admin-url", l.admin})
-			code := cli.Main(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+			code := cli.Main(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, ProgressAfter: time.Hour})
 			out, _, _ := strings.Cut(stdout.String(), " functions=")
 			ran = append(ran, strings.TrimSpace(command)+": "+lastLine(out))
 			if code != 0 { // the manual step that the page names next

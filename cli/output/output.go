@@ -251,13 +251,14 @@ func (t *Table) FlushRows(w io.Writer) error {
 	return err
 }
 
-// progressDelay delays the first output, and is the interval of updates on a terminal.
-const progressPause = time.Second
+// ProgressPause is the usual time until a command says what it waits for.
+const ProgressPause = time.Second
 
-// Progress shows what the command waits for, once that takes more than a second.
+// Progress shows what the command waits for, once that takes longer than a pause, and again after each further one.
 type Progress struct {
 	w        io.Writer
 	terminal bool
+	pause    time.Duration
 
 	mu     sync.Mutex
 	text   string
@@ -270,11 +271,13 @@ type Progress struct {
 }
 
 // NewProgress shows text while the caller waits. The caller has to call Done.
-func NewProgress(w io.Writer, text string) *Progress { return newProgress(w, text, IsTerminal(w)) }
+func NewProgress(w io.Writer, text string, pause time.Duration) *Progress {
+	return newProgress(w, text, pause, IsTerminal(w))
+}
 
-func newProgress(w io.Writer, text string, terminal bool) *Progress {
+func newProgress(w io.Writer, text string, pause time.Duration, terminal bool) *Progress {
 	p := &Progress{
-		w: w, terminal: terminal, text: text, begun: time.Now(), done: make(chan struct{}), ended: make(chan struct{}),
+		w: w, terminal: terminal, pause: pause, text: text, begun: time.Now(), done: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go p.run()
 	return p
@@ -302,7 +305,7 @@ func (p *Progress) Done() {
 
 func (p *Progress) run() {
 	defer close(p.ended)
-	ticker := time.NewTicker(progressPause)
+	ticker := time.NewTicker(p.pause)
 	defer ticker.Stop()
 	for {
 		select {

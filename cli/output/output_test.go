@@ -70,15 +70,15 @@ func TestProgressIsShownOnlyAfterADelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		p := NewProgress(&out, "waiting")
-		time.Sleep(progressPause / 2)
+		p := NewProgress(&out, "waiting", ProgressPause)
+		time.Sleep(ProgressPause / 2)
 		p.Done()
 		require.Empty(t, out.String())
 
-		p = NewProgress(&out, "waiting for a")
-		time.Sleep(2*progressPause + progressPause/2)
+		p = NewProgress(&out, "waiting for a", ProgressPause)
+		time.Sleep(2*ProgressPause + ProgressPause/2)
 		p.SetText("waiting for b")
-		time.Sleep(2 * progressPause)
+		time.Sleep(2 * ProgressPause)
 		p.Done()
 		p.Done()
 		require.Equal(t, "waiting for a\nwaiting for b\n", out.String())
@@ -89,8 +89,8 @@ func TestProgressOnATerminalIsErased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		p := newProgress(&out, "waiting", true)
-		time.Sleep(progressPause + progressPause/2)
+		p := newProgress(&out, "waiting", ProgressPause, true)
+		time.Sleep(ProgressPause + ProgressPause/2)
 		p.Done()
 		require.Equal(t, "\r\x1b[Kwaiting (1 s)\r\x1b[K", out.String())
 	})

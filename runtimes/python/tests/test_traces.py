@@ -215,11 +215,13 @@ def test_handlers_spans_are_between_the_calls_span_and_its_servers_spans(serve, 
     works = [span for span in spans if span["name"] == "work"]
     clients = [span for span in spans if span["kind"] == 3]
     assert {span["traceId"] for span in spans} == {TRACE}
-    assert [span["parentSpanId"] for span in works] == [span["spanId"] for span in calls]
-    assert [span["parentSpanId"] for span in clients] == [span["spanId"] for span in works]
+    # The collector gets batches, whose order on a busy machine is not that of the calls.
+    assert sorted(span["parentSpanId"] for span in works) == sorted(span["spanId"] for span in calls)
+    assert sorted(span["parentSpanId"] for span in clients) == sorted(span["spanId"] for span in works)
     assert attributes(works[0]) == {"orders": 7}
     assert works[0]["events"][0]["name"] == "begun"
-    assert target.requests[0][1]["traceparent"] == f"00-{TRACE}-{clients[0]['spanId']}-01"
+    sent = {request[1]["traceparent"] for request in target.requests}
+    assert sent == {f"00-{TRACE}-{span['spanId']}-01" for span in clients}
 
 
 @pytest.mark.parametrize("name", TRACERS)
