@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -40,9 +39,8 @@ func tryDoor(t *testing.T, doors, request string, args ...string) (code exit.Cod
 	door, sent := filepath.Join(dir, "door.yaml"), filepath.Join(dir, "request.http")
 	require.NoError(t, os.WriteFile(door, []byte(doors), 0o600))
 	require.NoError(t, os.WriteFile(sent, []byte(request), 0o600))
-	var stdout, stderr bytes.Buffer
-	code = exit.Code(Main(t.Context(), append([]string{"doors", "test", door, "--request", sent}, args...), Streams{In: &bytes.Buffer{}, Out: &stdout, Err: &stderr, ProgressAfter: unhurried}))
-	return code, stdout.String(), stderr.String()
+	got := run(t, "", append([]string{"doors", "test", door, "--request", sent}, args...)...)
+	return exit.Code(got.code), got.out, got.err
 }
 
 func TestARequestIsShownAsTheEventThatItBecomes(t *testing.T) {

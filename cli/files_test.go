@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,9 +35,8 @@ func filesFolder(t *testing.T, files map[string]string) string {
 
 func runFiles(t *testing.T, dir string) (code int, out, notes string) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	code = Main(t.Context(), []string{"files", dir}, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, ProgressAfter: unhurried})
-	return code, stdout.String(), stderr.String()
+	got := run(t, "", "files", dir)
+	return got.code, got.out, got.err
 }
 
 func TestFilesWritesTheConfigMapOfAFolder(t *testing.T) {

@@ -67,8 +67,8 @@ func (r *Reconciler) releaseSlot(s *scope) {
 	}
 }
 
-// hasFollowed reports whether the pods of the current settings run, or there are none to wait for. The cache may still
-// hold the Deployment from before the last write, whose pods are those of earlier settings.
+// hasFollowed reports whether the pods of the current settings run, or there are none to wait for. The ready pods of a
+// stale Deployment do not count: they have earlier settings.
 func hasFollowed(s *scope) bool {
 	switch {
 	case s.err != nil || s.postponed || s.deployment == nil || s.change != unchanged:

@@ -124,8 +124,6 @@ func (c *Controller) fill(ctx context.Context, namespace string, wanted map[v1al
 	}
 	if len(missing) > 0 {
 		failed = append(failed, c.warm(ctx))
-	}
-	if len(missing) > 0 && c.settings().Network != nil {
 		if err := c.applyPolicy(ctx, namespace); err != nil {
 			return errors.Join(append(failed, err)...)
 		}
@@ -163,6 +161,9 @@ func (c *Controller) create(ctx context.Context, namespace string, runtime v1alp
 }
 
 func (c *Controller) applyPolicy(ctx context.Context, namespace string) error {
+	if c.settings().Network == nil {
+		return nil
+	}
 	policy, err := resources.StandInNetworkPolicy(namespace, c.settings())
 	if err != nil {
 		return fmt.Errorf("build the NetworkPolicy of stand-ins: %w", err)

@@ -45,7 +45,7 @@ func (l *lagging) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// laggingBody is a body whose pieces come late, as far behind as they were read: none waits for the delay of another.
+// laggingBody delivers each piece of a body late. The delays overlap, so that a busy watch is late and not slow.
 type laggingBody struct {
 	io.ReadCloser
 	pieces chan piece
